@@ -1,0 +1,141 @@
+# Written by `make export` from book/91_command_line.ipynb: do not edit here, edit the chapter.
+"""The Transformer of "Attention Is All You Need", written chapter by chapter in the book."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from annotated.attention import AdditiveAttention, MultiHeadAttention, scaled_dot_product_attention
+    from annotated.batching import Batch, make_batch, token_batches
+    from annotated.checkpoint import average_weights, load_model, save_model
+    from annotated.corpora import Corpus, InputError, load_corpus
+    from annotated.decoding import Hypothesis, beam_search, greedy_search, length_penalty, score_outputs
+    from annotated.embeddings import OutputProjection, TokenEmbedding
+    from annotated.evaluation import Scores, evaluate_translations
+    from annotated.feed_forward import FeedForward
+    from annotated.grammar import SentencePair, embedded_split
+    from annotated.masks import causal_mask, padding_mask
+    from annotated.model import Transformer, TransformerConfig
+    from annotated.positional_encoding import LearnedPositions, SinusoidalPositions, sinusoidal_encoding
+    from annotated.regularization import label_smoothed_loss, smoothed_targets
+    from annotated.schedule import build_optimizer, learning_rate
+    from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLayer, LayerNorm
+    from annotated.tokenization import Tokenizer, train_tokenizer
+    from annotated.training import TrainingConfig, train, train_on_corpus
+    from annotated.translation import Translation, Translator
+
+__version__ = "0.1.0"
+__all__ = [
+    "AddNorm",
+    "AdditiveAttention",
+    "Batch",
+    "Corpus",
+    "Decoder",
+    "DecoderLayer",
+    "Encoder",
+    "EncoderLayer",
+    "FeedForward",
+    "Hypothesis",
+    "InputError",
+    "LayerNorm",
+    "LearnedPositions",
+    "MultiHeadAttention",
+    "OutputProjection",
+    "Scores",
+    "SentencePair",
+    "SinusoidalPositions",
+    "TokenEmbedding",
+    "Tokenizer",
+    "TrainingConfig",
+    "Transformer",
+    "TransformerConfig",
+    "Translation",
+    "Translator",
+    "average_weights",
+    "beam_search",
+    "build_optimizer",
+    "causal_mask",
+    "embedded_split",
+    "evaluate_translations",
+    "greedy_search",
+    "label_smoothed_loss",
+    "learning_rate",
+    "length_penalty",
+    "load_corpus",
+    "load_model",
+    "make_batch",
+    "padding_mask",
+    "save_model",
+    "scaled_dot_product_attention",
+    "score_outputs",
+    "sinusoidal_encoding",
+    "smoothed_targets",
+    "token_batches",
+    "train",
+    "train_on_corpus",
+    "train_tokenizer",
+]
+_HOME = {
+    "AddNorm": "stacks",
+    "AdditiveAttention": "attention",
+    "Batch": "batching",
+    "Corpus": "corpora",
+    "Decoder": "stacks",
+    "DecoderLayer": "stacks",
+    "Encoder": "stacks",
+    "EncoderLayer": "stacks",
+    "FeedForward": "feed_forward",
+    "Hypothesis": "decoding",
+    "InputError": "corpora",
+    "LayerNorm": "stacks",
+    "LearnedPositions": "positional_encoding",
+    "MultiHeadAttention": "attention",
+    "OutputProjection": "embeddings",
+    "Scores": "evaluation",
+    "SentencePair": "grammar",
+    "SinusoidalPositions": "positional_encoding",
+    "TokenEmbedding": "embeddings",
+    "Tokenizer": "tokenization",
+    "TrainingConfig": "training",
+    "Transformer": "model",
+    "TransformerConfig": "model",
+    "Translation": "translation",
+    "Translator": "translation",
+    "average_weights": "checkpoint",
+    "beam_search": "decoding",
+    "build_optimizer": "schedule",
+    "causal_mask": "masks",
+    "embedded_split": "grammar",
+    "evaluate_translations": "evaluation",
+    "greedy_search": "decoding",
+    "label_smoothed_loss": "regularization",
+    "learning_rate": "schedule",
+    "length_penalty": "decoding",
+    "load_corpus": "corpora",
+    "load_model": "checkpoint",
+    "make_batch": "batching",
+    "padding_mask": "masks",
+    "save_model": "checkpoint",
+    "scaled_dot_product_attention": "attention",
+    "score_outputs": "decoding",
+    "sinusoidal_encoding": "positional_encoding",
+    "smoothed_targets": "regularization",
+    "token_batches": "batching",
+    "train": "training",
+    "train_on_corpus": "training",
+    "train_tokenizer": "tokenization",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*globals(), *__all__})

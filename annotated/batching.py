@@ -1,0 +1,94 @@
+# Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
+"""Training data and batching: chapter 51 of the book."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+__all__ = ["Batch", "Example", "make_batch", "pad_sequences", "padding_share", "token_batches"]
+
+
+# book/51_data_and_batching.ipynb#batching
+Example = tuple[list[int], list[int]]  # source ids and target ids, each with eos at its end
+
+
+def pad_sequences(sequences: Sequence[Sequence[int]], pad_id: int = 0) -> Int[Tensor, "batch length"]:
+    """One row a sequence, filled up with `pad_id` at the end.
+
+    Defined in chapter 51: `batching`.
+    """
+    longest = max(len(sequence) for sequence in sequences)
+    return torch.tensor([[*sequence, *[pad_id] * (longest - len(sequence))] for sequence in sequences])
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs as tensors. `target_input` is the target shifted right: bos first, the last token left out.
+
+    Defined in chapter 51: `batching`.
+    """
+
+    source: Int[Tensor, "batch source"]
+    target_input: Int[Tensor, "batch target"]
+    target_output: Int[Tensor, "batch target"]
+    num_tokens: int  # target tokens, padding not counted
+
+    def to(self, device: torch.device | str) -> "Batch":
+        tensors = (self.source, self.target_input, self.target_output)
+        return Batch(*(tensor.to(device, non_blocking=True) for tensor in tensors), self.num_tokens)
+
+
+# book/51_data_and_batching.ipynb#make-batch
+def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) -> Batch:
+    """Pad both sides and shift the targets to the right.
+
+    Defined in chapter 51: `make-batch`.
+    """
+    sources, targets = zip(*examples, strict=True)
+    shifted = [[start_id, *target[:-1]] for target in targets]
+    tensors = (pad_sequences(side, pad_id) for side in (sources, shifted, targets))
+    return Batch(*tensors, num_tokens=sum(map(len, targets)))
+
+
+def token_batches(examples: Sequence[Example], max_tokens: int, seed: int | None = None) -> list[list[int]]:
+    """Divide examples of about the same length into batches of at most `max_tokens` source and target tokens each.
+
+    Padding counts. Returns indices into `examples`. With a `seed`, equal lengths are mixed and the batches shuffled;
+    without one, the order is by length. An example longer than `max_tokens` is a batch of its own (section 5.1).
+
+    Defined in chapter 51: `make-batch`.
+    """
+    order = list(range(len(examples)))
+    generator = random.Random(seed)
+    if seed is not None:
+        generator.shuffle(order)
+    order.sort(key=lambda i: (len(examples[i][1]), len(examples[i][0])))
+    batches: list[list[int]] = []
+    longest = 0
+    for i in order:
+        length = max(len(side) for side in examples[i])
+        if not batches or max(longest, length) * (len(batches[-1]) + 1) > max_tokens:
+            batches.append([])
+            longest = 0
+        batches[-1].append(i)
+        longest = max(longest, length)
+    if seed is not None:
+        generator.shuffle(batches)
+    return batches
+
+
+def padding_share(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> float:
+    """The share of padding among all source and target positions of these batches.
+
+    Defined in chapter 51: `make-batch`.
+    """
+    real = total = 0
+    for batch in batches:
+        for side in (0, 1):
+            lengths = [len(examples[i][side]) for i in batch]
+            real, total = real + sum(lengths), total + max(lengths) * len(lengths)
+    return 1 - real / total

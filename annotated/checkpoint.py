@@ -1,0 +1,194 @@
+# Written by `make export` from book/59_training.ipynb: do not edit here, edit the chapter.
+"""Training: chapter 59 of the book."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from annotated.corpora import InputError
+from annotated.model import Transformer, TransformerConfig
+from annotated.tokenization import Tokenizer, load_tokenizer
+
+__all__ = [
+    "average_weights",
+    "load_config",
+    "load_model",
+    "load_weights",
+    "read_json",
+    "read_tensors",
+    "save_model",
+    "weights_of",
+    "write_atomically",
+    "write_json",
+]
+
+
+# book/59_training.ipynb#atomic-writes
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: under another name first, then renamed.
+
+    Raises InputError, naming the file, when it cannot be written; what was there before stays.
+
+    Defined in chapter 59: `atomic-writes`.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        with suppress(OSError):  # in a folder that is gone or read-only nothing was written
+            partial.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write `content` as indented JSON, atomically.
+
+    Defined in chapter 59: `atomic-writes`.
+    """
+    write_atomically(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+# book/59_training.ipynb#read-files
+def read_json(path: Path) -> Any:
+    """The content of a JSON file. Raises InputError when it is missing or not JSON.
+
+    Defined in chapter 59: `read-files`.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not a JSON file ({error})") from None
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file. Raises InputError when it is missing, truncated or another kind of file.
+
+    Defined in chapter 59: `read-files`.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    try:
+        return load_file(path)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise InputError(f"{path}: not a readable safetensors file ({error})") from None
+
+
+# book/59_training.ipynb#weights
+def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
+    """Every learned tensor by name; a shared matrix appears once.
+
+    Defined in chapter 59: `weights`.
+    """
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+@torch.no_grad()
+def load_weights(model: torch.nn.Module, weights: Mapping[str, Tensor], origin: object) -> None:
+    """Copy `weights` into the model. Raises InputError, naming `origin` and the tensor, when they do not fit.
+
+    Defined in chapter 59: `weights`.
+    """
+    own = weights_of(model)
+    if missing := sorted(own.keys() - weights.keys()):
+        raise InputError(f"{origin}: the tensor {missing[0]} is missing ({len(missing)} in all)")
+    if foreign := sorted(weights.keys() - own.keys()):
+        raise InputError(f"{origin}: {foreign[0]} is no tensor of this model ({len(foreign)} in all)")
+    for name, tensor in own.items():
+        if tensor.shape != weights[name].shape:
+            shapes = f"{list(weights[name].shape)} instead of {list(tensor.shape)}"
+            raise InputError(f"{origin}: {name} has the shape {shapes}")
+        tensor.copy_(weights[name])
+
+
+# book/59_training.ipynb#save-model
+def save_model(
+    folder: Path,
+    model: Transformer,
+    tokenizer: Tokenizer,
+    weights: Mapping[str, Tensor] | None = None,
+    dtype: torch.dtype | None = None,
+    **notes: Any,
+) -> None:
+    """Write `model.safetensors`, `config.json` and `tokenizer.model`.
+
+    `weights` replace the model's own (an average, say); `dtype` stores them in another precision; `notes` go into
+    `config.json` beside the configuration.
+
+    Defined in chapter 59: `save-model`.
+    """
+    tensors = weights_of(model) if weights is None else weights
+    tensors = {name: tensor.to(dtype or tensor.dtype).contiguous().cpu() for name, tensor in tensors.items()}
+    write_atomically(folder / "tokenizer.model", tokenizer.model)
+    write_json(folder / "config.json", {"format": "annotated-1", "model": asdict(model.config), **notes})
+    write_atomically(folder / "model.safetensors", save(tensors))
+
+
+# book/59_training.ipynb#load-model
+def load_config(folder: Path) -> tuple[TransformerConfig, dict]:
+    """The configuration of a saved model and the notes beside it. Raises InputError for a missing or foreign file.
+
+    Defined in chapter 59: `load-model`.
+    """
+    content = read_json(folder / "config.json")
+    if not isinstance(content, dict) or content.get("format") != "annotated-1":
+        raise InputError(f"{folder / 'config.json'}: not a configuration of this package")
+    values = content.get("model", {})
+    if unknown := sorted(values.keys() - {field.name for field in fields(TransformerConfig)}):
+        raise InputError(f"{folder / 'config.json'}: unknown setting {unknown[0]!r}")
+    try:
+        return TransformerConfig(**values), content
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{folder / 'config.json'}: {error}") from None
+
+
+def load_model(folder: Path, device: torch.device | str = "cpu") -> tuple[Transformer, Tokenizer, dict]:
+    """The model (in evaluation mode, float32), its tokenizer and the notes of `config.json`.
+
+    Raises InputError, naming the file, when one is missing or does not belong to the others.
+
+    Defined in chapter 59: `load-model`.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such model folder")
+    config, notes = load_config(folder)
+    tokenizer = load_tokenizer(folder / "tokenizer.model")
+    if len(tokenizer) != config.vocab_size:
+        sizes = f"{len(tokenizer)} pieces, but config.json says {config.vocab_size}"
+        raise InputError(f"{folder / 'tokenizer.model'}: {sizes}")
+    model = Transformer(config)
+    load_weights(model, read_tensors(folder / "model.safetensors"), folder / "model.safetensors")
+    return model.to(device).eval(), tokenizer, notes
+
+
+# book/59_training.ipynb#average-weights
+def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of the weights in several safetensors files (section 6.1). Raises InputError when they differ in shape.
+
+    Defined in chapter 59: `average-weights`.
+    """
+    if not paths:
+        raise InputError("no checkpoints to average")
+    total = {name: tensor.double() for name, tensor in read_tensors(paths[0]).items()}
+    for path in paths[1:]:
+        other = read_tensors(path)
+        if {name: t.shape for name, t in other.items()} != {name: t.shape for name, t in total.items()}:
+            raise InputError(f"{path}: not a checkpoint of the same model as {paths[0]}")
+        for name, tensor in other.items():
+            total[name] += tensor
+    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}

@@ -1,0 +1,241 @@
+# Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
+"""Training data and batching: chapter 51 of the book."""
+
+import gzip
+import hashlib
+import os
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from annotated.grammar import SPLITS, SentencePair, embedded_split
+
+__all__ = [
+    "Corpus",
+    "HELD_OUT",
+    "InputError",
+    "MULTI30K_FILES",
+    "MULTI30K_URL",
+    "download_multi30k",
+    "folder_corpus",
+    "load_corpus",
+    "multi30k",
+    "multi30k_folder",
+    "read_lines",
+    "read_pairs",
+    "read_tsv",
+    "split_pairs",
+]
+
+
+# book/51_data_and_batching.ipynb#corpus
+class InputError(ValueError):
+    """Something the user gave cannot be used. The message is one line: what, where, and what to do.
+
+    Defined in chapter 51: `corpus`.
+    """
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentence pairs in named splits: train, valid, test, and others a corpus may have. A split is read when asked for.
+
+    Defined in chapter 51: `corpus`.
+    """
+
+    name: str
+    source_language: str
+    target_language: str
+    loaders: Mapping[str, Callable[[], list[SentencePair]]] = field(repr=False)
+
+    def split(self, name: str) -> list[SentencePair]:
+        """The pairs of a split, in order. Raises InputError when there is no such split or it cannot be read."""
+        if name not in self.loaders:
+            known = ", ".join(self.loaders)
+            raise InputError(f"corpus {self.name} has no split {name!r}: choose one of {known}")
+        return self.loaders[name]()
+
+
+# book/51_data_and_batching.ipynb#read-lines
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 text file, `.gz` or not, without their ends.
+
+    Raises InputError for a file that is missing or empty, and for invalid UTF-8, naming the line.
+
+    Defined in chapter 51: `read-lines`.
+    """
+    try:
+        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, EOFError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    if not raw.strip():
+        raise InputError(f"{path}: the file is empty")
+    lines = []
+    for number, line in enumerate(raw.removesuffix(b"\n").split(b"\n"), start=1):
+        try:
+            lines.append(line.decode("utf-8").strip())
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            message = f"{path}: line {number} is not UTF-8 (byte 0x{byte:02x}): convert the file to UTF-8"
+            raise InputError(message) from None
+    return lines
+
+
+# book/51_data_and_batching.ipynb#read-pairs
+def read_pairs(source: Path, target: Path) -> list[SentencePair]:
+    """Pairs from two text files, one sentence a line. Raises InputError when the sides differ in length.
+
+    Defined in chapter 51: `read-pairs`.
+    """
+    sides = read_lines(source), read_lines(target)
+    if len(sides[0]) != len(sides[1]):
+        counts = f"{source} has {len(sides[0])} lines, {target} has {len(sides[1])}"
+        raise InputError(f"{counts}: the two sides must have the same number")
+    return [SentencePair(*pair) for pair in zip(*sides, strict=True)]
+
+
+def read_tsv(path: Path) -> list[SentencePair]:
+    """Pairs from a file with one pair a line, source and target separated by a tab; further columns are ignored.
+
+    Defined in chapter 51: `read-pairs`.
+    """
+    pairs = []
+    for number, line in enumerate(read_lines(path), start=1):
+        columns = line.split("\t")
+        if len(columns) < 2:
+            raise InputError(f"{path}: line {number} has no tab: expected source, tab, target")
+        pairs.append(SentencePair(columns[0].strip(), columns[1].strip()))
+    return pairs
+
+
+# book/51_data_and_batching.ipynb#multi30k
+MULTI30K_URL = (
+    "https://raw.githubusercontent.com/multi30k/dataset/331f697e45acf3753745a789a3c0aae13f3a982b/data/task1/raw/"
+)
+MULTI30K_FILES = {  # name: SHA-256
+    "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+    "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+    "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+    "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+    "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+    "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+}
+
+
+def multi30k_folder() -> Path:
+    """Where Multi30k is, or would be downloaded to: $ANNOTATED_DATA/multi30k, else ~/.cache/annotated/multi30k.
+
+    Defined in chapter 51: `multi30k`.
+    """
+    root = os.environ.get("ANNOTATED_DATA")
+    return (Path(root) if root else Path.home() / ".cache" / "annotated") / "multi30k"
+
+
+def download_multi30k(folder: Path, url: str = MULTI30K_URL) -> None:
+    """Fetch the six files from the data set's public repository at a pinned commit, and check each one's SHA-256.
+
+    Files already there are kept. Raises InputError when a file cannot be fetched or is not the expected one.
+
+    Defined in chapter 51: `multi30k`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, expected in MULTI30K_FILES.items():
+        if (folder / name).exists():
+            continue
+        try:
+            with urllib.request.urlopen(url + name, timeout=60) as response:
+                content = response.read()
+        except OSError as error:
+            raise InputError(f"{url + name}: cannot be downloaded ({error})") from None
+        if hashlib.sha256(content).hexdigest() != expected:
+            raise InputError(f"{url + name}: not the expected file (its SHA-256 differs)")
+        partial = folder / (name + ".partial")
+        partial.write_bytes(content)
+        partial.replace(folder / name)
+
+
+# book/51_data_and_batching.ipynb#multi30k-corpus
+def multi30k(source: str, target: str, download: bool = False) -> Corpus:
+    """Multi30k English-German: 29,000 / 1,014 / 1,000 captions (Elliott et al. 2016); test is test_2016_flickr.
+
+    Raises InputError for another pair of languages, or when the files are not there and `download` is false.
+
+    Defined in chapter 51: `multi30k-corpus`.
+    """
+    if {source, target} != {"en", "de"}:
+        raise InputError(f"multi30k is read in en and de here, not {source} and {target}")
+    folder = multi30k_folder()
+    if download:
+        download_multi30k(folder)
+    if missing := [name for name in MULTI30K_FILES if not (folder / name).exists()]:
+        advice = "set ANNOTATED_DATA to the folder that holds multi30k/, or ask for --download"
+        raise InputError(f"{folder / missing[0]}: no such file; {advice}")
+    files = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+
+    def loader(stem: str) -> Callable[[], list[SentencePair]]:
+        return lambda: read_pairs(folder / f"{stem}.{source}.gz", folder / f"{stem}.{target}.gz")
+
+    return Corpus("multi30k", source, target, {split: loader(stem) for split, stem in files.items()})
+
+
+# book/51_data_and_batching.ipynb#own-corpora
+HELD_OUT = 50  # of a single file, every 50th pair goes to valid and the one after it to test
+
+
+def split_pairs(pairs: list[SentencePair]) -> dict[str, list[SentencePair]]:
+    """Train, valid and test out of one list: two of every fifty pairs are held out.
+
+    Defined in chapter 51: `own-corpora`.
+    """
+    held = {"valid": pairs[HELD_OUT - 2 :: HELD_OUT], "test": pairs[HELD_OUT - 1 :: HELD_OUT]}
+    train = [pair for i, pair in enumerate(pairs) if i % HELD_OUT < HELD_OUT - 2]
+    return {"train": train, **held}
+
+
+def folder_corpus(folder: Path, source: str, target: str) -> Corpus:
+    """A folder with train, valid (or val, dev) and, if wanted, test: `train.en` and `train.de`, or `train.tsv`.
+
+    Defined in chapter 51: `own-corpora`.
+    """
+    loaders: dict[str, Callable[[], list[SentencePair]]] = {}
+    for split, stems in {"train": ["train"], "valid": ["valid", "val", "dev"], "test": ["test"]}.items():
+        for stem, ending in ((stem, ending) for stem in stems for ending in ("", ".gz")):
+            sides = [folder / f"{stem}.{language}{ending}" for language in (source, target)]
+            table = folder / f"{stem}.tsv{ending}"
+            if any(side.exists() for side in sides):
+                loaders.setdefault(split, lambda sides=sides: read_pairs(*sides))
+            elif table.exists():
+                loaders.setdefault(split, lambda table=table: read_tsv(table))
+    if not loaders:
+        raise InputError(f"{folder}: no train.{source} and train.{target} there, and no train.tsv")
+    return Corpus(str(folder), source, target, loaders)
+
+
+# book/51_data_and_batching.ipynb#load-corpus
+def load_corpus(name: str, source: str = "en", target: str = "de", download: bool = False) -> Corpus:
+    """A corpus by name, or from the user's own files.
+
+    `name` is "embedded" (the book's own), "multi30k", a folder (see `folder_corpus`), a TSV file, or two text files
+    joined by a comma. A single file or pair of files is divided by `split_pairs`.
+    Raises InputError when it is none of them.
+
+    Defined in chapter 51: `load-corpus`.
+    """
+    if name == "embedded":
+        if (source, target) != ("en", "de"):
+            raise InputError(f"the embedded corpus goes from en to de, not from {source} to {target}")
+        return Corpus(name, source, target, {split: lambda split=split: embedded_split(split) for split in SPLITS})
+    if name == "multi30k":
+        return multi30k(source, target, download)
+    if "," in name:
+        splits = split_pairs(read_pairs(*map(Path, name.split(",", 1))))
+    elif Path(name).is_dir():
+        return folder_corpus(Path(name), source, target)
+    elif Path(name).is_file():
+        splits = split_pairs(read_tsv(Path(name)))
+    else:
+        raise InputError(f"{name}: no such file or folder, and no corpus of that name (embedded, multi30k)")
+    return Corpus(name, source, target, {split: lambda pairs=pairs: pairs for split, pairs in splits.items()})

@@ -1,0 +1,287 @@
+# Written by `make export` from book/60_beam_search.ipynb: do not edit here, edit the chapter.
+"""Beam search: chapter 60 of the book."""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from annotated.masks import padding_mask
+from annotated.model import DecodingState, Transformer, decoding_step, start_decoding
+
+__all__ = [
+    "Beam",
+    "Finished",
+    "Hypothesis",
+    "beam_search",
+    "block_special_tokens",
+    "collect_finished",
+    "cut_after",
+    "drop_settled",
+    "extend",
+    "first_beam",
+    "greedy_search",
+    "keep_unfinished",
+    "length_penalty",
+    "output_limits",
+    "score_outputs",
+]
+
+
+# book/60_beam_search.ipynb#hypothesis
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished output: its tokens (eos included, if it was reached), their summed log-probability, and its score.
+
+    Defined in chapter 60: `hypothesis`.
+    """
+
+    tokens: list[int]
+    log_probability: float
+    score: float
+
+
+def length_penalty(length: int, alpha: float) -> float:
+    """lp(Y) = ((5 + |Y|) / 6)^alpha, by which the log-probability is divided (Wu et al. 2016; section 6.1).
+
+    Defined in chapter 60: `hypothesis`.
+    """
+    return ((5 + length) / 6) ** alpha
+
+
+# book/60_beam_search.ipynb#output-limits
+def output_limits(model: Transformer, source: Int[Tensor, "batch source"], extra: int = 50) -> Int[Tensor, " batch"]:
+    """The longest output for each sentence: its own length + 50 (section 6.1), within the model's `max_length`.
+
+    Defined in chapter 60: `output-limits`.
+    """
+    lengths = (source != model.config.pad_id).sum(dim=1)
+    return (lengths + extra).clamp(max=model.config.max_length)
+
+
+# book/60_beam_search.ipynb#next-token-scores
+def block_special_tokens(model: Transformer, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
+    """Logits with pad and the start symbol made impossible: no output contains them.
+
+    Defined in chapter 60: `next-token-scores`.
+    """
+    blocked = [model.config.pad_id, model.config.start_id]
+    return logits.index_fill(-1, torch.tensor(blocked, device=logits.device), -math.inf)
+
+
+# book/60_beam_search.ipynb#greedy-search
+@torch.inference_mode()
+def greedy_search(
+    model: Transformer, source: Int[Tensor, "batch source"], *, extra: int = 50, cache: bool = True
+) -> list[Hypothesis]:
+    """The most probable token at every step, until eos or the length limit.
+
+    `cache=False` runs the decoder over the whole prefix again at each step: the same result, only slower.
+
+    Defined in chapter 60: `greedy-search`.
+    """
+    limits = output_limits(model, source, extra)
+    output = torch.full((len(source), 1), model.config.start_id, device=source.device)
+    total = torch.zeros(len(source), device=source.device)
+    done = torch.zeros(len(source), dtype=torch.bool, device=source.device)
+    source_mask = padding_mask(source, model.config.pad_id)
+    state = start_decoding(model, source, 1, int(limits.max())) if cache else None
+    memory = None if cache else model.encode(source, source_mask)
+    while not done.all():
+        if cache:
+            logits = decoding_step(model, output[:, -1:], state)[:, -1]
+        else:
+            logits = model.output(model.decode(output, memory, source_mask)[:, -1])
+        log_probabilities = block_special_tokens(model, logits.log_softmax(dim=-1))
+        best, token = log_probabilities.max(dim=-1)
+        token = token.masked_fill(done, model.config.end_id)  # finished sentences wait for the others
+        total += best.masked_fill(done, 0.0)
+        output = torch.cat([output, token[:, None]], dim=1)
+        done |= (token == model.config.end_id) | (output.shape[1] > limits)
+    rows = zip(output[:, 1:].tolist(), limits.tolist(), total.tolist(), strict=True)
+    tokens = [(cut_after(row[:limit], model.config.end_id), score) for row, limit, score in rows]
+    return [Hypothesis(row, score, score) for row, score in tokens]
+
+
+def cut_after(tokens: list[int], end_id: int) -> list[int]:
+    """The tokens up to and including the first `end_id`.
+
+    Defined in chapter 60: `greedy-search`.
+    """
+    return tokens[: tokens.index(end_id) + 1] if end_id in tokens else tokens
+
+
+# book/60_beam_search.ipynb#beam
+@dataclass
+class Beam:
+    """The hypotheses of all sentences still being translated, `width` for each, the likeliest first.
+
+    Defined in chapter 60: `beam`.
+    """
+
+    tokens: Int[Tensor, "batch width step"]
+    log_probabilities: Float[Tensor, "batch width"]
+    sentences: list[int]  # which input each row belongs to
+
+    def select(self, rows: list[int], index: Tensor) -> None:
+        self.tokens, self.log_probabilities = self.tokens[index], self.log_probabilities[index]
+        self.sentences = [self.sentences[row] for row in rows]
+
+
+@dataclass
+class Finished:
+    """The finished hypotheses of one sentence, best first, at most `width`.
+
+    Defined in chapter 60: `beam`.
+    """
+
+    width: int
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+
+    def add(self, hypothesis: Hypothesis) -> None:
+        self.hypotheses = sorted([*self.hypotheses, hypothesis], key=lambda h: -h.score)[: self.width]
+
+    def settled(self, best_possible: float, wanted: int) -> bool:
+        """Whether the search can end: the beam is full of finished hypotheses, or nothing alive can still win."""
+        enough = len(self.hypotheses) >= wanted and self.hypotheses[wanted - 1].score >= best_possible
+        return len(self.hypotheses) == self.width or enough
+
+
+# book/60_beam_search.ipynb#extend
+def extend(model: Transformer, beam: Beam, state: DecodingState) -> tuple[Tensor, Tensor, Tensor]:
+    """The best 2 x width continuations of each sentence's hypotheses: log-probabilities, parents, tokens.
+
+    Twice the width, because up to half of them end here and the beam should stay full.
+
+    Defined in chapter 60: `extend`.
+    """
+    width = beam.tokens.shape[1]
+    logits = decoding_step(model, beam.tokens[:, :, -1], state).float()
+    normaliser = logits.logsumexp(dim=-1, keepdim=True)  # a softmax over everything is not needed for the best few
+    best, tokens = block_special_tokens(model, logits).topk(min(2 * width, logits.shape[-1]), dim=-1)
+    totals = beam.log_probabilities[:, :, None] + best - normaliser
+    totals, order = totals.flatten(1).topk(min(2 * width, totals.shape[1] * totals.shape[2]), dim=-1)
+    return totals, order // best.shape[-1], tokens.flatten(1).gather(1, order)
+
+
+# book/60_beam_search.ipynb#beam-search
+@torch.inference_mode()
+def beam_search(
+    model: Transformer,
+    source: Int[Tensor, "batch source"],
+    *,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    n_best: int = 1,
+    extra: int = 50,
+) -> list[list[Hypothesis]]:
+    """The `n_best` outputs of each sentence by log P(Y | X) / lp(Y) that a beam of `beam_size` finds (section 6.1).
+
+    A hypothesis that ends among the best `beam_size` continuations is finished and leaves the beam. A sentence is done
+    when `beam_size` are finished, or when none alive can beat the `n_best`-th; at its length limit the search stops.
+    Raises ValueError unless 1 <= n_best <= beam_size.
+
+    Defined in chapter 60: `beam-search`.
+    """
+    if not 1 <= n_best <= beam_size:
+        raise ValueError(f"n_best must lie between 1 and beam_size {beam_size}, not {n_best}")
+    limits = output_limits(model, source, extra).tolist()
+    beam = first_beam(model, source, beam_size)
+    finished = [Finished(beam_size) for _ in limits]
+    state = start_decoding(model, source, beam_size, max(limits))
+    while beam.sentences:
+        continuations = extend(model, beam, state)
+        collect_finished(model, beam, continuations, finished, alpha)
+        keep_unfinished(model, beam, continuations, state)
+        drop_settled(beam, finished, state, limits, alpha, n_best)
+    return [result.hypotheses[:n_best] for result in finished]
+
+
+# book/60_beam_search.ipynb#first-beam
+def first_beam(model: Transformer, source: Int[Tensor, "batch source"], width: int) -> Beam:
+    """Start symbols; all but the first hypothesis are impossible, since they would all be the same.
+
+    Defined in chapter 60: `first-beam`.
+    """
+    tokens = torch.full((len(source), width, 1), model.config.start_id, device=source.device)
+    log_probabilities = torch.full((len(source), width), -math.inf, device=source.device)
+    log_probabilities[:, 0] = 0.0
+    return Beam(tokens, log_probabilities, list(range(len(source))))
+
+
+def collect_finished(model: Transformer, beam: Beam, continuations, finished: list[Finished], alpha: float) -> None:
+    """Move continuations that end, and are among the best `width`, to the finished hypotheses.
+
+    Defined in chapter 60: `first-beam`.
+    """
+    totals, parents, tokens = (part[:, : beam.tokens.shape[1]] for part in continuations)
+    ends = (tokens == model.config.end_id) & totals.isfinite()
+    length = beam.tokens.shape[2]  # the start symbol is not counted, eos is
+    for row, place in ends.nonzero().tolist():
+        prefix = beam.tokens[row, parents[row, place], 1:].tolist()
+        total = totals[row, place].item()
+        hypothesis = Hypothesis([*prefix, model.config.end_id], total, total / length_penalty(length, alpha))
+        finished[beam.sentences[row]].add(hypothesis)
+
+
+# book/60_beam_search.ipynb#keep-unfinished
+def keep_unfinished(model: Transformer, beam: Beam, continuations, state: DecodingState) -> None:
+    """Go on with the best `width` continuations that do not end.
+
+    Defined in chapter 60: `keep-unfinished`.
+    """
+    totals, parents, tokens = continuations
+    width = beam.tokens.shape[1]
+    alive = totals.masked_fill(tokens == model.config.end_id, -math.inf)
+    if alive.shape[1] < width:  # a vocabulary smaller than the beam
+        missing = width - alive.shape[1]
+        alive = torch.nn.functional.pad(alive, (0, missing), value=-math.inf)
+        parents, tokens = (torch.nn.functional.pad(part, (0, missing)) for part in (parents, tokens))
+    beam.log_probabilities, best = alive.topk(width, dim=-1)
+    parents, tokens = parents.gather(1, best), tokens.gather(1, best)
+    history = beam.tokens.gather(1, parents[:, :, None].expand_as(beam.tokens))
+    beam.tokens = torch.cat([history, tokens[:, :, None]], dim=-1)
+    state.reorder(parents)
+
+
+def drop_settled(
+    beam: Beam, finished: list[Finished], state: DecodingState, limits: list[int], alpha: float, n_best: int
+) -> None:
+    """Take sentences out of the batch whose search is over.
+
+    One that reaches its limit with nothing finished keeps its best unfinished hypothesis.
+
+    Defined in chapter 60: `keep-unfinished`.
+    """
+    length = beam.tokens.shape[2] - 1
+    rows = []
+    for row, best in enumerate(beam.log_probabilities[:, 0].tolist()):
+        sentence = beam.sentences[row]
+        limit = limits[sentence]
+        best_possible = best / length_penalty(limit if alpha > 0 else length + 1, alpha)
+        if length >= limit and not finished[sentence].hypotheses:
+            score = best / length_penalty(length, alpha)
+            finished[sentence].add(Hypothesis(beam.tokens[row, 0, 1:].tolist(), best, score))
+        if length < limit and not finished[sentence].settled(best_possible, n_best):
+            rows.append(row)
+    if len(rows) < len(beam.sentences):
+        index = torch.tensor(rows, dtype=torch.long, device=beam.tokens.device)
+        beam.select(rows, index)
+        state.select(index)
+
+
+# book/60_beam_search.ipynb#score
+@torch.inference_mode()
+def score_outputs(
+    model: Transformer, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+) -> Float[Tensor, " batch"]:
+    """The log-probability of given outputs (eos included, padded), by one pass of teacher forcing.
+
+    Defined in chapter 60: `score`.
+    """
+    start = torch.full((len(target), 1), model.config.start_id, device=target.device)
+    logits = model(source, torch.cat([start, target[:, :-1]], dim=1)).float()
+    chosen = logits.log_softmax(dim=-1).gather(-1, target[:, :, None]).squeeze(-1)
+    return chosen.masked_fill(target == model.config.pad_id, 0.0).sum(dim=-1)

@@ -1,0 +1,266 @@
+# Written by `make export` from book/39_transformer.ipynb: do not edit here, edit the chapter.
+"""The Transformer: chapter 39 of the book."""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from annotated.attention import KeyValueCache, KeyValues, MultiHeadAttention
+from annotated.embeddings import OutputProjection, TokenEmbedding
+from annotated.feed_forward import ACTIVATIONS, FeedForward
+from annotated.masks import causal_mask, padding_mask
+from annotated.positional_encoding import LearnedPositions, SinusoidalPositions
+from annotated.stacks import AddNorm, Decoder, DecoderLayer, Dropout, Encoder, EncoderLayer, LayerNorm
+
+__all__ = [
+    "DecodingState",
+    "Transformer",
+    "TransformerConfig",
+    "build_decoder",
+    "build_encoder",
+    "decoding_step",
+    "start_decoding",
+]
+
+
+# book/39_transformer.ipynb#configuration
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Sizes and choices of a model; the defaults are the paper's base model (Table 3).
+
+    Raises ValueError, naming the field, when a value cannot be used.
+
+    Defined in chapter 39: `configuration`.
+    """
+
+    vocab_size: int
+    d_model: int = 512
+    d_ff: int = 2048
+    num_heads: int = 8
+    num_layers: int = 6
+    d_k: int | None = None  # None: d_model / num_heads
+    d_v: int | None = None
+    dropout: float = 0.1  # on sub-layer outputs and on embedding + position sums
+    # What the paper leaves open, or others do differently:
+    attention_bias: bool = False
+    attention_dropout: float = 0.0
+    activation: str = "relu"  # or gelu, swish
+    activation_dropout: float = 0.0
+    positions: str = "sinusoidal"  # or concatenated (sines, then cosines), learned
+    max_length: int = 1024  # longest input or output, in tokens
+    norm_first: bool = False
+    norm_eps: float = 1e-6
+    tie_embeddings: bool = True  # source and target embedding are one matrix
+    tie_output: bool = True  # target embedding and output projection are one matrix
+    source_vocab_size: int | None = None  # None: vocab_size; another size needs tie_embeddings=False
+    scale_embeddings: bool = True
+    output_bias: bool = False
+    num_decoder_layers: int | None = None  # None: num_layers
+    pad_id: int = 0
+    start_id: int = 2  # the decoder's first input: bos
+    end_id: int = 3
+
+    def __post_init__(self):
+        sizes = ("vocab_size", "d_model", "d_ff", "num_heads", "num_layers", "max_length")
+        for name in sizes:
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, not {getattr(self, name)!r}")
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
+        choices = {"activation": tuple(ACTIVATIONS), "positions": ("sinusoidal", "concatenated", "learned")}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
+        if None in (self.d_k, self.d_v) and self.d_model % self.num_heads:
+            raise ValueError(f"d_model {self.d_model} is no multiple of num_heads {self.num_heads}: give d_k and d_v")
+        if self.positions != "learned" and self.d_model % 2:
+            raise ValueError(f"d_model must be even for sinusoidal positions, not {self.d_model}")
+        if self.tie_embeddings and self.source_vocab_size not in (None, self.vocab_size):
+            raise ValueError("source_vocab_size differs from vocab_size: set tie_embeddings to False")
+
+    @classmethod
+    def base(cls, vocab_size: int, **changes) -> "TransformerConfig":
+        """The paper's base model; `changes` replace single fields."""
+        return cls(vocab_size, **changes)
+
+    @classmethod
+    def big(cls, vocab_size: int, **changes) -> "TransformerConfig":
+        """The paper's big model (last row of Table 3)."""
+        return cls(vocab_size, **{"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3, **changes})
+
+
+# book/39_transformer.ipynb#layers
+def _attention(config: TransformerConfig) -> MultiHeadAttention:
+    sizes = (config.d_model, config.num_heads, config.d_k, config.d_v)
+    return MultiHeadAttention(*sizes, bias=config.attention_bias, dropout=config.attention_dropout)
+
+
+def _feed_forward(config: TransformerConfig) -> FeedForward:
+    return FeedForward(config.d_model, config.d_ff, config.activation, config.activation_dropout)
+
+
+def build_encoder(config: TransformerConfig) -> Encoder:
+    """N encoder layers (section 3.1), and a final normalisation if `norm_first`.
+
+    Defined in chapter 39: `layers`.
+    """
+    add_norm = partial(AddNorm, config.d_model, config.dropout, config.norm_first, config.norm_eps)
+    layers = [EncoderLayer(_attention(config), _feed_forward(config), add_norm) for _ in range(config.num_layers)]
+    return Encoder(layers, LayerNorm(config.d_model, config.norm_eps) if config.norm_first else None)
+
+
+def build_decoder(config: TransformerConfig) -> Decoder:
+    """N decoder layers (section 3.1), and a final normalisation if `norm_first`.
+
+    Defined in chapter 39: `layers`.
+    """
+    add_norm = partial(AddNorm, config.d_model, config.dropout, config.norm_first, config.norm_eps)
+    layers = [
+        DecoderLayer(_attention(config), _attention(config), _feed_forward(config), add_norm)
+        for _ in range(config.num_decoder_layers or config.num_layers)
+    ]
+    return Decoder(layers, LayerNorm(config.d_model, config.norm_eps) if config.norm_first else None)
+
+
+# book/39_transformer.ipynb#transformer
+class Transformer(nn.Module):
+    """The encoder-decoder of the paper (section 3, Figure 1).
+
+    `forward(source, target)` gives the logits of the token after each target position; `encode`, `start` and `step`
+    are for decoding. Token ids are integers; `config.pad_id` marks padding, which changes nothing.
+
+    Defined in chapter 39: `transformer`.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        self.target_embedding = TokenEmbedding(config.vocab_size, config.d_model, config.scale_embeddings)
+        self.source_embedding = self.target_embedding
+        if not config.tie_embeddings:
+            source_size = config.source_vocab_size or config.vocab_size
+            self.source_embedding = TokenEmbedding(source_size, config.d_model, config.scale_embeddings)
+        if config.positions == "learned":
+            self.source_positions = LearnedPositions(config.d_model, config.max_length)
+            self.target_positions = LearnedPositions(config.d_model, config.max_length)
+        else:
+            self.source_positions = SinusoidalPositions(config.d_model, config.positions == "sinusoidal")
+            self.target_positions = self.source_positions
+        self.dropout = Dropout(config.dropout)
+        self.encoder, self.decoder = build_encoder(config), build_decoder(config)
+        self.initialise()
+        tied = self.target_embedding if config.tie_output else TokenEmbedding(config.vocab_size, config.d_model)
+        self.output = OutputProjection(tied.weight, config.output_bias)
+
+    def initialise(self) -> None:
+        """Glorot-uniform matrices and zero biases; embeddings keep N(0, 1 / d_model)."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    def embed(
+        self, embedding: TokenEmbedding, positions: nn.Module, tokens: Int[Tensor, "batch length"], start: int = 0
+    ):
+        """Dropout(sqrt(d_model) E[token] + PE[position]) (sections 3.4, 3.5, 5.4)."""
+        return self.dropout(positions(embedding(tokens), start))
+
+    def forward(
+        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target vocab"]:
+        """Logits for every target position at once: teacher forcing. `target` begins with the start token."""
+        source_mask = padding_mask(source, self.config.pad_id)
+        return self.output(self.decode(target, self.encode(source, source_mask), source_mask))
+
+    def encode(
+        self, source: Int[Tensor, "batch source"], source_mask: Bool[Tensor, "batch 1 1 source"] | None = None
+    ) -> Float[Tensor, "batch source d_model"]:
+        """The encoder's output z, one vector for each source token."""
+        if source_mask is None:
+            source_mask = padding_mask(source, self.config.pad_id)
+        return self.encoder(self.embed(self.source_embedding, self.source_positions, source), source_mask)
+
+    def decode(
+        self,
+        target: Int[Tensor, "batch target"],
+        memory: Float[Tensor, "batch source d_model"],
+        source_mask: Bool[Tensor, "batch 1 1 source"],
+    ) -> Float[Tensor, "batch target d_model"]:
+        """The decoder's output for a whole target prefix; position i sees tokens up to i."""
+        self_mask = causal_mask(target.shape[1], target.device) & padding_mask(target, self.config.pad_id)
+        x = self.embed(self.target_embedding, self.target_positions, target)
+        return self.decoder(x, memory, self_mask, source_mask)
+
+    def num_parameters(self) -> int:
+        """How many numbers are learned; a shared matrix counts once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+# book/39_transformer.ipynb#decoding-state
+@dataclass
+class DecodingState:
+    """What step-by-step decoding carries along: keys and values, of the source and of the steps so far (chapter 60).
+
+    Step t of `width` hypotheses a sentence fills the slots t * width to (t + 1) * width of the caches. `visible` says
+    which slots belong to each hypothesis, so nothing is copied when hypotheses change places.
+
+    Defined in chapter 39: `decoding-state`.
+    """
+
+    memory: list[KeyValues]
+    source_mask: Bool[Tensor, "batch 1 1 source"]
+    caches: list[KeyValueCache]
+    visible: Bool[Tensor, "batch width slots"]
+    step: int = field(default=0)
+
+    def reorder(self, parents: Int[Tensor, "batch width"]) -> None:
+        """Hypothesis i goes on from hypothesis `parents[:, i]`."""
+        self.visible = self.visible.gather(1, parents[:, :, None].expand_as(self.visible))
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these sentences of the batch."""
+        self.memory = [KeyValues(known.keys[rows], known.values[rows]) for known in self.memory]
+        self.source_mask, self.visible = self.source_mask[rows], self.visible[rows]
+        for cache in self.caches:
+            cache.select(rows)
+
+
+# book/39_transformer.ipynb#incremental-decoding
+def start_decoding(model: Transformer, source: Int[Tensor, "batch source"], width: int, capacity: int) -> DecodingState:
+    """Encode the source once and make room for `capacity` steps of `width` hypotheses a sentence.
+
+    Defined in chapter 39: `incremental-decoding`.
+    """
+    source_mask = padding_mask(source, model.config.pad_id)
+    memory = model.encode(source, source_mask)
+    known = [layer.cross_attention.keys_and_values(memory) for layer in model.decoder.layers]
+    batch, slots = len(source), capacity * width
+    caches = []
+    for layer in model.decoder.layers:
+        attention = layer.self_attention
+        keys = memory.new_empty(batch, attention.num_heads, slots, attention.d_k)
+        caches.append(KeyValueCache(keys, memory.new_empty(batch, attention.num_heads, slots, attention.d_v)))
+    visible = torch.zeros(batch, width, slots, dtype=torch.bool, device=source.device)
+    return DecodingState(known, source_mask, caches, visible)
+
+
+def decoding_step(
+    model: Transformer, tokens: Int[Tensor, "batch width"], state: DecodingState
+) -> Float[Tensor, "batch width vocab"]:
+    """Feed the last token of each hypothesis, return the logits of the next, and advance the state.
+
+    Defined in chapter 39: `incremental-decoding`.
+    """
+    width = tokens.shape[1]
+    x = model.embed(model.target_embedding, model.target_positions, tokens.reshape(-1, 1), state.step)
+    first, end = state.step * width, (state.step + 1) * width
+    state.visible[:, :, first:end] = torch.eye(width, dtype=torch.bool, device=tokens.device)
+    self_mask = state.visible[:, None, :, :end]
+    hidden = model.decoder(x.view(len(tokens), width, -1), state.memory, self_mask, state.source_mask, state.caches)
+    state.step += 1
+    return model.output(hidden)

@@ -1,0 +1,72 @@
+# Written by `make export` from book/35_positional_encoding.ipynb: do not edit here, edit the chapter.
+"""Positional encoding: chapter 35 of the book."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+__all__ = ["LearnedPositions", "SinusoidalPositions", "sinusoidal_encoding"]
+
+
+# book/35_positional_encoding.ipynb#sinusoidal-encoding
+def sinusoidal_encoding(
+    length: int, d_model: int, interleaved: bool = True, start: int = 0
+) -> Float[Tensor, "length d_model"]:
+    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same angle (section 3.5).
+
+    Row 0 is position `start`. `interleaved=False` puts all sines before all cosines, as the authors' code does.
+    Raises ValueError for an odd d_model.
+
+    Defined in chapter 35: `sinusoidal-encoding`.
+    """
+    if d_model % 2:
+        raise ValueError(f"d_model must be even for pairs of sine and cosine, not {d_model}")
+    position = torch.arange(start, start + length, dtype=torch.float64)
+    frequency = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    angle = position[:, None] * frequency
+    pairs = torch.stack([angle.sin(), angle.cos()], dim=-1 if interleaved else -2)
+    return pairs.flatten(1).float()
+
+
+# book/35_positional_encoding.ipynb#positional-encoding
+class SinusoidalPositions(nn.Module):
+    """Adds `sinusoidal_encoding` to embeddings; has no parameters. The table grows when a longer input comes.
+
+    Defined in chapter 35: `positional-encoding`.
+    """
+
+    def __init__(self, d_model: int, interleaved: bool = True):
+        super().__init__()
+        self.d_model, self.interleaved = d_model, interleaved
+        self.register_buffer("table", sinusoidal_encoding(128, d_model, interleaved), persistent=False)
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], start: int = 0
+    ) -> Float[Tensor, "batch length d_model"]:
+        end = start + x.shape[1]
+        if end > len(self.table):
+            self.table = sinusoidal_encoding(2 * end, self.d_model, self.interleaved).to(self.table)
+        return x + self.table[start:end].to(x.dtype)
+
+
+class LearnedPositions(nn.Module):
+    """Adds one learned vector for each position (section 3.5; row (E) of Table 3).
+
+    Raises ValueError for a position beyond `max_length`: there is no vector for it.
+
+    Defined in chapter 35: `positional-encoding`.
+    """
+
+    def __init__(self, d_model: int, max_length: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], start: int = 0
+    ) -> Float[Tensor, "batch length d_model"]:
+        end = start + x.shape[1]
+        if end > len(self.weight):
+            raise ValueError(
+                f"{end} positions, but learned ones for {len(self.weight)}: raise max_length and train again"
+            )
+        return x + self.weight[start:end]

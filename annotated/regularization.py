@@ -1,0 +1,43 @@
+# Written by `make export` from book/54_regularization.ipynb: do not edit here, edit the chapter.
+"""Regularization: chapter 54 of the book."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+__all__ = ["label_smoothed_loss", "smoothed_targets"]
+
+
+# book/54_regularization.ipynb#smoothed-targets
+def smoothed_targets(
+    targets: Int[Tensor, "*batch"], vocab_size: int, smoothing: float = 0.1
+) -> Float[Tensor, "*batch vocab"]:
+    """What to learn: 1 - smoothing on the true token, and `smoothing` spread over all tokens (section 5.4).
+
+    Szegedy et al.'s form: the true token has its share of the spread too.
+
+    Defined in chapter 54: `smoothed-targets`.
+    """
+    uniform = torch.full((*targets.shape, vocab_size), smoothing / vocab_size)
+    return uniform.scatter_add(-1, targets[..., None], torch.full((*targets.shape, 1), 1 - smoothing))
+
+
+# book/54_regularization.ipynb#label-smoothed-loss
+def label_smoothed_loss(
+    logits: Float[Tensor, "batch target vocab"],
+    targets: Int[Tensor, "batch target"],
+    smoothing: float = 0.1,
+    pad_id: int = 0,
+) -> Float[Tensor, ""]:
+    """Cross-entropy against `smoothed_targets`, in nats, summed over all targets that are not padding.
+
+    Defined in chapter 54: `label-smoothed-loss`.
+    """
+    return F.cross_entropy(
+        logits.flatten(0, 1).float(),
+        targets.flatten(),
+        ignore_index=pad_id,
+        label_smoothing=smoothing,
+        reduction="sum",
+    )

@@ -1,0 +1,623 @@
+# Written by `make export` from book/59_training.ipynb: do not edit here, edit the chapter.
+"""Training: chapter 59 of the book."""
+
+import json
+import math
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor
+from tqdm import tqdm
+
+from annotated.batching import Batch, Example, make_batch, token_batches
+from annotated.checkpoint import (
+    load_weights,
+    read_tensors,
+    save_model,
+    weights_of,
+    write_atomically,
+    write_json,
+)
+from annotated.corpora import Corpus, InputError, SentencePair
+from annotated.model import Transformer, TransformerConfig
+from annotated.regularization import label_smoothed_loss
+from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
+from annotated.tokenization import Tokenizer, encode, load_tokenizer, train_tokenizer
+
+__all__ = [
+    "BAR",
+    "COUNTERS",
+    "TrainingConfig",
+    "TrainingLog",
+    "TrainingState",
+    "batch_all",
+    "batch_groups",
+    "checkpoints",
+    "choose_precision",
+    "code_revision",
+    "command_line",
+    "describe_machine",
+    "encode_pairs",
+    "load_state",
+    "new_state",
+    "prepare_folder",
+    "processor_name",
+    "save_checkpoint",
+    "save_state",
+    "share_done",
+    "train",
+    "train_on_corpus",
+    "train_step",
+    "training_loss",
+    "validate",
+    "validation_loss",
+    "weights_in_place",
+]
+
+
+# book/59_training.ipynb#training-config
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How to train; the defaults are the paper's where a small machine allows (sections 5.1 to 5.4).
+
+    Training ends at the first of `max_steps`, `max_epochs` and `max_minutes`. Raises ValueError for values of no use.
+
+    Defined in chapter 59: `training-config`.
+    """
+
+    max_tokens: int = 4096  # source and target tokens a batch, each side, padding counted (paper: 25,000)
+    accumulation: int = 1  # batches summed up before one step
+    max_steps: int | None = None
+    max_epochs: int | None = None
+    max_minutes: float | None = None
+    warmup_steps: int = 4000
+    label_smoothing: float = 0.1
+    precision: str = "auto"  # or float32, bfloat16
+    validate_every: int = 500  # steps
+    checkpoint_minutes: float = 10.0  # between checkpoints kept for averaging
+    keep_checkpoints: int = 5
+    seed: int = 1
+    # Beyond the paper; a run states which it used:
+    rate_factor: float = 1.0
+    clip_norm: float | None = None
+    average_decay: float | None = None  # exponential average of the weights, per step
+
+    def __post_init__(self):
+        if self.max_steps is None and self.max_epochs is None and self.max_minutes is None:
+            raise ValueError("say when to stop: max_steps, max_epochs or max_minutes")
+        for name in ("max_tokens", "accumulation", "warmup_steps", "validate_every", "keep_checkpoints"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing must be at least 0 and below 1, not {self.label_smoothing}")
+        if self.average_decay is not None and not 0 < self.average_decay < 1:
+            raise ValueError(f"average_decay must lie between 0 and 1, not {self.average_decay}")
+        if self.precision not in ("auto", "float32", "bfloat16"):
+            raise ValueError(f"precision must be auto, float32 or bfloat16, not {self.precision!r}")
+
+    def beyond_the_paper(self) -> dict:
+        """The options in use that the paper does not have."""
+        options = {"rate_factor": 1.0, "clip_norm": None, "average_decay": None}
+        return {name: getattr(self, name) for name, off in options.items() if getattr(self, name) != off}
+
+
+# book/59_training.ipynb#training-loss
+def training_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
+    """The summed loss of all target positions in one pass: teacher forcing (section 3.1's mask and shift).
+
+    Defined in chapter 59: `training-loss`.
+    """
+    logits = model(batch.source, batch.target_input)
+    return label_smoothed_loss(logits, batch.target_output, smoothing, model.config.pad_id)
+
+
+def train_step(
+    model: Transformer, optimizer: torch.optim.Optimizer, batches: Sequence[Batch], config: TrainingConfig,
+    precision: torch.dtype = torch.float32,
+) -> Tensor:  # fmt: skip
+    """One update from one or more batches, as if they were one large batch. Returns the loss a target token.
+
+    Defined in chapter 59: `training-loss`.
+    """
+    num_tokens = sum(batch.num_tokens for batch in batches)
+    device = model.target_embedding.weight.device
+    total = torch.zeros((), device=device)
+    for batch in batches:
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
+            loss = training_loss(model, batch.to(device), config.label_smoothing) / num_tokens
+        loss.backward()
+        total += loss.detach()
+    if config.clip_norm is not None:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return total
+
+
+# book/59_training.ipynb#validation-loss
+@torch.no_grad()
+def validation_loss(model: Transformer, batches: Sequence[Batch]) -> float:
+    """The mean negative log-probability of the true tokens, in nats a token, without smoothing and without dropout.
+
+    Defined in chapter 59: `validation-loss`.
+    """
+    was_training = model.training
+    model.eval()
+    device = model.target_embedding.weight.device
+    total = sum(training_loss(model, batch.to(device), 0.0).item() for batch in batches)
+    model.train(was_training)
+    return total / sum(batch.num_tokens for batch in batches)
+
+
+# book/59_training.ipynb#encode-pairs
+def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[SentencePair], max_length: int) -> list[Example]:
+    """Token ids of both sides; pairs with an empty side or more than `max_length` tokens are left out.
+
+    Defined in chapter 59: `encode-pairs`.
+    """
+    sources = encode(tokenizer, [pair.source for pair in pairs])
+    targets = encode(tokenizer, [pair.target for pair in pairs])
+    both = zip(sources, targets, strict=True)
+    return [pair for pair in both if all(1 < len(side) <= max_length for side in pair)]
+
+
+def batch_all(examples: Sequence[Example], max_tokens: int) -> list[Batch]:
+    """All examples as batches of similar length, in a fixed order: for validation.
+
+    Defined in chapter 59: `encode-pairs`.
+    """
+    return [make_batch([examples[i] for i in indices]) for indices in token_batches(examples, max_tokens)]
+
+
+# book/59_training.ipynb#choose-precision
+def choose_precision(name: str, device: torch.device) -> torch.dtype:
+    """bfloat16 where it pays: on GPUs that have it, on processors where it makes matrix products much faster.
+
+    Defined in chapter 59: `choose-precision`.
+    """
+    if name != "auto":
+        return getattr(torch, name)
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
+    if device.type != "cpu":
+        return torch.float32
+    seconds = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        a, b = torch.randn(1024, 512).to(dtype), torch.randn(512, 1024).to(dtype)
+        runs = []
+        for _ in range(8):
+            start = time.perf_counter()
+            a @ b
+            runs.append(time.perf_counter() - start)
+        seconds[dtype] = min(runs)
+    return torch.bfloat16 if seconds[torch.float32] > 1.5 * seconds[torch.bfloat16] else torch.float32
+
+
+# book/59_training.ipynb#training-state
+@dataclass
+class TrainingState:
+    """Everything that changes while a model trains; what `resume` restores.
+
+    Defined in chapter 59: `training-state`.
+    """
+
+    model: Transformer
+    optimizer: torch.optim.Optimizer
+    average: dict[str, Tensor] | None = None  # exponential average of the weights
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0  # batches of this epoch already used
+    tokens: int = 0  # target tokens seen
+    seconds: float = 0.0
+    best_loss: float = math.inf
+    history: list[dict] = field(default_factory=list)  # the lines of metrics.jsonl
+
+    def weights(self) -> dict[str, Tensor]:
+        """The weights to validate and to save: the average where there is one."""
+        return weights_of(self.model) if self.average is None else self.average
+
+    def advance(self, group: Sequence[Batch], config: TrainingConfig, seconds: float) -> None:
+        """Count a step, and move the average towards the new weights; early on it follows them closely."""
+        self.step, self.seconds = self.step + 1, seconds
+        self.tokens += sum(batch.num_tokens for batch in group)
+        if self.average is not None:
+            decay = min(config.average_decay, (1 + self.step) / (10 + self.step))
+            for name, weight in weights_of(self.model).items():
+                self.average[name].lerp_(weight, 1 - decay)
+
+
+def new_state(model: Transformer, config: TrainingConfig) -> TrainingState:
+    """Training before its first step.
+
+    Defined in chapter 59: `training-state`.
+    """
+    average = None
+    if config.average_decay is not None:
+        average = {name: weight.clone() for name, weight in weights_of(model).items()}
+    return TrainingState(model, build_optimizer(model.parameters()), average)
+
+
+# book/59_training.ipynb#save-state
+COUNTERS = ("step", "epoch", "batch", "tokens", "seconds", "best_loss")
+
+
+def save_state(folder: Path, state: TrainingState) -> None:
+    """Write all that `load_state` needs to go on exactly where training stands, in one file.
+
+    Defined in chapter 59: `save-state`.
+    """
+    tensors = {f"model.{name}": tensor for name, tensor in weights_of(state.model).items()}
+    for name, parameter in state.model.named_parameters():
+        tensors |= {f"adam.{name}.{key}": value for key, value in state.optimizer.state[parameter].items()}
+    tensors |= {f"average.{name}": tensor for name, tensor in (state.average or {}).items()}
+    tensors["random.cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    counters = {name: getattr(state, name) for name in COUNTERS} | {"history": state.history}
+    tensors = {name: tensor.contiguous().cpu() for name, tensor in tensors.items()}
+    write_atomically(folder / "state.safetensors", save(tensors, {"counters": json.dumps(counters)}))
+
+
+# book/59_training.ipynb#load-state
+def load_state(folder: Path, state: TrainingState) -> None:
+    """Restore what `save_state` wrote. Raises InputError when there is nothing to resume from, or it does not fit.
+
+    Defined in chapter 59: `load-state`.
+    """
+    path = folder / "state.safetensors"
+    tensors = read_tensors(path)
+    with safe_open(path, framework="pt") as file:
+        counters = json.loads(file.metadata()["counters"])
+
+    def part(prefix: str) -> dict[str, Tensor]:
+        return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+
+    load_weights(state.model, part("model."), path)
+    for name, parameter in state.model.named_parameters():
+        moments = {key: value.to(parameter.device) for key, value in part(f"adam.{name}.").items()}
+        state.optimizer.state[parameter] = moments
+    if (state.average is None) == any(name.startswith("average.") for name in tensors):
+        raise InputError(f"{path}: average_decay was changed since; resume with the same options")
+    for name, tensor in (state.average or {}).items():
+        tensor.copy_(tensors[f"average.{name}"])
+    torch.set_rng_state(tensors["random.cpu"])
+    if "random.cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["random.cuda"])
+    for name, value in counters.items():
+        setattr(state, name, value)
+
+
+# book/59_training.ipynb#batch-groups
+def batch_groups(
+    examples: Sequence[Example], config: TrainingConfig, epoch: int, position: int
+) -> Iterator[tuple[list[Batch], int, int]]:
+    """Endless groups of `accumulation` batches, beginning at batch `position` of `epoch`.
+
+    Each epoch has an order of its own, which depends on the seed alone. With each group comes the place after it.
+
+    Defined in chapter 59: `batch-groups`.
+    """
+    group: list[Batch] = []
+    while True:
+        batches = token_batches(examples, config.max_tokens, seed=config.seed * 1_000_003 + epoch)
+        for done in range(position, len(batches)):
+            group.append(make_batch([examples[i] for i in batches[done]]))
+            if len(group) == config.accumulation:
+                last = done + 1 == len(batches)
+                yield group, epoch + last, 0 if last else done + 1
+                group = []
+        epoch, position = epoch + 1, 0
+
+
+# book/59_training.ipynb#training-log
+class TrainingLog:
+    """Metrics as JSON lines and, if wanted, a progress bar with loss, speed and time left.
+
+    `every` steps the mean loss since the last line is recorded; a loss that is no number raises InputError then.
+
+    Defined in chapter 59: `training-log`.
+    """
+
+    def __init__(
+        self, config: TrainingConfig, state: TrainingState, path: Path | None, progress: bool, every: int = 20
+    ):
+        self.config, self.state, self.path, self.every = config, state, path, every
+        self.losses: list[Tensor] = []
+        self.tokens, self.seconds = state.tokens, state.seconds
+        self.bar = tqdm(total=100, initial=0, disable=not progress, bar_format=BAR, mininterval=1)
+        if path is not None:  # after a resume: only what happened up to the saved state
+            write_atomically(path, "".join(json.dumps(line) + "\n" for line in state.history).encode())
+
+    def after_step(self, loss: Tensor, rate: float) -> None:
+        self.losses.append(loss)
+        if len(self.losses) < self.every:
+            return
+        mean = torch.stack(self.losses).mean().item()
+        if not math.isfinite(mean):
+            advice = "lower rate_factor, raise warmup_steps or set clip_norm"
+            raise InputError(f"the loss is {mean} near step {self.state.step}: {advice}")
+        speed = (self.state.tokens - self.tokens) / max(self.state.seconds - self.seconds, 1e-9)
+        self.losses, self.tokens, self.seconds = [], self.state.tokens, self.state.seconds
+        self.record(loss=mean, rate=rate, tokens_per_second=round(speed))
+        self.bar.n = round(100 * share_done(self.config, self.state), 1)
+        self.bar.set_description_str(f"step {self.state.step}")
+        self.bar.set_postfix_str(f"loss {mean:.3f}, {speed:,.0f} tokens/s")
+
+    def record(self, **values: float) -> None:
+        """Append one line to the history and to the file."""
+        state = self.state
+        place = {"step": state.step, "epoch": state.epoch, "tokens": state.tokens, "seconds": round(state.seconds, 1)}
+        state.history.append(place | values)
+        if self.path is not None:
+            try:
+                with open(self.path, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(state.history[-1]) + "\n")
+            except OSError as error:
+                raise InputError(f"{self.path}: cannot be written ({error.strerror})") from None
+
+    def say(self, text: str) -> None:
+        """A line above the progress bar."""
+        if not self.bar.disable:
+            self.bar.write(text, file=sys.stderr)
+
+
+BAR = "{desc} {percentage:3.0f}% |{bar:20}| {postfix}, {elapsed} gone, {remaining} left"
+
+
+# book/59_training.ipynb#when-to-stop
+def share_done(config: TrainingConfig, state: TrainingState) -> float:
+    """How much of the training is over, from 0 to 1, by whichever limit comes first.
+
+    Defined in chapter 59: `when-to-stop`.
+    """
+    shares = [0.0]
+    if config.max_steps is not None:
+        shares.append(state.step / config.max_steps)
+    if config.max_epochs is not None:
+        shares.append(state.epoch / config.max_epochs)
+    if config.max_minutes is not None:
+        shares.append(state.seconds / (60 * config.max_minutes))
+    return min(max(shares), 1.0)
+
+
+@contextmanager
+def weights_in_place(model: Transformer, weights: dict[str, Tensor]) -> Iterator[None]:
+    """Let the model use other weights for a while.
+
+    Defined in chapter 59: `when-to-stop`.
+    """
+    own = {name: weight.clone() for name, weight in weights_of(model).items()}
+    load_weights(model, weights, "average")
+    try:
+        yield
+    finally:
+        load_weights(model, own, "own weights")
+
+
+# book/59_training.ipynb#validate
+def validate(
+    state: TrainingState, valid: Sequence[Batch], log: TrainingLog, on_best: Callable[[TrainingState], None]
+) -> float:
+    """Measure the validation loss, record it, and call `on_best` when it is the lowest so far.
+
+    Defined in chapter 59: `validate`.
+    """
+    with weights_in_place(state.model, state.weights()):
+        loss = validation_loss(state.model, valid)
+    if not math.isfinite(loss):
+        raise InputError(f"the validation loss is {loss} at step {state.step}: the last good model is kept")
+    best = loss < state.best_loss
+    state.best_loss = min(loss, state.best_loss)
+    log.record(valid_loss=loss)
+    log.say(
+        f"step {state.step}: validation loss {loss:.4f}, perplexity {math.exp(loss):.2f}{' (best)' if best else ''}"
+    )
+    if best:
+        on_best(state)
+    return loss
+
+
+def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> None:
+    """Write the weights as `checkpoints/step-N.safetensors` and the state to resume from; keep the last few.
+
+    Defined in chapter 59: `validate`.
+    """
+    tensors = {name: tensor.contiguous().cpu() for name, tensor in weights_of(state.model).items()}
+    write_atomically(folder / "checkpoints" / f"step-{state.step:07d}.safetensors", save(tensors))
+    save_state(folder, state)
+    for old in checkpoints(folder)[:-keep]:
+        old.unlink()
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a run, oldest first.
+
+    Defined in chapter 59: `validate`.
+    """
+    return sorted((folder / "checkpoints").glob("step-*.safetensors"))
+
+
+# book/59_training.ipynb#train
+def train(
+    model: Transformer,
+    examples: Sequence[Example],
+    valid: Sequence[Batch],
+    config: TrainingConfig,
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    progress: bool = False,
+    on_best: Callable[[TrainingState], None] = lambda state: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> TrainingState:
+    """Train `model` in place until `config`, or `stop()`, says enough; return the final state with its history.
+
+    With a `folder`, `metrics.jsonl`, checkpoints and the state to resume from are written there. `on_best` is called
+    when the validation loss is the lowest so far. Raises InputError when the loss is no longer a number.
+
+    Defined in chapter 59: `train`.
+    """
+    torch.manual_seed(config.seed)
+    state = new_state(model, config)
+    if resume:
+        load_state(folder, state)
+    log = TrainingLog(config, state, folder / "metrics.jsonl" if folder else None, progress)
+    precision = choose_precision(config.precision, model.target_embedding.weight.device)
+    groups = batch_groups(examples, config, state.epoch, state.batch)
+    start, saved = time.perf_counter() - state.seconds, state.seconds
+    model.train()
+    while share_done(config, state) < 1 and not stop():
+        group, state.epoch, state.batch = next(groups)
+        rate = learning_rate(state.step + 1, model.config.d_model, config.warmup_steps, config.rate_factor)
+        set_learning_rate(state.optimizer, rate)
+        loss = train_step(model, state.optimizer, group, config, precision)
+        state.advance(group, config, time.perf_counter() - start)
+        log.after_step(loss, rate)
+        if state.step % config.validate_every == 0:
+            validate(state, valid, log, on_best)
+        if folder and state.seconds - saved > 60 * config.checkpoint_minutes:
+            save_checkpoint(folder, state, config.keep_checkpoints)
+            saved = state.seconds
+    if state.step % config.validate_every:
+        validate(state, valid, log, on_best)
+    if folder:
+        save_checkpoint(folder, state, config.keep_checkpoints)
+    log.bar.close()
+    return state
+
+
+# book/59_training.ipynb#describe-run
+def describe_machine(device: torch.device) -> dict:
+    """What a recorded run must say about where it ran.
+
+    Defined in chapter 59: `describe-run`.
+    """
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()
+    return {
+        "device": f"{device.type}: {name}",
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "revision": code_revision(),
+    }
+
+
+def processor_name() -> str:
+    """The processor's name, and the matrix instructions it has, as far as the system tells.
+
+    Defined in chapter 59: `describe-run`.
+    """
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("model name")]
+    known = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if f" {flag}" in text]
+    return f"{names[0] if names else platform.machine()} ({', '.join(known)})"
+
+
+def code_revision() -> str:
+    """The commit the package runs from, with a plus sign when files differ from it; "unknown" outside a repository.
+
+    Defined in chapter 59: `describe-run`.
+    """
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", "-C", here, *arguments], capture_output=True, text=True).stdout.strip()
+
+    try:
+        revision = git("rev-parse", "HEAD")
+        return (revision + ("+" if git("status", "--porcelain", "--", here) else "")) or "unknown"
+    except OSError:
+        return "unknown"
+
+
+# book/59_training.ipynb#run-training
+def train_on_corpus(
+    corpus: Corpus,
+    model_config: Callable[[int], TransformerConfig],
+    config: TrainingConfig,
+    folder: Path,
+    *,
+    vocab_size: int,
+    device: torch.device,
+    resume: bool = False,
+    progress: bool = True,
+    stop: Callable[[], bool] = lambda: False,
+) -> TrainingState:
+    """From raw text to a model folder: tokenizer, batches, training. The best model by validation loss stays there.
+
+    `model_config` makes the configuration from the vocabulary's size. Raises InputError for a folder that holds a run
+    already (unless `resume`), and when the corpus has no training or validation pairs.
+
+    Defined in chapter 59: `run-training`.
+    """
+    prepare_folder(folder, resume)
+    config = replace(config, precision=str(choose_precision(config.precision, device)).removeprefix("torch."))
+    pairs = corpus.split("train")
+    if resume:
+        tokenizer = load_tokenizer(folder / "tokenizer.model")
+    else:
+        tokenizer = train_tokenizer((text for pair in pairs for text in (pair.source, pair.target)), vocab_size)
+    torch.manual_seed(config.seed)
+    model = Transformer(model_config(len(tokenizer))).to(device)
+    examples = encode_pairs(tokenizer, pairs, model.config.max_length)
+    valid = batch_all(encode_pairs(tokenizer, corpus.split("valid"), model.config.max_length), config.max_tokens)
+    if not examples or not valid:
+        raise InputError(f"corpus {corpus.name}: no usable pairs in train or valid")
+    notes = {"corpus": corpus.name, "source": corpus.source_language, "target": corpus.target_language}
+    run = {"command": command_line(), **notes, "pairs": len(examples), "pairs_left_out": len(pairs) - len(examples)}
+    run |= {"parameters": model.num_parameters(), "model": asdict(model.config), "training": asdict(config)}
+    run |= {"beyond_the_paper": config.beyond_the_paper() | ({"norm_first": True} if model.config.norm_first else {})}
+    write_json(folder / "run.json", run | describe_machine(device) | {"finished": False})
+
+    def keep_best(state: TrainingState) -> None:
+        save_model(folder, model, tokenizer, state.weights(), **notes, step=state.step, valid_loss=state.best_loss)
+
+    write_atomically(folder / "tokenizer.model", tokenizer.model)
+    options = {"folder": folder, "resume": resume, "progress": progress, "on_best": keep_best, "stop": stop}
+    state = train(model, examples, valid, config, **options)
+    result = {"finished": share_done(config, state) >= 1, "steps": state.step, "epochs": state.epoch}
+    result |= {
+        "target_tokens": state.tokens,
+        "wall_seconds": round(state.seconds, 1),
+        "best_valid_loss": state.best_loss,
+    }
+    write_json(folder / "run.json", run | describe_machine(device) | result)
+    return state
+
+
+# book/59_training.ipynb#prepare-folder
+def prepare_folder(folder: Path, resume: bool) -> None:
+    """See that training can begin in `folder` before hours are spent. Raises InputError, saying what to do, if not.
+
+    Defined in chapter 59: `prepare-folder`.
+    """
+    if resume and not (folder / "state.safetensors").exists():
+        raise InputError(f"{folder}: nothing to resume there (no state.safetensors)")
+    if not resume and (folder / "run.json").exists():
+        raise InputError(f"{folder}: holds a run already; add --resume, or choose another folder")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file, not a folder")
+    write_atomically(folder / ".writable", b"")
+    (folder / ".writable").unlink()
+
+
+def command_line() -> str:
+    """The command that started this process, as one would type it.
+
+    Defined in chapter 59: `prepare-folder`.
+    """
+    program, *arguments = sys.argv
+    return shlex.join([Path(program).name, *arguments])

@@ -1,0 +1,116 @@
+# Written by `make export` from book/61_machine_translation.ipynb: do not edit here, edit the chapter.
+"""Machine translation: chapter 61 of the book."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from annotated.batching import pad_sequences, token_batches
+from annotated.checkpoint import load_model, save_model
+from annotated.decoding import Hypothesis, beam_search
+from annotated.model import Transformer
+from annotated.tokenization import Tokenizer, decode, encode
+
+__all__ = ["Translation", "Translator", "best_device"]
+
+
+# book/61_machine_translation.ipynb#translator
+@dataclass(frozen=True)
+class Translation:
+    """An output text, its score (log-probability over length penalty, in nats) and its log-probability.
+
+    Defined in chapter 61: `translator`.
+    """
+
+    text: str
+    score: float
+    log_probability: float
+
+
+def best_device(name: str = "auto") -> torch.device:
+    """The device of that name; "auto" is a GPU when there is one. Raises ValueError when it cannot be used.
+
+    Defined in chapter 61: `translator`.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+    return device
+
+
+# book/61_machine_translation.ipynb#translator-class
+class Translator:
+    """A model and its tokenizer: text in, text out.
+
+    `translate` keeps the order of its inputs, whatever the order it works in.
+
+    Defined in chapter 61: `translator-class`.
+    """
+
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, notes: dict | None = None):
+        self.model, self.tokenizer, self.notes = model.eval(), tokenizer, notes or {}
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "auto") -> "Translator":
+        """Read a model folder (`model.safetensors`, `config.json`, `tokenizer.model`).
+
+        Raises InputError, naming the file, when one is missing or foreign.
+        """
+        return cls(*load_model(Path(folder), best_device(device)))
+
+    def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
+        """Write the three files; `dtype=torch.float16` halves their size."""
+        notes = {key: value for key, value in self.notes.items() if key not in ("format", "model")}
+        save_model(Path(folder), self.model, self.tokenizer, dtype=dtype, **notes)
+
+    def encode(self, texts: Sequence[str], warn: Callable[[str], None] | None = None) -> list[list[int]]:
+        """Token ids of the sources; one longer than the model's `max_length` is cut there, and `warn` is told."""
+        limit = self.model.config.max_length
+        sources = encode(self.tokenizer, list(texts))
+        for i, source in enumerate(sources):
+            if len(source) > limit:
+                warn = warn or (lambda message: print(message, file=sys.stderr))
+                warn(f"sentence {i + 1} has {len(source)} tokens, the model takes {limit}: the rest is left out")
+                sources[i] = [*source[: limit - 1], source[-1]]
+        return sources
+
+    def translate(self, texts: Sequence[str], **options) -> list[str]:
+        """The best translation of each text; the options are those of `translate_n_best`."""
+        return [best[0].text for best in self.translate_n_best(texts, n_best=1, **options)]
+
+    def translate_n_best(
+        self,
+        texts: Sequence[str],
+        *,
+        n_best: int = 4,
+        beam_size: int = 4,
+        length_penalty: float = 0.6,
+        max_tokens: int = 2048,
+        warn: Callable[[str], None] | None = None,
+    ) -> list[list[Translation]]:
+        """Up to `n_best` translations of each text, best first; an empty text has one empty translation.
+
+        `beam_size=1` is greedy search. Batches hold at most `max_tokens` source tokens, padding counted.
+        """
+        sources = self.encode(texts, warn)
+        results = [[Translation("", 0.0, 0.0)] for _ in sources]
+        wanted = [i for i, source in enumerate(sources) if len(source) > 1]  # more than eos
+        examples = [(sources[i], sources[i]) for i in wanted]
+        device = self.model.target_embedding.weight.device
+        for indices in token_batches(examples, max_tokens):
+            batch = pad_sequences([examples[i][0] for i in indices], self.model.config.pad_id).to(device)
+            options = {"beam_size": beam_size, "alpha": length_penalty, "n_best": n_best}
+            for i, hypotheses in zip(indices, beam_search(self.model, batch, **options), strict=True):
+                results[wanted[i]] = [self.to_text(hypothesis) for hypothesis in hypotheses]
+        return results
+
+    def to_text(self, hypothesis: Hypothesis) -> Translation:
+        text = decode(self.tokenizer, [hypothesis.tokens])[0]
+        return Translation(" ".join(text.split()), hypothesis.score, hypothesis.log_probability)

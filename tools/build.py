@@ -1,0 +1,176 @@
+"""Render the book into _build/html: `python -m tools.build` shows stored outputs, `--execute` runs chapters first.
+
+Chapters are executed as copies, and only where their code, the package, data/ or the ledger changed since the copy
+under .cache/book/ was made. A rendering replaces the last one only when it is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote
+
+import nbformat
+import yaml
+
+from tools.clean import ROOT, clean, write_if_changed
+from tools.execute import ChapterError, run, run_all, with_outputs
+
+SKIPPED = ("__pycache__", ".ipynb_checkpoints", ".DS_Store")
+
+
+def digest(paths: Iterable[Path], root: Path, *more: str) -> str:
+    """A hash of files' names and contents, folders with all that is in them."""
+    total = hashlib.sha256("\0".join(more).encode())
+    for path in paths:
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file() and not set(SKIPPED) & set(file.parts):
+                total.update(f"\0{file.relative_to(root)}\0".encode())
+                total.update(hashlib.sha256(file.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def toc_entries(root: Path) -> list[str]:
+    """The pages of the table of contents, in order. Raises ChapterError for one without a file."""
+    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    pages = [toc["root"], *(page["file"] for part in toc.get("parts", []) for page in part["chapters"])]
+    missing = [page for page in pages if not source_of(root / "book", page)]
+    if missing:
+        raise ChapterError(f"_toc.yml names pages that do not exist: {', '.join(missing)}")
+    return pages
+
+
+def source_of(folder: Path, page: str) -> Path | None:
+    """The notebook or Markdown file of a page in a folder."""
+    found = [folder / f"{page}{suffix}" for suffix in (".ipynb", ".md")]
+    return next((path for path in found if path.is_file()), None)
+
+
+def execute(root: Path, pages: list[str]) -> dict[Path, Path]:
+    """Executed copies of the chapters, made where something changed: chapter -> copy. Raises ChapterError."""
+    cache = root / ".cache" / "book"
+    cache.mkdir(parents=True, exist_ok=True)
+    shared = digest([root / "annotated", root / "data", root / "book" / "ledger.yml", root / "requirements.lock"], root)
+    chapters = [source_of(root / "book", page) for page in pages]
+    chapters = [path for path in chapters if path.suffix == ".ipynb"]
+    keys = {}
+    for path in chapters:
+        cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+        keys[path] = digest([], root, shared, *(f"{cell.id}\n{cell.metadata}\n{cell.source}" for cell in cells))
+    copies = {path: cache / path.name for path in chapters}
+
+    def is_fresh(path: Path) -> bool:
+        stamp = copies[path].with_suffix(".key")
+        return copies[path].exists() and stamp.exists() and stamp.read_text() == keys[path]
+
+    def job(path: Path) -> str:
+        copies[path].with_suffix(".key").unlink(missing_ok=True)
+        write_if_changed(run(path, path.parent), copies[path])
+        copies[path].with_suffix(".key").write_text(keys[path])
+        return "executed"
+
+    due = [path for path in chapters if not is_fresh(path)]
+    print(f"{len(due)} of {len(chapters)} chapters to execute", flush=True)
+    failures = run_all(due, job)
+    if failures:
+        raise ChapterError(f"{failures} of {len(due)} chapters failed")
+    return copies
+
+
+def stage(root: Path, copies: dict[Path, Path]) -> Path:
+    """A copy of book/ with the outputs to show."""
+    folder = root / "_build" / "source"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(root / "book", folder, ignore=shutil.ignore_patterns(*SKIPPED, "*.new", "_ext"))
+    for path in sorted((root / "book").glob("*.ipynb")):
+        notebook = nbformat.read(path, as_version=4)
+        if path in copies:
+            notebook = with_outputs(notebook, nbformat.read(copies[path], as_version=4))
+        write_if_changed(clean(notebook), folder / path.name)
+    return folder
+
+
+def render(root: Path, source: Path) -> Path:
+    """Run jupyter-book over the staged folder; returns the new site. Raises ChapterError."""
+    output = root / "_build" / "render"
+    shutil.rmtree(output, ignore_errors=True)
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(source)]
+    command += ["--config", str(root / "_config.yml"), "--toc", str(root / "_toc.yml"), "--path-output", str(output)]
+    done = subprocess.run([*command, "-W", "-n", "--keep-going"], capture_output=True, text=True, cwd=root)
+    log = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr).replace(f"{source}/", "")
+    (root / "_build" / "render.log").write_text(log, encoding="utf-8")
+    if done.returncode:
+        lines = [line for line in log.splitlines() if re.search(r"WARNING|ERROR|Error|Exception", line)]
+        said = "\n".join(f"    {line}" for line in lines or log.splitlines()[-20:])
+        raise ChapterError(f"jupyter-book failed (all of it in _build/render.log):\n{said}")
+    return output / "_build" / "html"
+
+
+def check_site(site: Path, source: Path, pages: list[str]) -> None:
+    """Raise ChapterError for a page, or a picture of a page, that is not there."""
+    problems = []
+    for page in pages:
+        html = site / f"{page}.html"
+        if not html.is_file():
+            problems.append(f"{page}.html is missing")
+            continue
+        images = [unquote(unescape(name)) for name in re.findall(r'<img[^>]*?\ssrc="([^"]+)"', html.read_text("utf-8"))]
+        for name in images:
+            if not name.startswith("data:") and not (html.parent / name.split("?")[0]).resolve().is_file():
+                problems.append(f"{page}.html shows {name}, which is missing")
+        notebook = source_of(source, page)
+        if notebook.suffix == ".ipynb":
+            cells = [cell for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "code"]
+            shown = [
+                cell for cell in cells if not {"remove-cell", "remove-output"} & set(cell.metadata.get("tags", []))
+            ]
+            drawn = sum("image/png" in output.get("data", {}) for cell in shown for output in cell.outputs)
+            if drawn > len(images):
+                problems.append(f"{page}.html has {len(images)} pictures, its notebook {drawn}")
+    if problems:
+        raise ChapterError("\n".join(problems))
+
+
+def build(root: Path, execute_chapters: bool) -> int:
+    """Make _build/html; returns how many pages it has. Raises ChapterError."""
+    pages = toc_entries(root)
+    copies = execute(root, pages) if execute_chapters else {}
+    source = stage(root, copies)
+    site, stamp = root / "_build" / "html", root / "_build" / "html.key"
+    parts = ("_config.yml", "_toc.yml", "book/_ext", "tools/build.py", "requirements.lock", "package.json")
+    key = digest([source, *(root / part for part in parts)], root)
+    if not (site.is_dir() and stamp.exists() and stamp.read_text() == key):
+        print(f"rendering {len(pages)} pages", flush=True)
+        new = render(root, source)
+        check_site(new, source, pages)
+        stamp.unlink(missing_ok=True)
+        shutil.rmtree(site, ignore_errors=True)
+        shutil.move(new, site)
+        stamp.write_text(key)
+    check_site(site, source, pages)
+    return len(pages)
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    if arguments not in ([], ["--execute"]):
+        print(__doc__)
+        return 2
+    began = time.monotonic()
+    try:
+        pages = build(root, "--execute" in arguments)
+    except ChapterError as error:
+        print(f"build: {error}", file=sys.stderr)
+        return 1
+    print(f"{pages} pages in _build/html ({time.monotonic() - began:.0f} s): open _build/html/index.html")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,75 @@
+"""Notebooks without what changes from run to run: `python -m tools.clean [--check] [NOTEBOOK...]`.
+
+Without names it takes all of book/. Kept: sources, cell ids, outputs, execution counts, and the metadata that the book
+reads.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parents[1]
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+CELL_METADATA = ("annotated", "mystnb", "tags")
+
+
+def clean(notebook: NotebookNode) -> NotebookNode:
+    """Strip volatile metadata in place and join neighbouring pieces of one output stream; returns the notebook."""
+    own = notebook.metadata.get("annotated")
+    notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})
+    if own:
+        notebook.metadata["annotated"] = own
+    for cell in notebook.cells:
+        cell.metadata = NotebookNode({key: cell.metadata[key] for key in CELL_METADATA if cell.metadata.get(key)})
+        if cell.cell_type == "code":
+            cell.outputs = join_streams(cell.outputs)
+    notebook.nbformat_minor = 5
+    return notebook
+
+
+def join_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Outputs with consecutive pieces of stdout, or of stderr, as one."""
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        before = joined[-1] if joined else {}
+        if output.output_type == "stream" and before.get("name") == output.name:
+            before["text"] += output.text
+        else:
+            joined.append(output)
+    return joined
+
+
+def write_if_changed(notebook: NotebookNode, path: Path) -> bool:
+    """Write the notebook in one step, and only when the file would change; says whether it did."""
+    text = nbformat.writes(notebook, version=4) + "\n"
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return False
+    temporary = path.with_suffix(".new")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+    return True
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    check = "--check" in arguments
+    named = [Path(name) for name in arguments if name != "--check"]
+    found = 0
+    for path in named or sorted((root / "book").glob("*.ipynb")):
+        notebook = clean(nbformat.read(path, as_version=4))
+        if check:
+            changed = nbformat.writes(notebook, version=4) + "\n" != path.read_text(encoding="utf-8")
+        else:
+            changed = write_if_changed(notebook, path)
+        found += changed
+        if changed:
+            print(f"{path.name} {'holds volatile metadata: run `make format`' if check else 'cleaned'}")
+    return 1 if check and found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

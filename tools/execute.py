@@ -1,0 +1,154 @@
+"""Run chapters and store their outputs: `python -m tools.execute [--threads N] CHAPTER...` or `--all`.
+
+A chapter is named by its number, its file's name or its path. Chapter 59 trains: it runs first, alone, with two
+threads; the others run two at a time with one thread each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat import NotebookNode
+
+from tools.clean import ROOT, clean, write_if_changed
+
+TIMEOUT = 900  # seconds for one cell
+TRAINING = "59"  # the chapter that needs the whole machine
+
+
+class ChapterError(Exception):
+    """A cell failed; the message names chapter, cell and error."""
+
+
+def threads_of(path: Path) -> int:
+    """How many threads a chapter's kernel gets."""
+    return 2 if path.name.startswith(TRAINING) else 1
+
+
+def run(path: Path, folder: Path, threads: int | None = None) -> NotebookNode:
+    """The chapter's notebook, executed in `folder` and cleaned. Raises ChapterError."""
+    notebook = nbformat.read(path, as_version=4)
+    number = str(threads or threads_of(path))
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": number,
+        "MKL_NUM_THREADS": number,
+        "PYTHONHASHSEED": "0",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+    environment.pop("MPLBACKEND", None)
+    cell_id = "the kernel's start"
+
+    def remember(cell: NotebookNode, **_: object) -> None:
+        nonlocal cell_id
+        cell_id = cell.id
+
+    client = NotebookClient(
+        notebook,
+        timeout=TIMEOUT,
+        kernel_name="python3",
+        record_timing=False,
+        extra_arguments=["--IPKernelApp.log_level=40"],
+        resources={"metadata": {"path": str(folder)}},
+        on_cell_start=remember,
+    )
+    try:
+        client.execute(env=environment)
+    except CellExecutionError as error:
+        trace = re.sub(r"\x1b\[[0-9;]*m", "", error.traceback).strip()
+        said = f"{error.ename}: {error.evalue}"
+        raise ChapterError(f"chapter {path.stem}, cell {cell_id}: {said}\n{indented(trace)}") from error
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".strip()
+        raise ChapterError(f"chapter {path.stem}, cell {cell_id}:\n{indented(said)}") from error
+    return clean(notebook)
+
+
+def indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def run_all(paths: Iterable[Path], job: Callable[[Path], str]) -> int:
+    """Call `job` for each chapter, 59 first and alone, the others two at a time; returns how many failed."""
+    paths = sorted(paths, key=lambda path: path.name)
+    alone = [path for path in paths if threads_of(path) > 1]
+    failures = done = 0
+    for group, workers in ((alone, 1), ([path for path in paths if path not in alone], 2)):
+        with ThreadPoolExecutor(workers) as pool:
+            began = {}
+
+            def timed(path: Path, began: dict = began) -> str:
+                began[path] = time.monotonic()
+                return job(path)
+
+            futures = {pool.submit(timed, path): path for path in group}
+            for future in as_completed(futures):
+                path = futures[future]
+                done += 1
+                seconds = time.monotonic() - began[path]
+                try:
+                    said = future.result()
+                except ChapterError as error:
+                    failures += 1
+                    said = f"FAILED\n\n{error}\n"
+                print(f"[{done}/{len(paths)}] {path.stem}  {seconds:.1f} s  {said}", flush=True)
+    return failures
+
+
+def store(path: Path, threads: int | None = None) -> str:
+    """Run a chapter of book/ and store its outputs, unless it was edited meanwhile."""
+    before = [(cell.id, cell.source) for cell in nbformat.read(path, as_version=4).cells]
+    executed = run(path, path.parent, threads)
+    now = nbformat.read(path, as_version=4)
+    if [(cell.id, cell.source) for cell in now.cells] != before:
+        raise ChapterError(f"chapter {path.stem} was edited while it ran: outputs not stored, run it again")
+    return "stored" if write_if_changed(executed, path) else "unchanged"
+
+
+def with_outputs(notebook: NotebookNode, executed: NotebookNode) -> NotebookNode:
+    """A copy of the notebook whose code cells have the outputs of the executed one, by id."""
+    notebook, known = copy.deepcopy(notebook), {cell.id: cell for cell in executed.cells}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = known[cell.id].outputs, known[cell.id].execution_count
+    return notebook
+
+
+def find(name: str, book: Path) -> Path:
+    """The notebook that a number, a name or a path stands for. Raises ChapterError."""
+    for path in (Path(name), book / name, book / f"{name}.ipynb", *sorted(book.glob(f"{name}_*.ipynb"))):
+        if path.is_file():
+            return path
+    raise ChapterError(f"no chapter {name!r} in {book.name}/")
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.execute", description=__doc__.split("\n")[0])
+    parser.add_argument("chapters", nargs="*", metavar="CHAPTER", help="59, 59_training or a path")
+    parser.add_argument("--all", action="store_true", help="every chapter of book/")
+    parser.add_argument("--threads", type=int, help="threads of the kernel (default: 1, chapter 59: 2)")
+    options = parser.parse_args(arguments)
+    if options.all == bool(options.chapters):
+        parser.error("name chapters, or give --all")
+    book = root / "book"
+    try:
+        paths = sorted(book.glob("*.ipynb")) if options.all else [find(name, book) for name in options.chapters]
+    except ChapterError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 1 if run_all(paths, lambda path: store(path, options.threads)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
