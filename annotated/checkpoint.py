@@ -1,5 +1,5 @@
 # Written by `make export` from book/59_training.ipynb: do not edit here, edit the chapter.
-"""Training: chapter 59 of the book."""
+"""Training: chapter 59 of the book, section 5 of the paper."""
 
 import json
 import os
@@ -113,6 +113,7 @@ def load_weights(model: torch.nn.Module, weights: Mapping[str, Tensor], origin: 
         if tensor.shape != weights[name].shape:
             shapes = f"{list(weights[name].shape)} instead of {list(tensor.shape)}"
             raise InputError(f"{origin}: {name} has the shape {shapes}")
+    for name, tensor in own.items():
         tensor.copy_(weights[name])
 
 

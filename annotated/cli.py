@@ -48,8 +48,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     "paper": {"vocab_size": 37_000, "max_tokens": 25_000, "max_steps": 100_000},
     "embedded": {
         "vocab_size": 1000, "d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2, "max_length": 256,
-        "max_tokens": 2000, "warmup_steps": 300, "rate_factor": 1.0, "average_decay": 0.98,
-        "validate_every": 100, "max_steps": 1500,
+        "max_tokens": 2000, "warmup_steps": 300, "average_decay": 0.99, "precision": "float32",
+        "validate_every": 100, "max_steps": 4000,
     },
     "small": {
         "vocab_size": 8000, "d_model": 256, "d_ff": 1024, "num_heads": 4, "num_layers": 3, "max_length": 256,

@@ -1,5 +1,5 @@
 # Written by `make export` from book/33_feed_forward.ipynb: do not edit here, edit the chapter.
-"""Position-wise feed-forward networks: chapter 33 of the book."""
+"""Position-wise feed-forward networks: chapter 33 of the book, section 3.3 of the paper."""
 
 from collections.abc import Callable
 
@@ -12,10 +12,11 @@ from annotated.stacks import Dropout
 __all__ = ["ACTIVATIONS", "FeedForward"]
 
 
-# book/33_feed_forward.ipynb#feed-forward
+# book/33_feed_forward.ipynb#imports
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 
 
+# book/33_feed_forward.ipynb#feed-forward
 class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, for each position alone (section 3.3, equation (2)).
 

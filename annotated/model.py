@@ -1,5 +1,5 @@
 # Written by `make export` from book/39_transformer.ipynb: do not edit here, edit the chapter.
-"""The Transformer: chapter 39 of the book."""
+"""The Transformer: chapter 39 of the book, section 3 of the paper."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +16,10 @@ from annotated.positional_encoding import LearnedPositions, SinusoidalPositions
 from annotated.stacks import AddNorm, Decoder, DecoderLayer, Dropout, Encoder, EncoderLayer, LayerNorm
 
 __all__ = [
+    "CHOICES",
     "DecodingState",
+    "OPTIONAL_SIZES",
+    "REQUIRED_SIZES",
     "Transformer",
     "TransformerConfig",
     "build_decoder",
@@ -24,6 +27,33 @@ __all__ = [
     "decoding_step",
     "start_decoding",
 ]
+
+
+# book/39_transformer.ipynb#configuration-checks
+REQUIRED_SIZES = ("vocab_size", "d_model", "d_ff", "num_heads", "num_layers", "max_length")
+OPTIONAL_SIZES = ("d_k", "d_v", "source_vocab_size", "num_decoder_layers")
+CHOICES = {"activation": tuple(ACTIVATIONS), "positions": ("sinusoidal", "concatenated", "learned")}
+
+
+def _check(config: "TransformerConfig") -> None:
+    for name in REQUIRED_SIZES + OPTIONAL_SIZES:
+        size = getattr(config, name)
+        if size is None and name in OPTIONAL_SIZES:
+            continue
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
+    for name in ("dropout", "attention_dropout", "activation_dropout"):
+        if not 0 <= getattr(config, name) < 1:
+            raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(config, name)}")
+    for name, known in CHOICES.items():
+        if getattr(config, name) not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(config, name)!r}")
+    if None in (config.d_k, config.d_v) and config.d_model % config.num_heads:
+        raise ValueError(f"d_model {config.d_model} is no multiple of num_heads {config.num_heads}: give d_k and d_v")
+    if config.positions != "learned" and config.d_model % 2:
+        raise ValueError(f"d_model must be even for sinusoidal positions, not {config.d_model}")
+    if config.tie_embeddings and config.source_vocab_size not in (None, config.vocab_size):
+        raise ValueError("source_vocab_size differs from vocab_size: set tie_embeddings to False")
 
 
 # book/39_transformer.ipynb#configuration
@@ -64,23 +94,7 @@ class TransformerConfig:
     end_id: int = 3
 
     def __post_init__(self):
-        sizes = ("vocab_size", "d_model", "d_ff", "num_heads", "num_layers", "max_length")
-        for name in sizes:
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, not {getattr(self, name)!r}")
-        for name in ("dropout", "attention_dropout", "activation_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
-        choices = {"activation": tuple(ACTIVATIONS), "positions": ("sinusoidal", "concatenated", "learned")}
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
-        if None in (self.d_k, self.d_v) and self.d_model % self.num_heads:
-            raise ValueError(f"d_model {self.d_model} is no multiple of num_heads {self.num_heads}: give d_k and d_v")
-        if self.positions != "learned" and self.d_model % 2:
-            raise ValueError(f"d_model must be even for sinusoidal positions, not {self.d_model}")
-        if self.tie_embeddings and self.source_vocab_size not in (None, self.vocab_size):
-            raise ValueError("source_vocab_size differs from vocab_size: set tie_embeddings to False")
+        _check(self)
 
     @classmethod
     def base(cls, vocab_size: int, **changes) -> "TransformerConfig":
@@ -126,12 +140,31 @@ def build_decoder(config: TransformerConfig) -> Decoder:
     return Decoder(layers, LayerNorm(config.d_model, config.norm_eps) if config.norm_first else None)
 
 
+# book/39_transformer.ipynb#ends
+def _positions(config: TransformerConfig) -> tuple[nn.Module, nn.Module]:
+    """Positions of the source and of the target: learned ones are separate, sinusoids one and the same table."""
+    if config.positions == "learned":
+        return tuple(LearnedPositions(config.d_model, config.max_length) for _ in range(2))
+    sinusoids = SinusoidalPositions(config.d_model, config.positions == "sinusoidal")
+    return sinusoids, sinusoids
+
+
+def _initialise(model: nn.Module) -> None:
+    """Glorot-uniform matrices and zero biases; embeddings keep N(0, 1 / d_model)."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
 # book/39_transformer.ipynb#transformer
 class Transformer(nn.Module):
     """The encoder-decoder of the paper (section 3, Figure 1).
 
-    `forward(source, target)` gives the logits of the token after each target position; `encode`, `start` and `step`
-    are for decoding. Token ids are integers; `config.pad_id` marks padding, which changes nothing.
+    `forward(source, target)` gives the logits of the token after each target position; `start_decoding` and
+    `decoding_step` write one token at a time. Token ids are integers; `config.pad_id` marks padding, which changes
+    nothing.
 
     Defined in chapter 39: `transformer`.
     """
@@ -144,31 +177,12 @@ class Transformer(nn.Module):
         if not config.tie_embeddings:
             source_size = config.source_vocab_size or config.vocab_size
             self.source_embedding = TokenEmbedding(source_size, config.d_model, config.scale_embeddings)
-        if config.positions == "learned":
-            self.source_positions = LearnedPositions(config.d_model, config.max_length)
-            self.target_positions = LearnedPositions(config.d_model, config.max_length)
-        else:
-            self.source_positions = SinusoidalPositions(config.d_model, config.positions == "sinusoidal")
-            self.target_positions = self.source_positions
+        self.source_positions, self.target_positions = _positions(config)
         self.dropout = Dropout(config.dropout)
         self.encoder, self.decoder = build_encoder(config), build_decoder(config)
-        self.initialise()
+        _initialise(self)
         tied = self.target_embedding if config.tie_output else TokenEmbedding(config.vocab_size, config.d_model)
         self.output = OutputProjection(tied.weight, config.output_bias)
-
-    def initialise(self) -> None:
-        """Glorot-uniform matrices and zero biases; embeddings keep N(0, 1 / d_model)."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-
-    def embed(
-        self, embedding: TokenEmbedding, positions: nn.Module, tokens: Int[Tensor, "batch length"], start: int = 0
-    ):
-        """Dropout(sqrt(d_model) E[token] + PE[position]) (sections 3.4, 3.5, 5.4)."""
-        return self.dropout(positions(embedding(tokens), start))
 
     def forward(
         self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
@@ -176,6 +190,12 @@ class Transformer(nn.Module):
         """Logits for every target position at once: teacher forcing. `target` begins with the start token."""
         source_mask = padding_mask(source, self.config.pad_id)
         return self.output(self.decode(target, self.encode(source, source_mask), source_mask))
+
+    def embed(
+        self, embedding: TokenEmbedding, positions: nn.Module, tokens: Int[Tensor, "batch length"], start: int = 0
+    ):
+        """Dropout(sqrt(d_model) E[token] + PE[position]) (sections 3.4, 3.5, 5.4)."""
+        return self.dropout(positions(embedding(tokens), start))
 
     def encode(
         self, source: Int[Tensor, "batch source"], source_mask: Bool[Tensor, "batch 1 1 source"] | None = None

@@ -1,5 +1,5 @@
 # Written by `make export` from book/31_stacks.ipynb: do not edit here, edit the chapter.
-"""Encoder and decoder stacks: chapter 31 of the book."""
+"""Encoder and decoder stacks: chapter 31 of the book, section 3.1 of the paper."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,7 @@ class LayerNorm(nn.Module):
 class Dropout(nn.Module):
     """Zero each element with probability `p` while training and scale the others by 1 / (1 - p) (section 5.4).
 
-    On the CPU the mask comes from 16-bit integers, four to a 64-bit draw, several times cheaper than `F.dropout`;
+    On the CPU the mask comes from 16-bit integers, four to a 64-bit draw, which is cheaper than `F.dropout`;
     `p` is thereby rounded to a multiple of 1/65536, and the scale is exact for the rounded value.
     Raises ValueError unless 0 <= p < 1.
 
@@ -71,7 +71,7 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return F.dropout(x, self.p)
-        dropped = round(self.p * 65536)
+        dropped = min(round(self.p * 65536), 65535)
         draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         keep = draws.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 32768
         return x * keep.to(x.dtype).mul_(65536 / (65536 - dropped))
@@ -123,6 +123,24 @@ class EncoderLayer(nn.Module):
         return self.around_feed_forward(x, self.feed_forward)
 
 
+# book/31_stacks.ipynb#encoder
+class Encoder(nn.Module):
+    """A stack of encoder layers (section 3.1); `final_norm` is None for the paper's order, needed with `norm_first`.
+
+    Defined in chapter 31: `encoder`.
+    """
+
+    def __init__(self, layers: list[EncoderLayer], final_norm: LayerNorm | None = None):
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.final_norm = final_norm
+
+    def forward(self, x: Float[Tensor, "batch source d_model"], mask: Tensor | None = None) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x if self.final_norm is None else self.final_norm(x)
+
+
 # book/31_stacks.ipynb#decoder-layer
 class DecoderLayer(nn.Module):
     """Masked self-attention, attention over the encoder's output, feed-forward network (section 3.1).
@@ -151,30 +169,13 @@ class DecoderLayer(nn.Module):
         return self.around_feed_forward(x, self.feed_forward)
 
 
-# book/31_stacks.ipynb#stacks
-class Encoder(nn.Module):
-    """A stack of encoder layers (section 3.1); `final_norm` is None for the paper's order, needed with `norm_first`.
-
-    Defined in chapter 31: `stacks`.
-    """
-
-    def __init__(self, layers: list[EncoderLayer], final_norm: LayerNorm | None = None):
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
-        self.final_norm = final_norm
-
-    def forward(self, x: Float[Tensor, "batch source d_model"], mask: Tensor | None = None) -> Tensor:
-        for layer in self.layers:
-            x = layer(x, mask)
-        return x if self.final_norm is None else self.final_norm(x)
-
-
+# book/31_stacks.ipynb#decoder
 class Decoder(nn.Module):
     """A stack of decoder layers (section 3.1). Every layer attends to the same `memory`: the encoder's last output.
 
     While decoding step by step, `memory` and `caches` are lists with one entry a layer.
 
-    Defined in chapter 31: `stacks`.
+    Defined in chapter 31: `decoder`.
     """
 
     def __init__(self, layers: list[DecoderLayer], final_norm: LayerNorm | None = None):

@@ -1,5 +1,5 @@
 # Written by `make export` from book/59_training.ipynb: do not edit here, edit the chapter.
-"""Training: chapter 59 of the book."""
+"""Training: chapter 59 of the book, section 5 of the paper."""
 
 import json
 import math
@@ -65,6 +65,16 @@ __all__ = [
 ]
 
 
+# book/59_training.ipynb#training-loss
+def training_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
+    """The summed loss of all target positions in one pass: teacher forcing (section 3.1's mask and shift).
+
+    Defined in chapter 59: `training-loss`.
+    """
+    logits = model(batch.source, batch.target_input)
+    return label_smoothed_loss(logits, batch.target_output, smoothing, model.config.pad_id)
+
+
 # book/59_training.ipynb#training-config
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -111,23 +121,14 @@ class TrainingConfig:
         return {name: getattr(self, name) for name, off in options.items() if getattr(self, name) != off}
 
 
-# book/59_training.ipynb#training-loss
-def training_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
-    """The summed loss of all target positions in one pass: teacher forcing (section 3.1's mask and shift).
-
-    Defined in chapter 59: `training-loss`.
-    """
-    logits = model(batch.source, batch.target_input)
-    return label_smoothed_loss(logits, batch.target_output, smoothing, model.config.pad_id)
-
-
+# book/59_training.ipynb#train-step
 def train_step(
     model: Transformer, optimizer: torch.optim.Optimizer, batches: Sequence[Batch], config: TrainingConfig,
     precision: torch.dtype = torch.float32,
 ) -> Tensor:  # fmt: skip
     """One update from one or more batches, as if they were one large batch. Returns the loss a target token.
 
-    Defined in chapter 59: `training-loss`.
+    Defined in chapter 59: `train-step`.
     """
     num_tokens = sum(batch.num_tokens for batch in batches)
     device = model.target_embedding.weight.device
@@ -353,7 +354,7 @@ class TrainingLog:
         self.bar.set_description_str(f"step {self.state.step}")
         self.bar.set_postfix_str(f"loss {mean:.3f}, {speed:,.0f} tokens/s")
 
-    def record(self, **values: float) -> None:
+    def record(self, **values: float | int) -> None:
         """Append one line to the history and to the file."""
         state = self.state
         place = {"step": state.step, "epoch": state.epoch, "tokens": state.tokens, "seconds": round(state.seconds, 1)}
@@ -496,6 +497,31 @@ def train(
     return state
 
 
+# book/59_training.ipynb#prepare-folder
+def prepare_folder(folder: Path, resume: bool) -> None:
+    """See that training can begin in `folder` before hours are spent. Raises InputError, saying what to do, if not.
+
+    Defined in chapter 59: `prepare-folder`.
+    """
+    if resume and not (folder / "state.safetensors").exists():
+        raise InputError(f"{folder}: nothing to resume there (no state.safetensors)")
+    if not resume and (folder / "run.json").exists():
+        raise InputError(f"{folder}: holds a run already; add --resume, or choose another folder")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file, not a folder")
+    write_atomically(folder / ".writable", b"")
+    (folder / ".writable").unlink()
+
+
+def command_line() -> str:
+    """The command that started this process, as one would type it.
+
+    Defined in chapter 59: `prepare-folder`.
+    """
+    program, *arguments = sys.argv
+    return shlex.join([Path(program).name, *arguments])
+
+
 # book/59_training.ipynb#describe-run
 def describe_machine(device: torch.device) -> dict:
     """What a recorded run must say about where it ran.
@@ -534,11 +560,11 @@ def code_revision() -> str:
     here = Path(__file__).parent
 
     def git(*arguments: str) -> str:
-        return subprocess.run(["git", "-C", here, *arguments], capture_output=True, text=True).stdout.strip()
+        return subprocess.run(["git", "-C", str(here), *arguments], capture_output=True, text=True).stdout.strip()
 
     try:
         revision = git("rev-parse", "HEAD")
-        return (revision + ("+" if git("status", "--porcelain", "--", here) else "")) or "unknown"
+        return (revision + ("+" if git("status", "--porcelain", "--", str(here)) else "")) or "unknown"
     except OSError:
         return "unknown"
 
@@ -596,28 +622,3 @@ def train_on_corpus(
     }
     write_json(folder / "run.json", run | describe_machine(device) | result)
     return state
-
-
-# book/59_training.ipynb#prepare-folder
-def prepare_folder(folder: Path, resume: bool) -> None:
-    """See that training can begin in `folder` before hours are spent. Raises InputError, saying what to do, if not.
-
-    Defined in chapter 59: `prepare-folder`.
-    """
-    if resume and not (folder / "state.safetensors").exists():
-        raise InputError(f"{folder}: nothing to resume there (no state.safetensors)")
-    if not resume and (folder / "run.json").exists():
-        raise InputError(f"{folder}: holds a run already; add --resume, or choose another folder")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file, not a folder")
-    write_atomically(folder / ".writable", b"")
-    (folder / ".writable").unlink()
-
-
-def command_line() -> str:
-    """The command that started this process, as one would type it.
-
-    Defined in chapter 59: `prepare-folder`.
-    """
-    program, *arguments = sys.argv
-    return shlex.join([Path(program).name, *arguments])
