@@ -1,5 +1,5 @@
 # Written by `make export` from book/32_attention.ipynb: do not edit here, edit the chapter.
-"""Attention: chapter 32 of the book."""
+"""Attention: chapter 32 of the book, section 3.2 of the paper."""
 
 import math
 from collections.abc import Callable
@@ -46,6 +46,36 @@ def scaled_dot_product_attention(
     return (weights if dropout is None else dropout(weights)) @ value, weights
 
 
+# book/32_attention.ipynb#additive-attention
+class AdditiveAttention(nn.Module):
+    """Attention whose compatibility function is a network with one hidden layer (Bahdanau et al. 2014; section 3.2.1).
+
+    score(q, k) = v . tanh(W_q q + W_k k), with a hidden layer of width `d_hidden`.
+
+    Defined in chapter 32: `additive-attention`.
+    """
+
+    def __init__(self, d_query: int, d_key: int, d_hidden: int):
+        super().__init__()
+        self.query = nn.Linear(d_query, d_hidden, bias=False)
+        self.key = nn.Linear(d_key, d_hidden, bias=False)
+        self.score = nn.Linear(d_hidden, 1, bias=False)
+
+    def forward(
+        self,
+        query: Float[Tensor, "*batch query d_query"],
+        key: Float[Tensor, "*batch key d_key"],
+        value: Float[Tensor, "*batch key d_v"],
+        mask: Bool[Tensor, "..."] | None = None,
+    ) -> tuple[Float[Tensor, "*batch query d_v"], Float[Tensor, "*batch query key"]]:
+        hidden = torch.tanh(self.query(query).unsqueeze(-2) + self.key(key).unsqueeze(-3))
+        scores = self.score(hidden).squeeze(-1)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        weights = scores.softmax(dim=-1) if mask is None else scores.softmax(dim=-1).masked_fill(~mask, 0.0)
+        return weights @ value, weights
+
+
 # book/32_attention.ipynb#key-value-cache
 class KeyValues(NamedTuple):
     """Projected keys and values, ready to be attended to.
@@ -58,7 +88,7 @@ class KeyValues(NamedTuple):
 
 
 class KeyValueCache:
-    """Keys and values of the target positions decoded so far, in buffers that are filled, never copied (chapter 60).
+    """Keys and values of the target positions decoded so far, in buffers that are filled in place (chapter 60).
 
     Defined in chapter 32: `key-value-cache`.
     """
@@ -69,15 +99,32 @@ class KeyValueCache:
         self.keys, self.values, self.length = keys, values, 0
 
     def append(self, new: KeyValues) -> KeyValues:
-        """Store the new positions and return all positions so far."""
-        start, self.length = self.length, self.length + new.keys.shape[2]
-        self.keys[:, :, start : self.length] = new.keys
-        self.values[:, :, start : self.length] = new.values
-        return KeyValues(self.keys[:, :, : self.length], self.values[:, :, : self.length])
+        """Store the new positions and return all positions so far. Raises ValueError when the buffers are full."""
+        start, end = self.length, self.length + new.keys.shape[2]
+        if end > self.keys.shape[2]:
+            raise ValueError(f"the cache holds {self.keys.shape[2]} positions, not {end}")
+        self.length = end
+        self.keys[:, :, start:end] = new.keys
+        self.values[:, :, start:end] = new.values
+        return KeyValues(self.keys[:, :, :end], self.values[:, :, :end])
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows of the batch."""
         self.keys, self.values = self.keys[rows], self.values[rows]
+
+
+# book/32_attention.ipynb#fused-attention
+def fused_attention(query, key, value, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+    """The output of `scaled_dot_product_attention` by PyTorch's fused kernel, with dropout on the weights.
+
+    Rows that may attend to nothing are zero here as well.
+
+    Defined in chapter 32: `fused-attention`.
+    """
+    output = F.scaled_dot_product_attention(query, key, value, mask, dropout)
+    if mask is None:
+        return output
+    return output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
 
 
 # book/32_attention.ipynb#multi-head-attention
@@ -87,7 +134,7 @@ class MultiHeadAttention(nn.Module):
     d_k and d_v default to d_model / num_heads, which must then be a whole number (ValueError). The paper writes no
     biases (`bias`) and keeps all softmax weights (`dropout`); both are options. `kernel` chooses the form that runs:
     "readable" is `scaled_dot_product_attention`, "fused" PyTorch's own, "auto" fused on a GPU and readable on the CPU,
-    where it is faster at the length of sentences.
+    where it is faster at the length of sentences. Any other name raises ValueError.
 
     Defined in chapter 32: `multi-head-attention`.
     """
@@ -106,6 +153,8 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         if None in (d_k, d_v) and d_model % num_heads:
             raise ValueError(f"d_model {d_model} is no multiple of {num_heads} heads: give d_k and d_v")
+        if kernel not in ("readable", "fused", "auto"):
+            raise ValueError(f"kernel is readable, fused or auto, not {kernel!r}")
         self.num_heads, self.kernel = num_heads, kernel
         self.d_k, self.d_v = d_k or d_model // num_heads, d_v or d_model // num_heads
         self.query = nn.Linear(d_model, num_heads * self.d_k, bias)
@@ -144,47 +193,3 @@ class MultiHeadAttention(nn.Module):
     def weights(self, x: Tensor, memory: Tensor, mask: Tensor | None = None) -> Float[Tensor, "batch head query key"]:
         """The softmax's weights for `x` attending to `memory`: what the maps of this book show."""
         return scaled_dot_product_attention(self.split_heads(self.query(x)), *self.keys_and_values(memory), mask)[1]
-
-
-# book/32_attention.ipynb#fused-attention
-def fused_attention(query, key, value, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-    """The output of `scaled_dot_product_attention` by PyTorch's fused kernel, with dropout on the weights.
-
-    Rows that may attend to nothing are zero here as well.
-
-    Defined in chapter 32: `fused-attention`.
-    """
-    output = F.scaled_dot_product_attention(query, key, value, mask, dropout)
-    if mask is None:
-        return output
-    return output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
-
-
-# book/32_attention.ipynb#additive-attention
-class AdditiveAttention(nn.Module):
-    """Attention whose compatibility function is a network with one hidden layer (Bahdanau et al. 2014; section 3.2.1).
-
-    score(q, k) = v . tanh(W_q q + W_k k), with a hidden layer of width `d_hidden`.
-
-    Defined in chapter 32: `additive-attention`.
-    """
-
-    def __init__(self, d_query: int, d_key: int, d_hidden: int):
-        super().__init__()
-        self.query = nn.Linear(d_query, d_hidden, bias=False)
-        self.key = nn.Linear(d_key, d_hidden, bias=False)
-        self.score = nn.Linear(d_hidden, 1, bias=False)
-
-    def forward(
-        self,
-        query: Float[Tensor, "*batch query d_query"],
-        key: Float[Tensor, "*batch key d_key"],
-        value: Float[Tensor, "*batch key d_v"],
-        mask: Bool[Tensor, "..."] | None = None,
-    ) -> tuple[Float[Tensor, "*batch query d_v"], Float[Tensor, "*batch query key"]]:
-        hidden = torch.tanh(self.query(query).unsqueeze(-2) + self.key(key).unsqueeze(-3))
-        scores = self.score(hidden).squeeze(-1)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        weights = scores.softmax(dim=-1) if mask is None else scores.softmax(dim=-1).masked_fill(~mask, 0.0)
-        return weights @ value, weights

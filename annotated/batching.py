@@ -1,5 +1,5 @@
 # Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
-"""Training data and batching: chapter 51 of the book."""
+"""Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
 
 import random
 from collections.abc import Sequence
@@ -38,6 +38,7 @@ class Batch:
     num_tokens: int  # target tokens, padding not counted
 
     def to(self, device: torch.device | str) -> "Batch":
+        """The batch on another device."""
         tensors = (self.source, self.target_input, self.target_output)
         return Batch(*(tensor.to(device, non_blocking=True) for tensor in tensors), self.num_tokens)
 
@@ -54,13 +55,14 @@ def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) 
     return Batch(*tensors, num_tokens=sum(map(len, targets)))
 
 
+# book/51_data_and_batching.ipynb#token-batches
 def token_batches(examples: Sequence[Example], max_tokens: int, seed: int | None = None) -> list[list[int]]:
     """Divide examples of about the same length into batches of at most `max_tokens` source and target tokens each.
 
     Padding counts. Returns indices into `examples`. With a `seed`, equal lengths are mixed and the batches shuffled;
     without one, the order is by length. An example longer than `max_tokens` is a batch of its own (section 5.1).
 
-    Defined in chapter 51: `make-batch`.
+    Defined in chapter 51: `token-batches`.
     """
     order = list(range(len(examples)))
     generator = random.Random(seed)
@@ -81,10 +83,11 @@ def token_batches(examples: Sequence[Example], max_tokens: int, seed: int | None
     return batches
 
 
+# book/51_data_and_batching.ipynb#padding-share
 def padding_share(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> float:
     """The share of padding among all source and target positions of these batches.
 
-    Defined in chapter 51: `make-batch`.
+    Defined in chapter 51: `padding-share`.
     """
     real = total = 0
     for batch in batches:

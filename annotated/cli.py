@@ -2,73 +2,96 @@
 """The command line: chapter 91 of the book."""
 
 import argparse
+import io
+import math
 import os
+import re
 import signal
 import sys
+import textwrap
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from types import FrameType, UnionType
 from typing import Any, get_args
 
 from annotated import __version__
-from annotated.checkpoint import average_weights, load_model, read_json, save_model, write_json
-from annotated.corpora import InputError, load_corpus
+from annotated.checkpoint import (
+    average_weights,
+    load_config,
+    load_model,
+    load_weights,
+    read_json,
+    save_model,
+    write_atomically,
+    write_json,
+)
+from annotated.corpora import Corpus, InputError, load_corpus
 from annotated.evaluation import evaluate_translations
-from annotated.model import TransformerConfig
-from annotated.training import TrainingConfig, checkpoints, describe_machine, train_on_corpus
+from annotated.grammar import SentencePair
+from annotated.model import Transformer, TransformerConfig
+from annotated.tokenization import load_tokenizer
+from annotated.training import TrainingConfig, TrainingState, checkpoints, describe_machine, train_on_corpus
 from annotated.translation import Translator, best_device
 
 __all__ = [
+    "COMMANDS",
+    "DEVICE",
+    "EXAMPLES",
+    "EXIT",
     "FIXED",
     "HELP",
+    "NUMBERS",
     "RECIPES",
+    "STOPS",
+    "TRAINING_HELP",
+    "about_lines",
+    "add_average_options",
+    "add_evaluate_options",
+    "add_info_options",
     "add_options",
     "add_search_options",
-    "add_train",
+    "add_train_options",
+    "add_translate_options",
     "average_command",
     "build_parser",
+    "check_writable",
     "chosen",
     "chunks",
+    "corpus_of",
+    "corpus_to_score",
+    "count",
+    "epilog",
     "evaluate_command",
+    "explained",
+    "flag",
+    "forget_output",
+    "given",
     "info_command",
     "input_lines",
     "main",
+    "not_negative",
+    "number",
+    "pairs_to_score",
+    "positive",
     "recipe_for",
+    "recorded_run",
+    "refuse_to_overwrite",
+    "remembered_signals",
+    "report_training",
+    "resumed",
     "say",
-    "stop_on_signal",
+    "search_options",
+    "settings_of",
     "train_command",
     "translate_command",
 ]
 
 
-# book/91_command_line.ipynb#recipes
-RECIPES: dict[str, dict[str, Any]] = {
-    "paper": {"vocab_size": 37_000, "max_tokens": 25_000, "max_steps": 100_000},
-    "embedded": {
-        "vocab_size": 1000, "d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2, "max_length": 256,
-        "max_tokens": 2000, "warmup_steps": 300, "average_decay": 0.99, "precision": "float32",
-        "validate_every": 100, "max_steps": 4000,
-    },
-    "small": {
-        "vocab_size": 8000, "d_model": 256, "d_ff": 1024, "num_heads": 4, "num_layers": 3, "max_length": 256,
-        "dropout": 0.3, "max_tokens": 3072, "warmup_steps": 600, "rate_factor": 0.6, "clip_norm": 1.0,
-        "average_decay": 0.998, "max_minutes": 45.0,
-        "checkpoint_minutes": 2.0,
-    },
-}  # fmt: skip
-
-
-def recipe_for(corpus: str) -> str:
-    """The recipe that fits a corpus: "embedded" for the book's own, "small" for some ten thousand pairs of real text.
-
-    Defined in chapter 91: `recipes`.
-    """
-    return "embedded" if corpus == "embedded" else "small"
-
-
-# book/91_command_line.ipynb#help-texts
+# book/91_command_line.ipynb#help-model
 HELP = {
     "d_model": "width of embeddings and of every sub-layer's output",
     "d_ff": "inner width of the feed-forward networks",
@@ -90,97 +113,273 @@ HELP = {
     "scale_embeddings": "multiply embeddings by sqrt(d_model)",
     "output_bias": "a bias on the logits",
     "num_decoder_layers": "layers of the decoder (default: num_layers)",
-    "max_tokens": "source and target tokens a batch, each side, padding counted",
+}
+
+
+# book/91_command_line.ipynb#help-training
+TRAINING_HELP = {
+    "max_tokens": "source and target tokens a batch, each side, padding counted (paper: 25000)",
     "accumulation": "batches summed up before one step",
     "max_steps": "stop after so many steps",
     "max_epochs": "stop after so many passes over the training pairs",
     "max_minutes": "stop after so many minutes",
     "warmup_steps": "steps over which the learning rate rises",
     "label_smoothing": "probability spread over the whole vocabulary",
-    "precision": "auto, float32 or bfloat16",
+    "precision": "auto, float32 or bfloat16; auto takes bfloat16 where it is faster",
     "validate_every": "steps between measurements of the validation loss",
     "checkpoint_minutes": "minutes between checkpoints kept for averaging",
     "keep_checkpoints": "how many of them to keep",
     "seed": "seed of initial weights, dropout and order",
     "rate_factor": "multiplies the paper's learning rate (beyond the paper)",
-    "clip_norm": "largest norm of the gradient (beyond the paper; off by default)",
-    "average_decay": "decay of an exponential average of the weights (beyond the paper; off by default)",
+    "clip_norm": "largest norm of the gradient (beyond the paper; default: no limit)",
+    "average_decay": "decay of an exponential average of the weights (beyond the paper; default: no average)",
 }
+HELP.update(TRAINING_HELP)
 FIXED = ("vocab_size", "source_vocab_size", "pad_id", "start_id", "end_id")  # these follow from the tokenizer
+STOPS = ("max_steps", "max_epochs", "max_minutes")
+
+
+# book/91_command_line.ipynb#numbers
+def number(kind: type, wanted: str, fits: Callable[[float], bool]) -> Callable[[str], float]:
+    """A function that reads a finite number from an option's text, and refuses one that does not fit.
+
+    Defined in chapter 91: `numbers`.
+    """
+
+    def parse(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not (-math.inf < value < math.inf and fits(value)):
+            raise argparse.ArgumentTypeError(f"{wanted} is needed, not {text!r}")
+        return value
+
+    return parse
+
+
+count = number(int, "a whole number of at least 1", lambda value: value >= 1)
+positive = number(float, "a number above 0", lambda value: value > 0)
+not_negative = number(float, "a number of at least 0", lambda value: value >= 0)
+NUMBERS = {
+    "seed": number(int, "a whole number of at least 0", lambda value: 0 <= value < 2**63),
+    **dict.fromkeys(("max_minutes", "rate_factor", "clip_norm", "norm_eps"), positive),
+}  # the others: counts are at least 1, real numbers at least 0
 
 
 # book/91_command_line.ipynb#options-from-dataclass
-def add_options(parser: argparse.ArgumentParser, title: str, configuration: type) -> None:
-    """An option for every field of a configuration dataclass, without default: the recipe gives it.
+def flag(name: str) -> str:
+    """The option of a field: --d-model for d_model.
 
     Defined in chapter 91: `options-from-dataclass`.
     """
-    group = parser.add_argument_group(title)
+    return "--" + name.replace("_", "-")
+
+
+def add_options(parser: argparse.ArgumentParser, title: str, configuration: type, about: str = "") -> None:
+    """An option for every field of a configuration dataclass. Unset ones stay None: recipe or dataclass give them.
+
+    Defined in chapter 91: `options-from-dataclass`.
+    """
+    group = parser.add_argument_group(title, about)
     for field in fields(configuration):
         if field.name in FIXED:
             continue
-        flag, kind = "--" + field.name.replace("_", "-"), field.type
+        kind, note = field.type, HELP[field.name]
         if isinstance(kind, UnionType):
             kind = get_args(kind)[0]
+        if field.default not in (None, MISSING):
+            shown = {True: "on", False: "off"}.get(field.default, field.default) if kind is bool else field.default
+            note = f"{note[:-1]}; default: {shown})" if note.endswith(")") else f"{note} (default: {shown})"
         if kind is bool:
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=HELP[field.name])
+            group.add_argument(flag(field.name), action=argparse.BooleanOptionalAction, default=None, help=note)
         else:
+            parse = NUMBERS.get(field.name) or {int: count, float: not_negative, str: str}[kind]
             metavar = {int: "N", float: "X", str: "NAME"}[kind]
-            group.add_argument(flag, type=kind, default=None, metavar=metavar, help=HELP[field.name])
+            group.add_argument(flag(field.name), type=parse, metavar=metavar, help=note)
+
+
+# book/91_command_line.ipynb#recipes
+RECIPES: dict[str, dict[str, Any]] = {
+    "paper": {"vocab_size": 37_000, "max_tokens": 25_000, "max_steps": 100_000},
+    "paper-big": {
+        "vocab_size": 37_000, "d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3,
+        "max_tokens": 25_000, "max_steps": 300_000, "keep_checkpoints": 20,
+    },
+    "embedded": {
+        "vocab_size": 1000, "d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2, "max_length": 256,
+        "max_tokens": 2000, "warmup_steps": 300, "rate_factor": 1.0, "average_decay": 0.98,
+        "validate_every": 100, "max_steps": 1500,
+    },
+    "small": {
+        "vocab_size": 8000, "d_model": 256, "d_ff": 1024, "num_heads": 4, "num_layers": 3, "max_length": 256,
+        "dropout": 0.3, "max_tokens": 3072, "warmup_steps": 600, "rate_factor": 0.6, "clip_norm": 1.0,
+        "average_decay": 0.998, "max_minutes": 45.0,
+        "checkpoint_minutes": 2.0,
+    },
+}  # fmt: skip
+
+
+def recipe_for(corpus: str) -> str:
+    """The recipe that fits a corpus: "embedded" for the book's own, "small" for some ten thousand pairs of real text.
+
+    Defined in chapter 91: `recipes`.
+    """
+    return "embedded" if corpus == "embedded" else "small"
+
+
+# book/91_command_line.ipynb#chosen
+def given(arguments: argparse.Namespace, configuration: type) -> dict[str, Any]:
+    """The fields of a configuration that the user set.
+
+    Defined in chapter 91: `chosen`.
+    """
+    names = [field.name for field in fields(configuration) if field.name not in FIXED]
+    return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
 
 
 def chosen(arguments: argparse.Namespace, configuration: type) -> dict[str, Any]:
     """The fields of a configuration that the recipe or the user set; the user wins.
 
-    Defined in chapter 91: `options-from-dataclass`.
+    Defined in chapter 91: `chosen`.
     """
-    recipe = RECIPES[arguments.recipe or recipe_for(arguments.corpus)]
-    names = [field.name for field in fields(configuration) if field.name not in FIXED]
-    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-    stops = {"max_steps", "max_epochs", "max_minutes"}
-    if stops & given.keys():  # the user's limit replaces the recipe's
-        recipe = {name: value for name, value in recipe.items() if name not in stops}
-    return {name: recipe[name] for name in names if name in recipe} | given
+    recipe, own = RECIPES[arguments.recipe or recipe_for(arguments.corpus)], given(arguments, configuration)
+    if any(name in own for name in STOPS):  # the user's limit replaces the recipe's
+        recipe = {name: value for name, value in recipe.items() if name not in STOPS}
+    known = {field.name for field in fields(configuration)} - set(FIXED)
+    return {name: value for name, value in recipe.items() if name in known} | own
+
+
+# book/91_command_line.ipynb#run-folders
+def refuse_to_overwrite(folder: Path) -> None:
+    """Raise InputError when a run or a model is in the folder already.
+
+    Defined in chapter 91: `run-folders`.
+    """
+    for name, what in {"run.json": "run", "model.safetensors": "model"}.items():
+        if (folder / name).exists():
+            advice = "add --resume, or choose another folder" if what == "run" else "choose another folder"
+            raise InputError(f"{folder}: holds a {what} already; {advice}")
+
+
+def recorded_run(folder: Path) -> dict[str, Any]:
+    """What a run's `run.json` says. Raises InputError when it is missing, or is not the record of a run.
+
+    Defined in chapter 91: `run-folders`.
+    """
+    path = folder / "run.json"
+    if not path.exists():
+        raise InputError(f"{folder}: no run to resume there (no run.json)")
+    run = read_json(path)
+    for key in ("corpus", "source", "target", "model", "training"):
+        if not isinstance(run, dict) or key not in run:
+            raise InputError(f"{path}: not the record of a training run ({key!r} is missing)")
+    try:
+        TransformerConfig(**run["model"])
+        TrainingConfig(**run["training"])
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path}: not the record of a training run ({error})") from None
+    return run
+
+
+# book/91_command_line.ipynb#resumed
+def resumed(arguments: argparse.Namespace, run: dict[str, Any]) -> dict[str, Any]:
+    """The training settings of a run to resume, with the user's limits if there are any.
+
+    Raises InputError when the user, or the recipe asked for, wants another setting changed.
+
+    Defined in chapter 91: `resumed`.
+    """
+    wanted = dict(RECIPES[arguments.recipe]) if arguments.recipe else {}
+    own = given(arguments, TrainingConfig)
+    wanted |= given(arguments, TransformerConfig) | own
+    if arguments.vocab_size:
+        wanted["vocab_size"] = arguments.vocab_size
+    settings = run["model"] | run["training"]
+    for name, value in wanted.items():
+        if name not in STOPS and settings.get(name) != value and (name, value) != ("precision", "auto"):
+            raise InputError(f"{flag(name)} cannot become {value}: the run began with {settings.get(name)}")
+    limits = {name: value for name, value in own.items() if name in STOPS}
+    return run["training"] | (dict.fromkeys(STOPS) | limits if limits else {})
 
 
 # book/91_command_line.ipynb#train-command
-def train_command(arguments: argparse.Namespace) -> None:
+def train_command(arguments: argparse.Namespace) -> int:
     """Train on a corpus; the best model by validation loss ends in the output folder.
 
     Defined in chapter 91: `train-command`.
     """
-    corpus = load_corpus(arguments.corpus, arguments.source, arguments.target, arguments.download)
-    model_options, training_options = chosen(arguments, TransformerConfig), chosen(arguments, TrainingConfig)
     folder, device = Path(arguments.output), best_device(arguments.device)
-    recipe = arguments.recipe or recipe_for(arguments.corpus)
-    if arguments.resume:
-        run = read_json(folder / "run.json")
-        stops = {name: training_options.get(name) for name in ("max_steps", "max_epochs", "max_minutes")}
-        model_options = {name: value for name, value in run["model"].items() if name != "vocab_size"}
-        training_options = run["training"] | stops
-    config = TrainingConfig(**training_options)
-    beyond = config.beyond_the_paper()
+    run = recorded_run(folder) if arguments.resume else {}
+    if not run:
+        refuse_to_overwrite(folder)
+    if not (arguments.corpus or run):
+        arguments.error("the following arguments are required: --corpus")
+    model_options, training, vocab_size = settings_of(arguments, run)
+    corpus = corpus_of(arguments, run)
     say(f"{corpus.name}, {corpus.source_language} to {corpus.target_language}, on {describe_machine(device)['device']}")
-    say(f"recipe {recipe}; beyond the paper: {', '.join(f'{k} {v}' for k, v in beyond.items()) or 'nothing'}")
-    state = train_on_corpus(
-        corpus,
-        lambda vocab_size: TransformerConfig(vocab_size, **model_options),
-        config,
-        folder,
-        vocab_size=arguments.vocab_size or RECIPES[recipe]["vocab_size"],
-        device=device,
-        resume=arguments.resume,
-        progress=not arguments.quiet,
-        stop=stop_on_signal(),
-    )
+    beyond = ", ".join(f"{name} {value}" for name, value in training.beyond_the_paper().items()) or "nothing"
+    begun = f"resuming the run in {folder}" if run else f"recipe {arguments.recipe or recipe_for(arguments.corpus)}"
+    say(f"{begun}; beyond the paper: {beyond}")
+    with remembered_signals() as received:
+        state = train_on_corpus(
+            corpus, lambda size: TransformerConfig(size, **model_options), training, folder, vocab_size=vocab_size,
+            device=device, resume=arguments.resume, progress=not arguments.quiet, stop=lambda: bool(received),
+        )  # fmt: skip
+    report_training(state, folder, run)
+    if received:
+        say(f"stopped before its limit; `annotated train --resume --output {folder}` goes on")
+    return 128 + received[0] if received else 0
+
+
+# book/91_command_line.ipynb#train-settings
+def settings_of(arguments: argparse.Namespace, run: dict) -> tuple[dict[str, Any], TrainingConfig, int]:
+    """Model settings, training settings and vocabulary size, of the run to resume or of a new one.
+
+    Defined in chapter 91: `train-settings`.
+    """
+    if run:
+        model = {name: value for name, value in run["model"].items() if name != "vocab_size"}
+        return model, TrainingConfig(**resumed(arguments, run)), run["model"]["vocab_size"]
+    size = arguments.vocab_size or RECIPES[arguments.recipe or recipe_for(arguments.corpus)]["vocab_size"]
+    model = chosen(arguments, TransformerConfig)
+    TransformerConfig(size, **model)  # a mistake shows now, not after the vocabulary has been learned
+    return model, TrainingConfig(**chosen(arguments, TrainingConfig)), size
+
+
+def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus:
+    """The corpus to train on; a resumed run has its own, which may have moved.
+
+    Defined in chapter 91: `train-settings`.
+    """
+    name = arguments.corpus or run["corpus"]
+    if run and name != run["corpus"]:
+        say(f"the run began on {run['corpus']} and goes on with {name}")
+    source = arguments.source or run.get("source", "en")
+    return load_corpus(name, source, arguments.target or run.get("target", "de"), arguments.download)
+
+
+def report_training(state: TrainingState, folder: Path, run: dict) -> None:
+    """Say how far training came.
+
+    Defined in chapter 91: `train-settings`.
+    """
+    if run and run.get("steps") == state.step:
+        say("the run had reached its limit already: give a later --max-steps, --max-epochs or --max-minutes")
     say(f"{state.step} steps, {state.tokens:,} target tokens, {state.seconds / 60:.1f} minutes")
-    say(f"best validation loss {state.best_loss:.4f}; the model is in {folder}")
+    if math.isfinite(state.best_loss):
+        say(f"best validation loss {state.best_loss:.4f}; the model is in {folder}")
 
 
-def stop_on_signal() -> Callable[[], bool]:
-    """True after Ctrl-C or a request to end: the step at hand is finished and the state saved. A second Ctrl-C aborts.
+# book/91_command_line.ipynb#signals
+@contextmanager
+def remembered_signals() -> Iterator[list[int]]:
+    """Collect Ctrl-C and requests to end instead of obeying them at once; a second Ctrl-C interrupts.
 
-    Defined in chapter 91: `train-command`.
+    The handlers that were there before come back at the end. Outside the main thread, which alone gets signals, the
+    list stays empty.
+
+    Defined in chapter 91: `signals`.
     """
     received: list[int] = []
 
@@ -188,9 +387,15 @@ def stop_on_signal() -> Callable[[], bool]:
         received.append(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, remember)
-    return lambda: bool(received)
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+    before = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 # book/91_command_line.ipynb#translate-command
@@ -199,12 +404,15 @@ def translate_command(arguments: argparse.Namespace) -> None:
 
     Defined in chapter 91: `translate-command`.
     """
+    n_best = arguments.n_best or 1
+    if n_best > arguments.beam_size:
+        arguments.error(f"argument --n-best: a beam of {arguments.beam_size} has no {n_best} translations")
     translator = Translator.load(arguments.model, arguments.device)
-    options = {"beam_size": arguments.beam_size, "length_penalty": arguments.length_penalty}
+    options = search_options(arguments) | {"max_tokens": arguments.max_tokens, "n_best": n_best}
+    size = arguments.chunk or (1 if sys.stdin and sys.stdin.isatty() else 1000)
     done = 0
-    for lines in chunks(input_lines(), arguments.chunk):
-        warn = lambda message, first=done: say(f"input after line {first}: {message}")  # noqa: E731
-        results = translator.translate_n_best(lines, n_best=arguments.n_best or 1, warn=warn, **options)
+    for lines in chunks(input_lines(), size):
+        results = translator.translate_n_best(lines, warn=about_lines(done), **options)
         for number, translations in enumerate(results, start=done + 1):
             if arguments.n_best is None:
                 print(translations[0].text)
@@ -215,23 +423,40 @@ def translate_command(arguments: argparse.Namespace) -> None:
         done += len(lines)
 
 
-def input_lines() -> Iterator[str]:
-    """Lines of standard input as UTF-8. Raises InputError, naming the line, where it is not.
+def search_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings of the search, as `Translator` takes them.
 
     Defined in chapter 91: `translate-command`.
     """
-    for number, line in enumerate(sys.stdin.buffer, start=1):
+    return {"beam_size": arguments.beam_size, "length_penalty": arguments.length_penalty}
+
+
+def about_lines(done: int) -> Callable[[str], None]:
+    """What says the translator's remarks: its "sentence 3" is a line of the whole input, `done` lines later.
+
+    Defined in chapter 91: `translate-command`.
+    """
+    return lambda text: say(re.sub(r"^sentence (\d+)", lambda found: f"line {done + int(found[1])}", text))
+
+
+# book/91_command_line.ipynb#input-lines
+def input_lines() -> Iterator[str]:
+    """Lines of standard input as UTF-8. Raises InputError, naming the line, where it is not.
+
+    Defined in chapter 91: `input-lines`.
+    """
+    for number, line in enumerate(sys.stdin.buffer if sys.stdin else (), start=1):
         try:
-            yield line.decode("utf-8").strip()
+            yield line.decode("utf-8").removeprefix("\ufeff").strip()
         except UnicodeDecodeError as error:
             byte = line[error.start]
             raise InputError(f"standard input: line {number} is not UTF-8 (byte 0x{byte:02x})") from None
 
 
-def chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
+def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     """Lists of `size` lines; the last may be shorter. What came before an error is still handed on.
 
-    Defined in chapter 91: `translate-command`.
+    Defined in chapter 91: `input-lines`.
     """
     chunk: list[str] = []
     try:
@@ -254,31 +479,71 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
 
     Defined in chapter 91: `evaluate-command`.
     """
+    outputs = {name: Path(path) for name in ("translations", "json") if (path := getattr(arguments, name))}
+    for path in outputs.values():
+        check_writable(path)
     translator = Translator.load(arguments.model, arguments.device)
-    notes = translator.notes
-    name = arguments.corpus or notes.get("corpus", "embedded")
-    languages = arguments.source or notes.get("source", "en"), arguments.target or notes.get("target", "de")
-    pairs = load_corpus(name, *languages).split(arguments.split)
-    if arguments.max_words:
-        pairs = [pair for pair in pairs if len(pair.source.split()) <= arguments.max_words]
-    if not pairs:
-        raise InputError(f"corpus {name}: no pair in {arguments.split} to evaluate on")
-    options = {"beam_size": arguments.beam_size, "length_penalty": arguments.length_penalty}
-    start = time.perf_counter()
-    translations = translator.translate([pair.source for pair in pairs], warn=say, **options)
+    corpus = corpus_to_score(arguments, translator.notes)
+    pairs = pairs_to_score(corpus, arguments.split, arguments.max_words)
+    options, start = search_options(arguments), time.perf_counter()
+    sources = [pair.source for pair in pairs]
+    translations = translator.translate(sources, warn=say, max_tokens=arguments.max_tokens, **options)
     seconds = time.perf_counter() - start
     scores = evaluate_translations(translations, [pair.target for pair in pairs])
-    print(f"{name}, {arguments.split}: {scores.sentences} sentences, beam {arguments.beam_size}, "
+    if "translations" in outputs:
+        write_atomically(outputs["translations"], "".join(line + "\n" for line in translations).encode())
+    if "json" in outputs:
+        about = {"model": arguments.model, "corpus": corpus.name, "split": arguments.split}
+        about |= {"max_words": arguments.max_words} | options | asdict(scores) | {"seconds": round(seconds, 2)}
+        write_json(outputs["json"], about | describe_machine(translator.model.target_embedding.weight.device))
+    print(f"{corpus.name}, {arguments.split}: {scores.sentences} sentences, beam {arguments.beam_size}, "
           f"length penalty {arguments.length_penalty}, {scores.sentences / seconds:.1f} sentences/s")  # fmt: skip
     print(f"BLEU {scores.bleu:.2f} ({scores.bleu_signature}, brevity penalty {scores.brevity_penalty:.3f})")
     print(f"chrF {scores.chrf:.2f} ({scores.chrf_signature})")
     print(f"exact match {100 * scores.exact_match:.2f}%")
-    if arguments.translations:
-        Path(arguments.translations).write_text("".join(line + "\n" for line in translations), encoding="utf-8")
-    if arguments.json:
-        about = {"corpus": name, "split": arguments.split, "max_words": arguments.max_words, **options}
-        machine = describe_machine(translator.model.output.weight.device)
-        write_json(Path(arguments.json), about | asdict(scores) | {"seconds": round(seconds, 2)} | machine)
+
+
+# book/91_command_line.ipynb#evaluate-parts
+def corpus_to_score(arguments: argparse.Namespace, notes: dict[str, Any]) -> Corpus:
+    """The corpus that the user names, or the one that the model was trained on.
+
+    Defined in chapter 91: `evaluate-parts`.
+    """
+    source = arguments.source or notes.get("source", "en")
+    return load_corpus(
+        arguments.corpus or notes.get("corpus", "embedded"), source, arguments.target or notes.get("target", "de")
+    )
+
+
+def pairs_to_score(corpus: Corpus, split: str, max_words: int | None) -> list[SentencePair]:
+    """The pairs of a split whose sources have at most `max_words` words. Raises InputError when there is none.
+
+    Defined in chapter 91: `evaluate-parts`.
+    """
+    pairs = corpus.split(split)
+    if max_words is not None:
+        pairs = [pair for pair in pairs if len(pair.source.split()) <= max_words]
+    if not pairs:
+        raise InputError(f"corpus {corpus.name}: no pair in {split} to evaluate on")
+    return pairs
+
+
+def check_writable(path: Path) -> None:
+    """Raise InputError when a file cannot be written there; leave no file behind.
+
+    Defined in chapter 91: `evaluate-parts`.
+    """
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: cannot be written (it is no file)")
+    trial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        trial.write_bytes(b"")
+        trial.unlink()
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"{path}: cannot be written ({path.parent} is no folder)") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
 
 
 # book/91_command_line.ipynb#average-and-info
@@ -287,14 +552,19 @@ def average_command(arguments: argparse.Namespace) -> None:
 
     Defined in chapter 91: `average-and-info`.
     """
-    folder, output = Path(arguments.run), Path(arguments.output)
-    model, tokenizer, notes = load_model(folder)
+    folder, output = Path(arguments.run_folder), Path(arguments.output)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such run folder")
+    refuse_to_overwrite(output)
+    config, notes = load_config(folder)
     paths = checkpoints(folder)[-arguments.last :]
     if len(paths) < arguments.last:
-        raise InputError(f"{folder / 'checkpoints'}: {len(paths)} checkpoints there, {arguments.last} wanted")
+        raise InputError(f"{folder / 'checkpoints'}: {len(paths)} checkpoints there, --last asks for {arguments.last}")
+    model = Transformer(config)
+    load_weights(model, average_weights(paths), folder / "checkpoints")
     notes = {key: value for key, value in notes.items() if key not in ("format", "model", "step", "valid_loss")}
     names = [path.name for path in paths]
-    save_model(output, model, tokenizer, average_weights(paths), **notes, average_of=names)
+    save_model(output, model, load_tokenizer(folder / "tokenizer.model"), **notes, average_of=names)
     say(f"the average of {', '.join(names)} is in {output}")
 
 
@@ -303,16 +573,79 @@ def info_command(arguments: argparse.Namespace) -> None:
 
     Defined in chapter 91: `average-and-info`.
     """
-    if arguments.model is None:
-        print(f"annotated {__version__}")
-        about = describe_machine(best_device())
-    else:
-        model, tokenizer, notes = load_model(Path(arguments.model))
+    about: dict[str, Any] = {"annotated": __version__} | describe_machine(best_device())
+    if arguments.model is not None:
+        folder = Path(arguments.model)
+        model, tokenizer, notes = load_model(folder)
         about = {"parameters": f"{model.num_parameters():,}", "vocabulary": f"{len(tokenizer):,} pieces"}
-        about |= {key: value for key, value in notes.items() if key not in ("format", "model")} | asdict(model.config)
+        about |= {key: value for key, value in notes.items() if key not in ("format", "model")}
+        if (folder / "run.json").exists():
+            run = recorded_run(folder)
+            about |= {f"run: {key}": run[key] for key in ("command", "finished", "steps", "wall_seconds") if key in run}
+            about["run: checkpoints"] = len(checkpoints(folder))
+        about |= asdict(model.config)
     width = max(map(len, about))
     for key, value in about.items():
         print(f"{key:<{width}}  {value}")
+
+
+# book/91_command_line.ipynb#examples
+EXAMPLES = {
+    "train": """
+        annotated train --corpus embedded --output runs/embedded
+        annotated train --corpus multi30k --download --output runs/multi30k --max-minutes 30
+        annotated train --corpus pairs.tsv --vocab-size 2000 --output runs/own
+        annotated train --corpus news.en,news.fr --target fr --output runs/news
+        annotated train --resume --output runs/own --max-minutes 60""",
+    "translate": """
+        annotated translate runs/multi30k < input.txt > output.txt
+        echo "A dog runs through the snow." | annotated translate runs/multi30k --n-best 4""",
+    "evaluate": """
+        annotated evaluate runs/multi30k
+        annotated evaluate runs/multi30k --beam-size 1 --json greedy.json
+        annotated evaluate runs/multi30k --corpus pairs.tsv --split valid --translations out.txt""",
+    "average": """
+        annotated average runs/multi30k --last 5 --output runs/multi30k-average""",
+    "info": """
+        annotated info
+        annotated info runs/multi30k""",
+}
+
+
+def epilog(command: str) -> str:
+    """What follows the options in a command's help: examples, and for `train` the recipes before them.
+
+    Defined in chapter 91: `examples`.
+    """
+    text = "examples:\n" + textwrap.indent(textwrap.dedent(EXAMPLES[command]).strip(), "  ")
+    if command != "train":
+        return text
+    parts = ["recipes, as the options they stand for:"]
+    for name, recipe in RECIPES.items():
+        options = " ".join(f"{flag(key)}\u00a0{value}" for key, value in recipe.items())
+        lines = textwrap.wrap(options, 72, break_on_hyphens=False, break_long_words=False)
+        parts += [f"  {name}", *(f"      {line}" for line in lines)]
+    return "\n".join(parts).replace("\u00a0", " ") + "\n\n" + text
+
+
+# book/91_command_line.ipynb#about-commands
+COMMANDS = {  # name: usage, description
+    "train": ("--corpus NAME --output FOLDER [options]",
+        "Learn a vocabulary and train a model on a corpus. The output folder gets the best model by validation loss, "
+        "run.json (settings, machine, result), metrics.jsonl, and checkpoints to average. Training ends at the first "
+        "limit of steps, epochs and minutes. Ctrl-C saves the state; --resume goes on with it."),
+    "translate": ("MODEL [options] < input.txt > output.txt",
+        "Translate standard input to standard output, both UTF-8: one line out for one line in, in the same order, "
+        "also for empty lines. A line longer than the model allows is cut, and said on standard error."),
+    "evaluate": ("MODEL [options]",
+        "Translate a split of a corpus and score it with sacreBLEU: BLEU and chrF with their signatures, and the "
+        "share of exact matches."),
+    "average": ("RUN --output FOLDER [--last N]",
+        "Write the mean of a run's last checkpoints as a model of its own (section 6.1 of the paper)."),
+    "info": ("[MODEL]",
+        "Say what a model folder holds, or, without one, what this installation is and which device it would use."),
+}  # fmt: skip
+EXIT = "exit status: 0 done; 1 something is wrong with the input, said in one line; 2 wrong options; 130 interrupted"
 
 
 # book/91_command_line.ipynb#parser
@@ -321,104 +654,180 @@ def build_parser() -> argparse.ArgumentParser:
 
     Defined in chapter 91: `parser`.
     """
-    parser = argparse.ArgumentParser(
-        prog="annotated", description="Train the Transformer of 'Attention Is All You Need', and translate with it."
-    )
+    form = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+    about = "Train the Transformer of 'Attention Is All You Need', and translate with it."
+    more = f"`annotated COMMAND --help` says more about each, with examples.\n\n{EXIT}"
+    parser = argparse.ArgumentParser(prog="annotated", description=about, epilog=more, **form)
     parser.add_argument("--version", action="version", version=f"annotated {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    def add(name: str, run: Callable[[argparse.Namespace], None], **options) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=run.__doc__.splitlines()[0], description=run.__doc__, **options)
-        command.set_defaults(run=run)
-        command.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 ...; auto takes a GPU if there is one")
-        return command
-
-    add_train(add("train", train_command))
-    translate = add("translate", translate_command)
-    translate.add_argument("model", help="model folder")
-    add_search_options(translate)
-    translate.add_argument(
-        "--n-best", type=int, metavar="N", help="print N lines a sentence: number, score, translation"
-    )
-    translate.add_argument("--chunk", type=int, default=1000, metavar="N", help="lines to read before translating them")
-    evaluate = add("evaluate", evaluate_command)
-    evaluate.add_argument("model", help="model folder")
-    evaluate.add_argument("--corpus", help="default: the corpus that the model was trained on")
-    evaluate.add_argument("--source", help="source language")
-    evaluate.add_argument("--target", help="target language")
-    evaluate.add_argument("--split", default="test", help="train, valid, test ... (default: test)")
-    evaluate.add_argument("--max-words", type=int, metavar="N", help="only sources of at most N words")
-    evaluate.add_argument("--translations", metavar="FILE", help="write the translations there")
-    evaluate.add_argument("--json", metavar="FILE", help="write scores and settings there")
-    add_search_options(evaluate)
-    average = add("average", average_command)
-    average.add_argument("run", help="folder of a training run")
-    average.add_argument(
-        "--last", type=int, default=5, metavar="N", help="how many checkpoints (paper: 5 base, 20 big)"
-    )
-    average.add_argument("--output", required=True, help="folder for the averaged model")
-    add("info", info_command).add_argument("model", nargs="?", help="model folder")
+    parts = {
+        "train": (train_command, add_train_options),
+        "translate": (translate_command, add_translate_options),
+        "evaluate": (evaluate_command, add_evaluate_options),
+        "average": (average_command, add_average_options),
+        "info": (info_command, add_info_options),
+    }
+    for name, (run, add) in parts.items():
+        usage, about = COMMANDS[name]
+        texts = {"description": textwrap.fill(about, 90), "epilog": epilog(name), "help": run.__doc__.splitlines()[0]}
+        command = commands.add_parser(name, usage=f"annotated {name} {usage}", **texts, **form)
+        command.set_defaults(run=run, error=command.error)
+        add(command)
     return parser
 
 
-# book/91_command_line.ipynb#parser-parts
-def add_train(command: argparse.ArgumentParser) -> None:
+# book/91_command_line.ipynb#train-options
+DEVICE = {"default": "auto", "metavar": "NAME", "help": "cpu, cuda, cuda:1 ...; auto takes a GPU if there is one"}
+
+
+def add_train_options(command: argparse.ArgumentParser) -> None:
     """The options of `train`.
 
-    Defined in chapter 91: `parser-parts`.
+    Defined in chapter 91: `train-options`.
     """
-    command.add_argument("--corpus", required=True,
+    command.add_argument("--corpus", metavar="NAME",
         help="embedded, multi30k, a folder with train.en and train.de (or train.tsv), a TSV file, "
-             "or two text files joined by a comma")  # fmt: skip
-    command.add_argument("--source", default="en", help="source language, as in the files' names (default: en)")
-    command.add_argument("--target", default="de", help="target language (default: de)")
+             "or two text files joined by a comma; needed unless --resume")  # fmt: skip
+    command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
+    command.add_argument("--target", metavar="CODE", help="target language (default: de)")
     command.add_argument("--download", action="store_true", help="fetch multi30k from its public repository")
-    command.add_argument("--output", required=True, help="folder for model, metrics and checkpoints")
-    command.add_argument("--resume", action="store_true", help="go on with the run in the output folder")
+    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for model, metrics and checkpoints")
+    command.add_argument("--resume", action="store_true",
+        help="go on with the run in the output folder, with its settings; only the limits may change")  # fmt: skip
+    command.add_argument("--recipe", choices=RECIPES, help="settings to start from (default: embedded for that corpus, "
+        "else small); see the end of this help")  # fmt: skip
+    command.add_argument("--vocab-size", type=count, metavar="N", help="pieces of the shared vocabulary; by the recipe")
+    command.add_argument("--device", **DEVICE)
     command.add_argument("--quiet", action="store_true", help="no progress bar")
-    recipes = "; ".join(f"{name}: {' '.join(f'{k}={v}' for k, v in r.items())}" for name, r in RECIPES.items())
-    command.add_argument("--recipe", choices=RECIPES,
-        help=f"settings to start from; the options below change them (default: by corpus). {recipes}")  # fmt: skip
-    command.add_argument("--vocab-size", type=int, metavar="N", help="pieces of the shared vocabulary")
-    add_options(command, "model", TransformerConfig)
-    add_options(command, "training", TrainingConfig)
+    add_options(command, "model", TransformerConfig, "The defaults are the paper's base model; a recipe changes some.")
+    add_options(command, "training", TrainingConfig, "A recipe changes some of these, too. An option wins over both.")
 
 
+# book/91_command_line.ipynb#search-options
 def add_search_options(command: argparse.ArgumentParser) -> None:
     """The options of searching for a translation.
 
-    Defined in chapter 91: `parser-parts`.
+    Defined in chapter 91: `search-options`.
     """
-    command.add_argument("--beam-size", type=int, default=4, metavar="N", help="1 is greedy search (paper: 4)")
-    command.add_argument("--length-penalty", type=float, default=0.6, metavar="A", help="alpha of GNMT (paper: 0.6)")
+    command.add_argument("--beam-size", type=count, default=4, metavar="N", help="1 is greedy search (default: 4)")
+    command.add_argument("--length-penalty", type=not_negative, default=0.6, metavar="A",
+        help="alpha of the length penalty; more favours longer translations (default: 0.6)")  # fmt: skip
+    command.add_argument("--max-tokens", type=count, default=2048, metavar="N",
+        help="source tokens a batch, padding counted; fewer need less memory (default: 2048)")  # fmt: skip
+    command.add_argument("--device", **DEVICE)
+
+
+def add_translate_options(command: argparse.ArgumentParser) -> None:
+    """The options of `translate`.
+
+    Defined in chapter 91: `search-options`.
+    """
+    command.add_argument("model", metavar="MODEL", help="model folder")
+    command.add_argument("--n-best", type=count, metavar="N",
+        help="print up to N lines a sentence, at most the beam's size: line number, score, translation")  # fmt: skip
+    command.add_argument("--chunk", type=count, metavar="N",
+        help="lines to read before translating them (default: 1000, on a terminal 1)")  # fmt: skip
+    add_search_options(command)
+
+
+# book/91_command_line.ipynb#other-options
+def add_evaluate_options(command: argparse.ArgumentParser) -> None:
+    """The options of `evaluate`.
+
+    Defined in chapter 91: `other-options`.
+    """
+    command.add_argument("model", metavar="MODEL", help="model folder")
+    command.add_argument("--corpus", metavar="NAME", help="default: the corpus that the model was trained on")
+    command.add_argument("--source", metavar="CODE", help="source language (default: the model's)")
+    command.add_argument("--target", metavar="CODE", help="target language (default: the model's)")
+    command.add_argument("--split", default="test", metavar="NAME", help="train, valid, test ... (default: test)")
+    command.add_argument("--max-words", type=count, metavar="N", help="only sources of at most N words")
+    command.add_argument("--translations", metavar="FILE", help="write the translations there")
+    command.add_argument("--json", metavar="FILE", help="write scores, settings and machine there")
+    add_search_options(command)
+
+
+def add_average_options(command: argparse.ArgumentParser) -> None:
+    """The options of `average`.
+
+    Defined in chapter 91: `other-options`.
+    """
+    command.add_argument("run_folder", metavar="RUN", help="folder of a training run")
+    command.add_argument("--last", type=count, default=5, metavar="N",
+        help="how many checkpoints (default: 5, as in the paper for the base model; 20 for the big one)")  # fmt: skip
+    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the averaged model")
+
+
+def add_info_options(command: argparse.ArgumentParser) -> None:
+    """The options of `info`.
+
+    Defined in chapter 91: `other-options`.
+    """
+    command.add_argument("model", metavar="MODEL", nargs="?", help="model folder")
 
 
 # book/91_command_line.ipynb#main
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status. What the user can mend is one line on standard error.
+
+    Defined in chapter 91: `main`.
+    """
+    for stream, options in ((sys.stdout, {"newline": "\n"}), (sys.stderr, {"errors": "replace"})):
+        if isinstance(stream, io.TextIOWrapper):  # in a notebook it is something else, and UTF-8 already
+            stream.reconfigure(encoding="utf-8", **options)
+    name, status = "annotated", 0
+    try:
+        options = build_parser().parse_args(arguments)
+        name = f"annotated {options.command}"
+        status = options.run(options) or 0
+        print(end="", flush=True)
+    except SystemExit as end:  # --help, --version, or an option that argparse refused and has explained
+        status = end.code
+        forget_output()
+    except (Exception, KeyboardInterrupt) as error:
+        status, line = explained(error)
+        forget_output()
+        if line:
+            say(f"{name}: {' '.join(line.split())}")
+    return status
+
+
+def explained(error: BaseException) -> tuple[int, str]:
+    """The exit status of an error, and its line. Raises the error again when it is a fault of the program.
+
+    Defined in chapter 91: `main`.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return 130, "interrupted"
+    if isinstance(error, BrokenPipeError):
+        return 141, ""  # the reader went away: nobody is left to tell
+    if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
+        return 1, "out of memory: lower --max-tokens, or choose a smaller model"
+    if isinstance(error, OSError) and error.strerror:
+        return 1, f"{error.filename or 'standard output'}: {error.strerror}"
+    if isinstance(error, ValueError | OSError):
+        return 1, str(error)
+    raise error
+
+
+# book/91_command_line.ipynb#say
 def say(text: str) -> None:
     """A line for people, on standard error.
 
-    Defined in chapter 91: `main`.
+    Defined in chapter 91: `say`.
     """
-    print(text, file=sys.stderr, flush=True)
+    if sys.stderr is not None:
+        with suppress(OSError):  # a command goes on when nobody listens
+            print(text, file=sys.stderr, flush=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Whatever the user can mend is one line on standard error and exit status 1.
+def forget_output() -> None:
+    """After an error: write out what can be written, and keep Python's exit from failing on the rest.
 
-    Defined in chapter 91: `main`.
+    Defined in chapter 91: `say`.
     """
-    sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-    sys.stderr.reconfigure(encoding="utf-8", errors="replace")
-    options = build_parser().parse_args(arguments)
     try:
-        options.run(options)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away: nothing left to say
-        return 0
-    except (ValueError, OSError) as error:
-        say(f"annotated {options.command}: {' '.join(str(error).split())}")
-        return 1
-    except KeyboardInterrupt:
-        say(f"annotated {options.command}: interrupted")
-        return 130
-    return 0
+        print(end="", flush=True)
+    except OSError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,10 +1,12 @@
 # Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
-"""Training data and batching: chapter 51 of the book."""
+"""Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
 
 import gzip
 import hashlib
+import http.client
 import os
 import urllib.request
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,9 +61,9 @@ class Corpus:
 
 # book/51_data_and_batching.ipynb#read-lines
 def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 text file, `.gz` or not, without their ends.
+    """The lines of a UTF-8 text file, `.gz` or not, without their ends (only a newline, or CRLF, ends a line).
 
-    Raises InputError for a file that is missing or empty, and for invalid UTF-8, naming the line.
+    Raises InputError for a file that is missing, damaged or empty, and for invalid UTF-8, naming the line.
 
     Defined in chapter 51: `read-lines`.
     """
@@ -69,14 +71,15 @@ def read_lines(path: Path) -> list[str]:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
+    raw = raw.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors write
     if not raw.strip():
         raise InputError(f"{path}: the file is empty")
     lines = []
     for number, line in enumerate(raw.removesuffix(b"\n").split(b"\n"), start=1):
         try:
-            lines.append(line.decode("utf-8").strip())
+            lines.append(line.decode("utf-8").removesuffix("\r"))
         except UnicodeDecodeError as error:
             byte = line[error.start]
             message = f"{path}: line {number} is not UTF-8 (byte 0x{byte:02x}): convert the file to UTF-8"
@@ -94,7 +97,7 @@ def read_pairs(source: Path, target: Path) -> list[SentencePair]:
     if len(sides[0]) != len(sides[1]):
         counts = f"{source} has {len(sides[0])} lines, {target} has {len(sides[1])}"
         raise InputError(f"{counts}: the two sides must have the same number")
-    return [SentencePair(*pair) for pair in zip(*sides, strict=True)]
+    return [SentencePair(one.strip(), other.strip()) for one, other in zip(*sides, strict=True)]
 
 
 def read_tsv(path: Path) -> list[SentencePair]:
@@ -111,7 +114,7 @@ def read_tsv(path: Path) -> list[SentencePair]:
     return pairs
 
 
-# book/51_data_and_batching.ipynb#multi30k
+# book/51_data_and_batching.ipynb#multi30k-files
 MULTI30K_URL = (
     "https://raw.githubusercontent.com/multi30k/dataset/331f697e45acf3753745a789a3c0aae13f3a982b/data/task1/raw/"
 )
@@ -125,6 +128,7 @@ MULTI30K_FILES = {  # name: SHA-256
 }
 
 
+# book/51_data_and_batching.ipynb#multi30k
 def multi30k_folder() -> Path:
     """Where Multi30k is, or would be downloaded to: $ANNOTATED_DATA/multi30k, else ~/.cache/annotated/multi30k.
 
@@ -148,7 +152,7 @@ def download_multi30k(folder: Path, url: str = MULTI30K_URL) -> None:
         try:
             with urllib.request.urlopen(url + name, timeout=60) as response:
                 content = response.read()
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             raise InputError(f"{url + name}: cannot be downloaded ({error})") from None
         if hashlib.sha256(content).hexdigest() != expected:
             raise InputError(f"{url + name}: not the expected file (its SHA-256 differs)")
@@ -182,14 +186,17 @@ def multi30k(source: str, target: str, download: bool = False) -> Corpus:
 
 
 # book/51_data_and_batching.ipynb#own-corpora
-HELD_OUT = 50  # of a single file, every 50th pair goes to valid and the one after it to test
+HELD_OUT = 50  # of a single file, every 50th pair goes to test and the one before it to valid
 
 
 def split_pairs(pairs: list[SentencePair]) -> dict[str, list[SentencePair]]:
-    """Train, valid and test out of one list: two of every fifty pairs are held out.
+    """Train, valid and test out of one list: two of every fifty pairs are held out. Raises InputError below fifty.
 
     Defined in chapter 51: `own-corpora`.
     """
+    if len(pairs) < HELD_OUT:
+        advice = "a file on its own is divided into train, valid and test; give a folder with the splits instead"
+        raise InputError(f"{len(pairs)} pairs are too few, at least {HELD_OUT} are needed: {advice}")
     held = {"valid": pairs[HELD_OUT - 2 :: HELD_OUT], "test": pairs[HELD_OUT - 1 :: HELD_OUT]}
     train = [pair for i, pair in enumerate(pairs) if i % HELD_OUT < HELD_OUT - 2]
     return {"train": train, **held}
@@ -230,12 +237,12 @@ def load_corpus(name: str, source: str = "en", target: str = "de", download: boo
         return Corpus(name, source, target, {split: lambda split=split: embedded_split(split) for split in SPLITS})
     if name == "multi30k":
         return multi30k(source, target, download)
-    if "," in name:
-        splits = split_pairs(read_pairs(*map(Path, name.split(",", 1))))
-    elif Path(name).is_dir():
+    if Path(name).is_dir():
         return folder_corpus(Path(name), source, target)
-    elif Path(name).is_file():
+    if Path(name).is_file():
         splits = split_pairs(read_tsv(Path(name)))
+    elif "," in name:
+        splits = split_pairs(read_pairs(*map(Path, name.split(",", 1))))
     else:
         raise InputError(f"{name}: no such file or folder, and no corpus of that name (embedded, multi30k)")
     return Corpus(name, source, target, {split: lambda pairs=pairs: pairs for split, pairs in splits.items()})

@@ -2,6 +2,7 @@
 """Beam search: chapter 60 of the book."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -17,11 +18,14 @@ __all__ = [
     "Hypothesis",
     "beam_search",
     "block_special_tokens",
+    "cached_logits",
     "collect_finished",
     "cut_after",
     "drop_settled",
     "extend",
+    "fill_up",
     "first_beam",
+    "full_logits",
     "greedy_search",
     "keep_unfinished",
     "length_penalty",
@@ -33,7 +37,7 @@ __all__ = [
 # book/60_beam_search.ipynb#hypothesis
 @dataclass(frozen=True)
 class Hypothesis:
-    """A finished output: its tokens (eos included, if it was reached), their summed log-probability, and its score.
+    """An output: its tokens (eos included, if it was reached), their summed log-probability, and its score.
 
     Defined in chapter 60: `hypothesis`.
     """
@@ -43,10 +47,11 @@ class Hypothesis:
     score: float
 
 
+# book/60_beam_search.ipynb#length-penalty
 def length_penalty(length: int, alpha: float) -> float:
     """lp(Y) = ((5 + |Y|) / 6)^alpha, by which the log-probability is divided (Wu et al. 2016; section 6.1).
 
-    Defined in chapter 60: `hypothesis`.
+    Defined in chapter 60: `length-penalty`.
     """
     return ((5 + length) / 6) ** alpha
 
@@ -58,12 +63,12 @@ def output_limits(model: Transformer, source: Int[Tensor, "batch source"], extra
     Defined in chapter 60: `output-limits`.
     """
     lengths = (source != model.config.pad_id).sum(dim=1)
-    return (lengths + extra).clamp(max=model.config.max_length)
+    return (lengths + extra).clamp(min=1, max=model.config.max_length)
 
 
 # book/60_beam_search.ipynb#next-token-scores
 def block_special_tokens(model: Transformer, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
-    """Logits with pad and the start symbol made impossible: no output contains them.
+    """Scores with pad and the start symbol made impossible: no output contains them.
 
     Defined in chapter 60: `next-token-scores`.
     """
@@ -86,16 +91,10 @@ def greedy_search(
     output = torch.full((len(source), 1), model.config.start_id, device=source.device)
     total = torch.zeros(len(source), device=source.device)
     done = torch.zeros(len(source), dtype=torch.bool, device=source.device)
-    source_mask = padding_mask(source, model.config.pad_id)
-    state = start_decoding(model, source, 1, int(limits.max())) if cache else None
-    memory = None if cache else model.encode(source, source_mask)
+    next_logits = cached_logits(model, source, int(limits.max())) if cache else full_logits(model, source)
     while not done.all():
-        if cache:
-            logits = decoding_step(model, output[:, -1:], state)[:, -1]
-        else:
-            logits = model.output(model.decode(output, memory, source_mask)[:, -1])
-        log_probabilities = block_special_tokens(model, logits.log_softmax(dim=-1))
-        best, token = log_probabilities.max(dim=-1)
+        log_probabilities = next_logits(output).float().log_softmax(dim=-1)
+        best, token = block_special_tokens(model, log_probabilities).max(dim=-1)
         token = token.masked_fill(done, model.config.end_id)  # finished sentences wait for the others
         total += best.masked_fill(done, 0.0)
         output = torch.cat([output, token[:, None]], dim=1)
@@ -105,10 +104,30 @@ def greedy_search(
     return [Hypothesis(row, score, score) for row, score in tokens]
 
 
+# book/60_beam_search.ipynb#next-logits
+def full_logits(model: Transformer, source: Int[Tensor, "batch source"]) -> Callable[[Tensor], Tensor]:
+    """A function from prefixes to the logits of their next token that decodes the whole prefix each time.
+
+    Defined in chapter 60: `next-logits`.
+    """
+    source_mask = padding_mask(source, model.config.pad_id)
+    memory = model.encode(source, source_mask)
+    return lambda prefix: model.output(model.decode(prefix, memory, source_mask)[:, -1])
+
+
+def cached_logits(model: Transformer, source: Int[Tensor, "batch source"], capacity: int) -> Callable[[Tensor], Tensor]:
+    """The same function, which feeds the last token only and keeps keys and values of the others.
+
+    Defined in chapter 60: `next-logits`.
+    """
+    state = start_decoding(model, source, 1, capacity)
+    return lambda prefix: decoding_step(model, prefix[:, -1:], state)[:, -1]
+
+
 def cut_after(tokens: list[int], end_id: int) -> list[int]:
     """The tokens up to and including the first `end_id`.
 
-    Defined in chapter 60: `greedy-search`.
+    Defined in chapter 60: `next-logits`.
     """
     return tokens[: tokens.index(end_id) + 1] if end_id in tokens else tokens
 
@@ -116,7 +135,7 @@ def cut_after(tokens: list[int], end_id: int) -> list[int]:
 # book/60_beam_search.ipynb#beam
 @dataclass
 class Beam:
-    """The hypotheses of all sentences still being translated, `width` for each, the likeliest first.
+    """The hypotheses of the sentences in the batch, `width` for each, the likeliest first.
 
     Defined in chapter 60: `beam`.
     """
@@ -130,15 +149,17 @@ class Beam:
         self.sentences = [self.sentences[row] for row in rows]
 
 
+# book/60_beam_search.ipynb#finished
 @dataclass
 class Finished:
-    """The finished hypotheses of one sentence, best first, at most `width`.
+    """The finished hypotheses of one sentence, best first, at most `width`; `done` when its search is over.
 
-    Defined in chapter 60: `beam`.
+    Defined in chapter 60: `finished`.
     """
 
     width: int
     hypotheses: list[Hypothesis] = field(default_factory=list)
+    done: bool = False
 
     def add(self, hypothesis: Hypothesis) -> None:
         self.hypotheses = sorted([*self.hypotheses, hypothesis], key=lambda h: -h.score)[: self.width]
@@ -147,6 +168,18 @@ class Finished:
         """Whether the search can end: the beam is full of finished hypotheses, or nothing alive can still win."""
         enough = len(self.hypotheses) >= wanted and self.hypotheses[wanted - 1].score >= best_possible
         return len(self.hypotheses) == self.width or enough
+
+
+# book/60_beam_search.ipynb#first-beam
+def first_beam(model: Transformer, source: Int[Tensor, "batch source"], width: int) -> Beam:
+    """Start symbols; all but the first hypothesis are impossible, since they would all be the same.
+
+    Defined in chapter 60: `first-beam`.
+    """
+    tokens = torch.full((len(source), width, 1), model.config.start_id, device=source.device)
+    log_probabilities = torch.full((len(source), width), -math.inf, device=source.device)
+    log_probabilities[:, 0] = 0.0
+    return Beam(tokens, log_probabilities, list(range(len(source))))
 
 
 # book/60_beam_search.ipynb#extend
@@ -158,12 +191,83 @@ def extend(model: Transformer, beam: Beam, state: DecodingState) -> tuple[Tensor
     Defined in chapter 60: `extend`.
     """
     width = beam.tokens.shape[1]
-    logits = decoding_step(model, beam.tokens[:, :, -1], state).float()
-    normaliser = logits.logsumexp(dim=-1, keepdim=True)  # a softmax over everything is not needed for the best few
-    best, tokens = block_special_tokens(model, logits).topk(min(2 * width, logits.shape[-1]), dim=-1)
-    totals = beam.log_probabilities[:, :, None] + best - normaliser
-    totals, order = totals.flatten(1).topk(min(2 * width, totals.shape[1] * totals.shape[2]), dim=-1)
-    return totals, order // best.shape[-1], tokens.flatten(1).gather(1, order)
+    log_probabilities = decoding_step(model, beam.tokens[:, :, -1], state).float().log_softmax(dim=-1)
+    wanted = min(2 * width, log_probabilities.shape[-1])  # no hypothesis can contribute more
+    best, tokens = block_special_tokens(model, log_probabilities).topk(wanted, dim=-1)
+    totals = beam.log_probabilities[:, :, None] + best
+    totals, order = totals.flatten(1).topk(2 * width, dim=-1)
+    return totals, order // wanted, tokens.flatten(1).gather(1, order)
+
+
+# book/60_beam_search.ipynb#collect-finished
+def collect_finished(model: Transformer, beam: Beam, continuations, finished: list[Finished], alpha: float) -> None:
+    """Move continuations that end, and are among the best `width`, to the finished hypotheses.
+
+    Defined in chapter 60: `collect-finished`.
+    """
+    totals, parents, tokens = (part[:, : beam.tokens.shape[1]] for part in continuations)
+    ends = (tokens == model.config.end_id) & totals.isfinite()
+    length = beam.tokens.shape[2]  # the start symbol is not counted, eos is
+    for row, place in ends.nonzero().tolist():
+        result = finished[beam.sentences[row]]
+        if not result.done:
+            prefix = beam.tokens[row, parents[row, place], 1:].tolist()
+            total = totals[row, place].item()
+            result.add(Hypothesis([*prefix, model.config.end_id], total, total / length_penalty(length, alpha)))
+
+
+# book/60_beam_search.ipynb#keep-unfinished
+def keep_unfinished(model: Transformer, beam: Beam, continuations, state: DecodingState) -> None:
+    """Go on with the best `width` continuations that do not end.
+
+    Defined in chapter 60: `keep-unfinished`.
+    """
+    totals, parents, tokens = continuations
+    alive = totals.masked_fill(tokens == model.config.end_id, -math.inf)
+    beam.log_probabilities, best = alive.topk(beam.tokens.shape[1], dim=-1)
+    parents, tokens = parents.gather(1, best), tokens.gather(1, best)
+    history = beam.tokens.gather(1, parents[:, :, None].expand_as(beam.tokens))
+    beam.tokens = torch.cat([history, tokens[:, :, None]], dim=-1)
+    state.reorder(parents)
+
+
+# book/60_beam_search.ipynb#drop-settled
+def drop_settled(
+    beam: Beam, finished: list[Finished], state: DecodingState, limits: list[int], alpha: float, n_best: int
+) -> None:
+    """Mark sentences whose search is over, and take them out of the batch once they are a fifth of it.
+
+    Defined in chapter 60: `drop-settled`.
+    """
+    length = beam.tokens.shape[2] - 1
+    rows = []
+    for row, best in enumerate(beam.log_probabilities[:, 0].tolist()):
+        sentence = beam.sentences[row]
+        result, limit = finished[sentence], limits[sentence]
+        if result.done:
+            continue
+        best_possible = best / length_penalty(limit if alpha > 0 else length + 1, alpha)
+        if length >= limit:
+            fill_up(result, beam, row, alpha, n_best)
+        result.done = length >= limit or result.settled(best_possible, n_best)
+        if not result.done:
+            rows.append(row)
+    if len(rows) <= 0.8 * len(beam.sentences):
+        index = torch.tensor(rows, dtype=torch.long, device=beam.tokens.device)
+        beam.select(rows, index)
+        state.select(index)
+
+
+# book/60_beam_search.ipynb#fill-up
+def fill_up(result: Finished, beam: Beam, row: int, alpha: float, n_best: int) -> None:
+    """At the length limit: the best unfinished hypotheses follow the finished ones, up to `n_best` in all.
+
+    Defined in chapter 60: `fill-up`.
+    """
+    tokens, totals = beam.tokens[row, :, 1:].tolist(), beam.log_probabilities[row].tolist()
+    for output, total in zip(tokens, totals, strict=True):
+        if len(result.hypotheses) < n_best and math.isfinite(total):
+            result.hypotheses.append(Hypothesis(output, total, total / length_penalty(len(output), alpha)))
 
 
 # book/60_beam_search.ipynb#beam-search
@@ -180,7 +284,8 @@ def beam_search(
     """The `n_best` outputs of each sentence by log P(Y | X) / lp(Y) that a beam of `beam_size` finds (section 6.1).
 
     A hypothesis that ends among the best `beam_size` continuations is finished and leaves the beam. A sentence is done
-    when `beam_size` are finished, or when none alive can beat the `n_best`-th; at its length limit the search stops.
+    when `beam_size` are finished, or when none alive can beat the `n_best`-th. At its length limit the search stops,
+    and unfinished hypotheses follow the finished ones where these are fewer than `n_best`.
     Raises ValueError unless 1 <= n_best <= beam_size.
 
     Defined in chapter 60: `beam-search`.
@@ -197,79 +302,6 @@ def beam_search(
         keep_unfinished(model, beam, continuations, state)
         drop_settled(beam, finished, state, limits, alpha, n_best)
     return [result.hypotheses[:n_best] for result in finished]
-
-
-# book/60_beam_search.ipynb#first-beam
-def first_beam(model: Transformer, source: Int[Tensor, "batch source"], width: int) -> Beam:
-    """Start symbols; all but the first hypothesis are impossible, since they would all be the same.
-
-    Defined in chapter 60: `first-beam`.
-    """
-    tokens = torch.full((len(source), width, 1), model.config.start_id, device=source.device)
-    log_probabilities = torch.full((len(source), width), -math.inf, device=source.device)
-    log_probabilities[:, 0] = 0.0
-    return Beam(tokens, log_probabilities, list(range(len(source))))
-
-
-def collect_finished(model: Transformer, beam: Beam, continuations, finished: list[Finished], alpha: float) -> None:
-    """Move continuations that end, and are among the best `width`, to the finished hypotheses.
-
-    Defined in chapter 60: `first-beam`.
-    """
-    totals, parents, tokens = (part[:, : beam.tokens.shape[1]] for part in continuations)
-    ends = (tokens == model.config.end_id) & totals.isfinite()
-    length = beam.tokens.shape[2]  # the start symbol is not counted, eos is
-    for row, place in ends.nonzero().tolist():
-        prefix = beam.tokens[row, parents[row, place], 1:].tolist()
-        total = totals[row, place].item()
-        hypothesis = Hypothesis([*prefix, model.config.end_id], total, total / length_penalty(length, alpha))
-        finished[beam.sentences[row]].add(hypothesis)
-
-
-# book/60_beam_search.ipynb#keep-unfinished
-def keep_unfinished(model: Transformer, beam: Beam, continuations, state: DecodingState) -> None:
-    """Go on with the best `width` continuations that do not end.
-
-    Defined in chapter 60: `keep-unfinished`.
-    """
-    totals, parents, tokens = continuations
-    width = beam.tokens.shape[1]
-    alive = totals.masked_fill(tokens == model.config.end_id, -math.inf)
-    if alive.shape[1] < width:  # a vocabulary smaller than the beam
-        missing = width - alive.shape[1]
-        alive = torch.nn.functional.pad(alive, (0, missing), value=-math.inf)
-        parents, tokens = (torch.nn.functional.pad(part, (0, missing)) for part in (parents, tokens))
-    beam.log_probabilities, best = alive.topk(width, dim=-1)
-    parents, tokens = parents.gather(1, best), tokens.gather(1, best)
-    history = beam.tokens.gather(1, parents[:, :, None].expand_as(beam.tokens))
-    beam.tokens = torch.cat([history, tokens[:, :, None]], dim=-1)
-    state.reorder(parents)
-
-
-def drop_settled(
-    beam: Beam, finished: list[Finished], state: DecodingState, limits: list[int], alpha: float, n_best: int
-) -> None:
-    """Take sentences out of the batch whose search is over.
-
-    One that reaches its limit with nothing finished keeps its best unfinished hypothesis.
-
-    Defined in chapter 60: `keep-unfinished`.
-    """
-    length = beam.tokens.shape[2] - 1
-    rows = []
-    for row, best in enumerate(beam.log_probabilities[:, 0].tolist()):
-        sentence = beam.sentences[row]
-        limit = limits[sentence]
-        best_possible = best / length_penalty(limit if alpha > 0 else length + 1, alpha)
-        if length >= limit and not finished[sentence].hypotheses:
-            score = best / length_penalty(length, alpha)
-            finished[sentence].add(Hypothesis(beam.tokens[row, 0, 1:].tolist(), best, score))
-        if length < limit and not finished[sentence].settled(best_possible, n_best):
-            rows.append(row)
-    if len(rows) < len(beam.sentences):
-        index = torch.tensor(rows, dtype=torch.long, device=beam.tokens.device)
-        beam.select(rows, index)
-        state.select(index)
 
 
 # book/60_beam_search.ipynb#score

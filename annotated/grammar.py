@@ -1,5 +1,5 @@
 # Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
-"""Training data and batching: chapter 51 of the book."""
+"""Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ __all__ = [
     "determiner_form",
     "detokenise",
     "embedded_split",
+    "english_clause",
     "fronted",
+    "german_clause",
     "german_words",
     "inverted",
     "make_clause",
@@ -107,6 +109,7 @@ __all__ = [
     "tense_of",
     "that_clause",
     "time_adverbial",
+    "verb_forms",
     "verb_group",
     "verbs_of",
     "when_clause",
@@ -173,9 +176,6 @@ tree Baum m Bäume cover                   | bridge Brücke f Brücken way,surfa
 street Straße f Straßen way,surface       | river Fluss m Flüsse way
 field Feld n Felder way                   | square Platz m Plätze way
 """
-
-
-# book/51_data_and_batching.ipynb#grammar-nouns-2
 NAMES = "Anna Anna f - person | Maria Maria f - person | Paul Paul m - person | Peter Peter m - person"
 
 
@@ -261,9 +261,6 @@ today heute RB present,past,perfect,modal | now jetzt RB present,modal  | yester
 every_day jeden_Tag DT_NN present,past,modal | tomorrow morgen RB modal
 """
 MANNERS = "slowly langsam | quickly schnell | quietly leise"
-
-
-# book/51_data_and_batching.ipynb#grammar-more-verbs-2
 PREPOSITIONS = """
 in in dative room place       | on auf dative surface place     | under unter dative cover place
 into in accusative room direction | onto auf accusative surface direction
@@ -417,6 +414,9 @@ def verbs_of(frame: str, subject: tuple[str, ...] = (), target: tuple[str, ...] 
     return [verb for verb in allowed if not target or set(target) & set(verb.objects)]
 
 
+COPULA = verbs_of("copula")[0]
+
+
 # book/51_data_and_batching.ipynb#grammar-phrases
 @dataclass(eq=False)
 class Word:
@@ -517,34 +517,47 @@ class Clause:
 
     def english(self, order: str) -> list[Word | str]:
         """The English side, with its tree."""
-        rest = [*self.verb, *(item for _, part in self.parts for item in part.english), *self.tail.english]
-        label, fields, _ = ORDERS[order]
-        inverted = "auxiliary" in fields.split()
-        if self.auxiliary and self.verb:
-            rest = ["(VP", *rest, ")"]
-        head = [*([] if inverted else self.auxiliary), *self.negation]
-        predicate = rest if inverted else ["(VP", *head, *rest, ")"]
-        by_name = {"subject": self.subject.english, "auxiliary": self.auxiliary, "predicate": predicate}
-        return [f"({label}", *(item for name in fields.split() for item in by_name[name]), ")"]
+        return english_clause(self, order)
 
     def german(self, order: str) -> list[tuple[str, tuple[Word, ...]]]:
         """The German side, its parts in the order of the table."""
-        middle = [item for name in MIDDLE.split() for slot, part in self.parts if slot == name for item in part.german]
-        finite, end = [self.finite], self.end
-        if order == "subordinate" and self.prefixed:
-            finite, end = [(self.end[0][0] + self.finite[0], self.finite[1])], []
-        by_name = {
-            "subject": self.subject.german,
-            "finite": finite,
-            "middle": middle,
-            "end": end,
-            "tail": self.tail.german,
-        }
-        return [item for name in ORDERS[order][2].split() for item in by_name[name]]
+        return german_clause(self, order)
 
     def phrase(self, order: str) -> Phrase:
         """Both sides."""
         return Phrase(self.english(order), self.german(order))
+
+
+# book/51_data_and_batching.ipynb#grammar-clause-sides
+def english_clause(clause: Clause, order: str) -> list[Word | str]:
+    """The English words of a clause and the brackets of its tree.
+
+    Defined in chapter 51: `grammar-clause-sides`.
+    """
+    rest = [*clause.verb, *(item for _, part in clause.parts for item in part.english), *clause.tail.english]
+    label, fields, _ = ORDERS[order]
+    inverted = "auxiliary" in fields.split()
+    if clause.auxiliary and clause.verb:
+        rest = ["(VP", *rest, ")"]
+    head = [*([] if inverted else clause.auxiliary), *clause.negation]
+    predicate = rest if inverted else ["(VP", *head, *rest, ")"]
+    by_name = {"subject": clause.subject.english, "auxiliary": clause.auxiliary, "predicate": predicate}
+    return [f"({label}", *(item for name in fields.split() for item in by_name[name]), ")"]
+
+
+def german_clause(clause: Clause, order: str) -> list[tuple[str, tuple[Word, ...]]]:
+    """The German words of a clause; a separable prefix joins its verb at the end of a subordinate clause.
+
+    Defined in chapter 51: `grammar-clause-sides`.
+    """
+    finite, end = [clause.finite], clause.end
+    if order == "subordinate" and clause.prefixed:
+        finite, end = [(clause.end[0][0] + clause.finite[0], clause.finite[1])], []
+    by_name = {"subject": clause.subject.german, "finite": finite, "end": end, "tail": clause.tail.german}
+    by_name["middle"] = [
+        item for name in MIDDLE.split() for slot, part in clause.parts if slot == name for item in part.german
+    ]
+    return [item for name in ORDERS[order][2].split() for item in by_name[name]]
 
 
 # book/51_data_and_batching.ipynb#grammar-noun-phrases
@@ -572,6 +585,43 @@ class Draw:
         noun = self.pick([option for option in options if option not in self.used] or options)
         self.used.append(noun)
         return noun
+
+
+# book/51_data_and_batching.ipynb#grammar-noun-phrase
+def noun_phrase(
+    draw: Draw,
+    case: str,
+    kinds: tuple[str, ...],
+    owner: Phrase | None = None,
+    *,
+    definite: bool = False,
+    allow_no: bool = False,
+    names: bool = True,
+    noun: Noun | None = None,
+    plain: bool = False,
+) -> Phrase:
+    """A noun phrase in a German case; `owner` may be named by a possessive, a given noun is singular.
+
+    Defined in chapter 51: `grammar-noun-phrase`.
+    """
+    draw.phenomena.add(case)
+    if noun is None and names and "person" in kinds and draw.chance(0.2):
+        return proper_name(draw)
+    plural = noun is None and draw.chance(0.3)
+    noun = noun or draw.noun(nouns_of(kinds))
+    plural = plural and bool(noun.plurals[0])
+    gender = "p" if plural else noun.gender
+    if owner and draw.chance(0.5):
+        before, declension = possessive(draw, owner, gender, case), "mixed"
+    else:
+        english, stem, declension = determiner(draw, noun, plural, definite, allow_no)
+        before = article(draw, english, stem, gender, case)
+    middle = Phrase() if plain else adjectives(draw, noun, declension, gender, case)
+    head = Word(noun.plurals[0] if plural else noun.english, "NNS" if plural else "NN")
+    draw.phenomena |= {"plural"} if plural else set()
+    both_sides = ["(NP", *before.english, *middle.english, head, ")"], [*before.german, *middle.german]
+    both_sides[1].append((noun.german_form(plural, case), (head,)))
+    return Phrase(*both_sides, head, gender, pronoun_for(noun, plural), noun.kinds)
 
 
 # book/51_data_and_batching.ipynb#grammar-noun-phrases-2
@@ -607,49 +657,6 @@ def determiner(draw: Draw, noun: Noun, plural: bool, definite: bool, allow_no: b
     options = [row for row in DETERMINER_ENTRIES if number in row[3] and (allow_no or row[0] != "no")]
     english, german, declension, _ = draw.pick(options)
     return english.split("/")[-1 if plural else 0], german, declension
-
-
-# book/51_data_and_batching.ipynb#grammar-noun-phrase
-def noun_phrase(
-    draw: Draw,
-    case: str,
-    kinds: tuple[str, ...],
-    owner: Phrase | None = None,
-    *,
-    definite: bool = False,
-    allow_no: bool = False,
-    names: bool = True,
-    noun: Noun | None = None,
-    plain: bool = False,
-) -> Phrase:
-    """A noun phrase in a German case; `owner` may be named by a possessive, a given noun is singular.
-
-    Defined in chapter 51: `grammar-noun-phrase`.
-    """
-    draw.phenomena.add(case)
-    if noun is None and names and "person" in kinds and draw.chance(0.2):
-        return proper_name(draw)
-    plural = noun is None and draw.chance(0.3)
-    noun = noun or draw.noun(nouns_of(kinds))
-    plural = plural and bool(noun.plurals[0])
-    gender = "p" if plural else noun.gender
-    if owner and draw.chance(0.5):
-        before, declension = possessive(draw, owner, gender, case), "mixed"
-    else:
-        english, stem, declension = determiner(draw, noun, plural, definite, allow_no)
-        before = article(draw, english, stem, gender, case)
-    middle = Phrase() if plain else adjectives(draw, noun, declension, gender, case)
-    head = Word(noun.plurals[0] if plural else noun.english, "NNS" if plural else "NN")
-    draw.phenomena |= {"plural"} if plural else set()
-    german = [*before.german, *middle.german, (noun.german_form(plural, case), (head,))]
-    return Phrase(
-        ["(NP", *before.english, *middle.english, head, ")"],
-        german,
-        head,
-        gender,
-        pronoun_for(noun, plural),
-        noun.kinds,
-    )
 
 
 # book/51_data_and_batching.ipynb#grammar-noun-phrase-parts
@@ -711,6 +718,26 @@ def adjectives(draw: Draw, noun: Noun, declension: str, gender: str, case: str) 
     return aligned(english, adjective_form(stem, declension, gender, case), "JJ")
 
 
+# book/51_data_and_batching.ipynb#grammar-verb-forms
+def verb_forms(
+    draw: Draw, verb: Verb, tense: str, plural: bool, negated: bool, question: bool
+) -> tuple[list[Word], list[Word], str, str]:
+    """English auxiliary and main verb; the German finite form and what stands at the end of the clause.
+
+    Defined in chapter 51: `grammar-verb-forms`.
+    """
+    if tense in ("present", "past"):
+        auxiliary, main = simple_tense(verb, tense, plural, negated or question)
+        return auxiliary, main, verb.german_finite(tense, plural), verb.prefix
+    if tense == "perfect":
+        has = Word("have" if plural else "has", "VBP" if plural else "VBZ")
+        finite = {"haben": ("hat", "haben"), "sein": ("ist", "sind")}[verb.german[4]][plural]
+        return [has], [Word(verb.english[3], "VBN")], finite, verb.german[3]
+    english, *german = draw.pick(rows(MODALS)[: 2 if negated else 4])
+    modal = Word("cannot" if negated and english == "can" else english, "MD")
+    return [modal], [Word(verb.english[0], "VB")], german[plural], verb.prefix + verb.german[0]
+
+
 # book/51_data_and_batching.ipynb#grammar-verb-groups
 def verb_group(draw: Draw, verb: Verb, subject: Phrase, tense: str, negated: bool, question: bool) -> Clause:
     """A clause of a subject and the forms of a verb, without complements.
@@ -718,35 +745,12 @@ def verb_group(draw: Draw, verb: Verb, subject: Phrase, tense: str, negated: boo
     Defined in chapter 51: `grammar-verb-groups`.
     """
     plural, simple = subject.gender == "p", tense in ("present", "past")
-    second = [Word(word, "RP" if word == "up" else "IN") for word in verb.english[4:]]
-    if simple:
-        auxiliary, main = simple_tense(verb, tense, plural, negated or question)
-        finite, end = verb.german_finite(tense, plural), verb.prefix
-    elif tense == "perfect":
-        auxiliary, main = (
-            [Word("have" if plural else "has", "VBP" if plural else "VBZ")],
-            [Word(verb.english[3], "VBN")],
-        )
-        finite, end = {"haben": ("hat", "haben"), "sein": ("ist", "sind")}[verb.german[4]][plural], verb.german[3]
-    else:
-        english, *german = draw.pick(rows(MODALS)[: 2 if negated else 4])
-        auxiliary, main = (
-            [Word("cannot" if negated and english == "can" else english, "MD")],
-            [Word(verb.english[0], "VB")],
-        )
-        finite, end = german[plural], verb.prefix + verb.german[0]
-    main = [*main, *second]
+    auxiliary, main, finite, end = verb_forms(draw, verb, tense, plural, negated, question)
+    main = [*main, *(Word(word, "RP" if word == "up" else "IN") for word in verb.english[4:])]
     negation = [Word("not", "RB")] if negated and auxiliary[0].text != "cannot" else []
     links = (*auxiliary, *main) if simple else tuple(auxiliary)
-    clause = Clause(
-        subject,
-        auxiliary,
-        negation,
-        main,
-        (finite, links),
-        [(end, tuple(main))] if end else [],
-        simple and bool(verb.prefix),
-    )
+    at_end = [(end, tuple(main))] if end else []
+    clause = Clause(subject, auxiliary, negation, main, (finite, links), at_end, simple and bool(verb.prefix))
     if negated:
         clause.parts.append(("not", Phrase([], [("nicht", tuple(negation or auxiliary))])))
     note_verb(draw, verb, tense, negated)
@@ -974,6 +978,33 @@ def add_adverbial(draw: Draw, clause: Clause, verb: Verb, tense: str, negated: b
     clause.parts.append((role, part))
 
 
+# book/51_data_and_batching.ipynb#grammar-coreference
+def coreference(draw: Draw) -> Phrase:
+    """A reason whose adjective decides which of two nouns its pronoun means.
+
+    Defined in chapter 51: `grammar-coreference`.
+    """
+    use, *adjectives = (part.split() for part in draw.pick(COREFERENCE.strip().splitlines()).split("|"))
+    subject_kinds, verb_name, object_kinds = (use[0].split(","), use[1], use[2])
+    noun = draw.noun(nouns_of(tuple(subject_kinds)))
+    others = [other for other in nouns_of((object_kinds,)) if other.gender != noun.gender]
+    verb = next(verb for verb in verbs_of("transitive", noun.kinds) if verb.english[0] == verb_name)
+    tense = draw.pick(("present", "past", "past"))
+    subject = noun_phrase(draw, "nominative", (), noun=noun, definite=True, plain=True)
+    modal = tense == "present" and draw.chance(0.4)
+    main = verb_group(draw, verb, subject, "modal" if modal else tense, True, False)
+    target = noun_phrase(draw, "accusative", (), noun=draw.noun(others), definite=True, plain=True)
+    main.parts.append(("accusative", target))
+    side = int(draw.chance(0.5))
+    meant = (subject, target)[side]
+    english, german, _ = ADJECTIVE_ENTRIES[draw.pick(adjectives[side])]
+    reason = verb_group(draw, COPULA, refer(draw, meant, "nominative"), tense, False, False)
+    reason.parts.append(("adjective", degree(draw, english, german, ("too zu", "too zu", "very sehr"))))
+    main.tail = after_comma(subordinate(draw, "because", reason))
+    draw.phenomena.add("pronoun decided by an adjective")
+    return main.phrase("main")
+
+
 # book/51_data_and_batching.ipynb#grammar-relative
 RELATIVE = {"m": "der den dem", "f": "die die der", "n": "das das dem", "p": "die die denen"}
 
@@ -1042,37 +1073,6 @@ def because(draw: Draw) -> Phrase:
     )
     main.tail = after_comma(subordinate(draw, "because", second))
     return main.phrase("main")
-
-
-# book/51_data_and_batching.ipynb#grammar-coreference
-def coreference(draw: Draw) -> Phrase:
-    """A reason whose adjective decides which of two nouns its pronoun means.
-
-    Defined in chapter 51: `grammar-coreference`.
-    """
-    use, *adjectives = (part.split() for part in draw.pick(COREFERENCE.strip().splitlines()).split("|"))
-    subject_kinds, verb_name, object_kinds = (use[0].split(","), use[1], use[2])
-    noun = draw.noun(nouns_of(tuple(subject_kinds)))
-    others = [other for other in nouns_of((object_kinds,)) if other.gender != noun.gender]
-    verb = next(verb for verb in verbs_of("transitive", noun.kinds) if verb.english[0] == verb_name)
-    tense = draw.pick(("present", "past", "past"))
-    subject = noun_phrase(draw, "nominative", (), noun=noun, definite=True, plain=True)
-    modal = tense == "present" and draw.chance(0.4)
-    main = verb_group(draw, verb, subject, "modal" if modal else tense, True, False)
-    target = noun_phrase(draw, "accusative", (), noun=draw.noun(others), definite=True, plain=True)
-    main.parts.append(("accusative", target))
-    side = int(draw.chance(0.5))
-    meant = (subject, target)[side]
-    english, german, _ = ADJECTIVE_ENTRIES[draw.pick(adjectives[side])]
-    reason = verb_group(draw, COPULA, refer(draw, meant, "nominative"), tense, False, False)
-    reason.parts.append(("adjective", degree(draw, english, german, ("too zu", "too zu", "very sehr"))))
-    main.tail = after_comma(subordinate(draw, "because", reason))
-    draw.phenomena.add("pronoun decided by an adjective")
-    return main.phrase("main")
-
-
-# book/51_data_and_batching.ipynb#grammar-coreference-2
-COPULA = verbs_of("copula")[0]
 
 
 # book/51_data_and_batching.ipynb#grammar-sentence-rules

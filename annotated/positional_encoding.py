@@ -1,5 +1,5 @@
 # Written by `make export` from book/35_positional_encoding.ipynb: do not edit here, edit the chapter.
-"""Positional encoding: chapter 35 of the book."""
+"""Positional encoding: chapter 35 of the book, section 3.5 of the paper."""
 
 import torch
 from jaxtyping import Float
@@ -49,12 +49,13 @@ class SinusoidalPositions(nn.Module):
         return x + self.table[start:end].to(x.dtype)
 
 
+# book/35_positional_encoding.ipynb#learned-positions
 class LearnedPositions(nn.Module):
     """Adds one learned vector for each position (section 3.5; row (E) of Table 3).
 
     Raises ValueError for a position beyond `max_length`: there is no vector for it.
 
-    Defined in chapter 35: `positional-encoding`.
+    Defined in chapter 35: `learned-positions`.
     """
 
     def __init__(self, d_model: int, max_length: int):

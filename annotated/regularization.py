@@ -1,5 +1,5 @@
 # Written by `make export` from book/54_regularization.ipynb: do not edit here, edit the chapter.
-"""Regularization: chapter 54 of the book."""
+"""Regularization: chapter 54 of the book, section 5.4 of the paper."""
 
 import torch
 import torch.nn.functional as F
@@ -19,8 +19,9 @@ def smoothed_targets(
 
     Defined in chapter 54: `smoothed-targets`.
     """
-    uniform = torch.full((*targets.shape, vocab_size), smoothing / vocab_size)
-    return uniform.scatter_add(-1, targets[..., None], torch.full((*targets.shape, 1), 1 - smoothing))
+    spread = torch.full((*targets.shape, vocab_size), smoothing / vocab_size, device=targets.device)
+    true_share = torch.full((*targets.shape, 1), 1 - smoothing, device=targets.device)
+    return spread.scatter_add(-1, targets[..., None], true_share)
 
 
 # book/54_regularization.ipynb#label-smoothed-loss

@@ -1,7 +1,8 @@
 # Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
-"""Training data and batching: chapter 51 of the book."""
+"""Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
 
 import io
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ __all__ = ["Tokenizer", "decode", "encode", "load_tokenizer", "train_tokenizer"]
 class Tokenizer:
     """Text to token ids and back: SentencePiece BPE with one vocabulary for both languages (section 5.1).
 
-    Ids 0 to 3 are pad, unk, bos and eos. Every other byte has a piece of its own, so that no text is unknown.
+    Ids 0 to 3 are pad, unk, bos and eos. Every byte has a piece of its own, so that no text is unknown.
 
     Defined in chapter 51: `tokenizer`.
     """
@@ -31,20 +32,21 @@ class Tokenizer:
             ids = tuple(getattr(self.processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos"))
         except (RuntimeError, OSError):
             raise InputError("not a SentencePiece model") from None
-        if ids != (0, 1, 2, 3):
-            raise InputError(f"a SentencePiece model with pad, unk, bos, eos at 0, 1, 2, 3 is needed, not at {ids}")
+        if not model or ids != (0, 1, 2, 3):
+            wanted = f"a SentencePiece model with pad, unk, bos, eos at 0, 1, 2, 3 is needed, not at {ids}"
+            raise InputError(wanted if model else "not a SentencePiece model")
 
     def __len__(self) -> int:
         return self.processor.vocab_size()
 
 
-# book/51_data_and_batching.ipynb#tokenizer-methods
+# book/51_data_and_batching.ipynb#train-tokenizer
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     """Learn `vocab_size` pieces by byte-pair encoding (Sennrich et al. 2016) from sentences of both languages.
 
-    Raises InputError when the texts are too few for so many pieces.
+    Raises InputError when the texts are too few for so many pieces, or the pieces too few for the texts.
 
-    Defined in chapter 51: `tokenizer-methods`.
+    Defined in chapter 51: `train-tokenizer`.
     """
     model = io.BytesIO()
     options = {
@@ -57,11 +59,19 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     try:
         trainer(sentence_iterator=sentences, model_writer=model, vocab_size=vocab_size, **options)
     except RuntimeError as error:
-        reason = str(error).split("] ")[-1].strip() or str(error)
+        message = str(error)
+        reason = "there is none" if "sentences_.empty" in message else message.split("] ")[-1].strip() or message
+        for pattern, bound in (
+            (r"value <= (\d+)", "at most {} are possible"),
+            (r"_chars\. \d+ vs (\d+)", "at least {} are needed"),
+        ):
+            if limit := re.search(pattern, message):
+                reason = bound.format(limit[1])
         raise InputError(f"no vocabulary of {vocab_size} pieces can be learned from this text: {reason}") from None
     return Tokenizer(model.getvalue())
 
 
+# book/51_data_and_batching.ipynb#tokenizer-methods
 def encode(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
     """Token ids of each text, with eos at the end.
 

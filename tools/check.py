@@ -76,9 +76,9 @@ def main() -> int:
         total += counts
         said = ", ".join(f"{counts[kind]} {kind}" for kind in ("passed", "failed", "skipped") if counts[kind])
         lines.append(f"{name:<12}{said or 'nothing to do':<32}{time.monotonic() - start:6.0f} s")
-    print("\n" + "\n".join(lines))
+    print("\n" + "\n".join(lines), f"\n{time.monotonic() - began:.0f} s in all")
     skipped = f", {total['skipped']} skipped" if total["skipped"] else ""
-    print(f"{total['passed']} passed, {total['failed']} failed{skipped} in {time.monotonic() - began:.0f} s")
+    print(f"{total['passed']} passed, {total['failed']} failed{skipped}")
     return 1 if total["failed"] else 0
 
 

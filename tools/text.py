@@ -1,4 +1,6 @@
-"""A chapter as plain text, and back: `python -m tools.text NOTEBOOK` prints it, `python -m tools.text TEXT NOTEBOOK` writes it.
+"""A chapter as plain text, and back.
+
+`python -m tools.text NOTEBOOK` prints the text, `python -m tools.text TEXT NOTEBOOK` makes the notebook.
 
 A line `%% md ID` or `%% code ID` starts a cell; JSON after the id is the cell's metadata. The first line is
 `%% notebook MODULE`: the module that a bare `#| export` writes to (`-` for none). Outputs stay in the notebook: a code
@@ -48,7 +50,8 @@ def from_text(text: str, previous: nbformat.NotebookNode | None = None) -> nbfor
         make = nbformat.v4.new_markdown_cell if kind == "md" else nbformat.v4.new_code_cell
         cells.append(make("", id=cell_id, metadata=json.loads(extra[0]) if extra else {}))
     _finish(cells, source)
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
     if module != "-":
         notebook.metadata["annotated"] = {"module": module}
     _keep_outputs(notebook, previous)

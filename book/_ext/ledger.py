@@ -1,0 +1,217 @@
+"""The ledger of claims as a page, and links both ways between it and the cells of the chapters.
+
+`{ledger}` renders the file that `ledger_path` names (default `ledger.yml`), with a count by standing above the table.
+The role `{claim}` links from a chapter to a row: `` {claim}`C-3.2.1-b` ``. Every cell of a notebook gets the anchor
+`cell-<id>`, and links to its claims stand below each cell that the ledger names (not with `ledger_backlinks = False`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import yaml
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinx.util.nodes import make_refnode
+
+PAPER = "https://arxiv.org/html/1706.03762v7"
+STANDINGS = ("built", "measured", "told", "out of reach here", "later")
+NAMED_SECTIONS = {"0": "abstract", "V": "figures 3 to 5"}
+COLUMNS = {"Claim": 9, "Section": 7, "What the paper claims": 40, "Standing": 12, "Cell and test": 22}
+MYST_NB_LINES_PER_CELL = 10_000  # myst-nb numbers a notebook's lines from 10000 times the cell's place, counted from 1
+
+
+def load_claims(env: BuildEnvironment) -> dict[str, dict[str, Any]]:
+    """The ledger's claims by id; the document being read is read again when the ledger changes."""
+    path = Path(env.srcdir, env.config.ledger_path)
+    if not path.is_file():
+        raise ExtensionError(f"no ledger of claims at {path} (set ledger_path)")
+    env.note_dependency(str(path))
+    return _parse_claims(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=1)
+def _parse_claims(path: Path, _modified: int) -> dict[str, dict[str, Any]]:
+    return {claim["id"]: claim for claim in yaml.safe_load(path.read_text(encoding="utf-8"))["claims"]}
+
+
+def chapter_document(env: BuildEnvironment, chapter: str) -> str:
+    """The document name of a chapter, which lies beside the ledger."""
+    return posixpath.join(posixpath.dirname(env.config.ledger_path), chapter)
+
+
+def section_address(section: str) -> str:
+    """Where the paper's HTML edition has a section: "3.2.1" is at #S3.SS2.SSS1."""
+    if section in NAMED_SECTIONS:
+        return PAPER
+    return f"{PAPER}#" + ".".join("S" * level + number for level, number in enumerate(section.split("."), start=1))
+
+
+def reference_to(kind: str, target: str, document: str, warn: bool) -> addnodes.pending_xref:
+    """A link to a claim or a cell, resolved once every document has been read."""
+    reference = addnodes.pending_xref(
+        "", refdomain="", reftype=f"ledger-{kind}", reftarget=target, refdoc=document, refwarn=warn, refexplicit=True
+    )
+    reference += name_that_breaks(target) if kind == "cell" else nodes.inline("", target, classes=["text-nowrap"])
+    return reference
+
+
+def name_that_breaks(name: str) -> nodes.raw:
+    """The name of a cell or a test as code that may go on in a new line, or the table would be twice as wide."""
+    marked = escape(name).replace("_", "_<wbr>").replace("#", "#<wbr>").replace("::", "::<wbr>")
+    return nodes.raw("", f"<code>{marked}</code>", format="html")
+
+
+class LedgerDirective(SphinxDirective):
+    """`{ledger}`: how many claims have which standing, and the table of all of them."""
+
+    def run(self) -> list[nodes.Node]:
+        claims = load_claims(self.env).values()
+        self.env.ledger_page = self.env.docname
+        counts = Counter(claim["standing"] for claim in claims)
+        parts = ", ".join(f"{counts[standing]} {standing}" for standing in STANDINGS if counts[standing])
+        summary = nodes.paragraph("", f"{len(claims)} claims: {parts}.", classes=["ledger-summary"])
+        return [summary, self.table(claims)]
+
+    def table(self, claims: Any) -> nodes.table:
+        group = nodes.tgroup(cols=len(COLUMNS))
+        group += [nodes.colspec(colwidth=width) for width in COLUMNS.values()]
+        titles = nodes.row()
+        titles += [nodes.entry("", nodes.paragraph("", title)) for title in COLUMNS]
+        body = nodes.tbody()
+        body += [self.row(claim) for claim in claims]
+        group += [nodes.thead("", titles), body]
+        table = nodes.table("", group, classes=["ledger"])
+        self.set_source_info(table)
+        return table
+
+    def row(self, claim: dict[str, Any]) -> nodes.row:
+        section = claim["section"]
+        text, messages = self.state.inline_text(claim["claim"], self.lineno)
+        standing = claim["standing"] + (f": {claim['reason']}" if claim["reason"] else "")
+        places = [reference_to("cell", claim["cell"], self.env.docname, warn=True)] if claim["cell"] else []
+        places += [name_that_breaks(claim["test"].removeprefix("tests/"))] if claim["test"] else []
+        cells: list[list[nodes.Node]] = [
+            [nodes.inline("", claim["id"], classes=["text-nowrap"])],
+            [nodes.reference("", NAMED_SECTIONS.get(section, section), refuri=section_address(section))],
+            [nodes.inline("", "", *text, *messages)],
+            [nodes.Text(standing)],
+            places,
+        ]
+        row = nodes.row(ids=[f"claim-{claim['id']}"], classes=["standing-" + claim["standing"].replace(" ", "-")])
+        row += [nodes.entry("", *(nodes.paragraph("", "", part) for part in parts)) for parts in cells]
+        return row
+
+
+class ClaimRole(SphinxRole):
+    """``{claim}`C-3.2.1-b` ``: a link to that row of the ledger."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        return [reference_to("claim", self.text, self.env.docname, warn=True)], []
+
+
+def cell_blocks(document: nodes.document, cells: list[Any]) -> Iterator[tuple[str, nodes.Element, nodes.Element]]:
+    """For every cell that is rendered: its id, its first element, and the last one on the page's top level."""
+    first: dict[int, nodes.Element] = {}
+    last: dict[int, nodes.Element] = {}
+    for node in document.findall(nodes.Element):
+        if isinstance(node, nodes.container) and node.get("nb_element") == "cell_code":
+            index = node["cell_index"]
+        else:
+            index = (node.line or 0) // MYST_NB_LINES_PER_CELL - 1
+            if not 0 <= index < len(cells) or cells[index].cell_type != "markdown":
+                continue
+            if isinstance(node, nodes.title):  # the section carries a heading's anchor
+                node = node.parent
+        first.setdefault(index, node)
+        if isinstance(node, nodes.section):
+            last[index] = node[0]
+        elif isinstance(node.parent, nodes.section | nodes.document):
+            last[index] = node
+    for index, node in first.items():
+        yield cells[index].id, node, last.get(index, node)
+
+
+def mark_cells(app: Sphinx, document: nodes.document) -> None:
+    """Give every cell its anchor, and the cells that the ledger names links to their claims."""
+    env = app.env
+    path = Path(env.doc2path(env.docname))
+    if path.suffix != ".ipynb":
+        return
+    claims_of: dict[str, list[str]] = {}
+    if app.config.ledger_backlinks and Path(env.srcdir, env.config.ledger_path).is_file():
+        for claim in load_claims(env).values():
+            chapter, _, cell = (claim["cell"] or "").partition("#")
+            if cell and chapter_document(env, chapter) == env.docname:
+                claims_of.setdefault(cell, []).append(claim["id"])
+    known = env.ledger_cells[env.docname] = []
+    for cell, first, last in list(cell_blocks(document, nbformat.read(path, as_version=4).cells)):
+        first["ids"].append(f"cell-{cell}")
+        known.append(cell)
+        if cell in claims_of:
+            last.parent.insert(last.parent.index(last) + 1, backlinks(claims_of[cell], env.docname))
+
+
+def backlinks(claims: list[str], document: str) -> nodes.paragraph:
+    paragraph = nodes.paragraph("", "In the ledger: ", classes=["ledger-links"])
+    for number, claim in enumerate(claims):
+        paragraph += [nodes.Text(", ")] if number else []
+        paragraph += reference_to("claim", claim, document, warn=False)
+    return paragraph
+
+
+def resolve(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, content: nodes.Element) -> Any:
+    """Turn a link to a claim or a cell into a reference; None when its target does not exist."""
+    if node["reftype"] == "ledger-claim":
+        if env.ledger_page is None or node["reftarget"] not in load_claims(env):
+            return None
+        return make_refnode(app.builder, node["refdoc"], env.ledger_page, f"claim-{node['reftarget']}", content)
+    if node["reftype"] == "ledger-cell":
+        chapter, _, cell = node["reftarget"].partition("#")
+        document = chapter_document(env, chapter)
+        if cell not in env.ledger_cells.get(document, []):
+            return None
+        return make_refnode(app.builder, node["refdoc"], document, f"cell-{cell}", content)
+    return None
+
+
+def prepare(app: Sphinx) -> None:
+    env = app.env
+    env.ledger_cells = getattr(env, "ledger_cells", {})
+    env.ledger_page = getattr(env, "ledger_page", None)
+
+
+def forget(app: Sphinx, env: BuildEnvironment, document: str) -> None:
+    env.ledger_cells.pop(document, None)
+    if env.ledger_page == document:
+        env.ledger_page = None
+
+
+def merge(app: Sphinx, env: BuildEnvironment, documents: set[str], other: BuildEnvironment) -> None:
+    env.ledger_cells.update({name: other.ledger_cells[name] for name in documents if name in other.ledger_cells})
+    if other.ledger_page in documents:
+        env.ledger_page = other.ledger_page
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_config_value("ledger_path", "ledger.yml", "env")
+    app.add_config_value("ledger_backlinks", True, "env")
+    app.add_directive("ledger", LedgerDirective)
+    app.add_role("claim", ClaimRole())
+    app.connect("builder-inited", prepare)
+    app.connect("env-purge-doc", forget)
+    app.connect("env-merge-info", merge)
+    app.connect("doctree-read", mark_cells)
+    app.connect("missing-reference", resolve, priority=100)
+    return {"version": "1", "env_version": 1, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,544 @@
+"""Attention against loops and formulas, the block of heads, and the paper's claims about both (section 3.2)."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+import annotated.attention
+from annotated.attention import (
+    AdditiveAttention,
+    KeyValueCache,
+    KeyValues,
+    MultiHeadAttention,
+    fused_attention,
+    scaled_dot_product_attention,
+)
+from annotated.masks import causal_mask, padding_mask
+
+KERNELS = ["readable", "fused"]
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
+def double(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def loop(query: Tensor, key: Tensor, value: Tensor, score=None) -> tuple[Tensor, Tensor]:
+    """Equation (1) for matrices, one number at a time; `score` replaces the scaled dot product."""
+    score = score or (lambda q, k: sum(a * b for a, b in zip(q, k)) / math.sqrt(len(q)))
+    output, weights = [], []
+    for q in query.tolist():
+        powers = [math.exp(score(q, k)) for k in key.tolist()]
+        weights.append([power / sum(powers) for power in powers])
+        output.append([sum(w * v for w, v in zip(weights[-1], column)) for column in zip(*value.tolist())])
+    return torch.tensor(output, dtype=query.dtype), torch.tensor(weights, dtype=query.dtype)
+
+
+def close(a: Tensor, b: Tensor, within: float = 1e-10) -> bool:
+    return a.shape == b.shape and (a - b).abs().max().item() < within
+
+
+# Scaled dot-product attention
+
+
+@pytest.mark.parametrize(("queries", "keys", "d_k", "d_v"), [(3, 5, 4, 2), (1, 1, 1, 1), (6, 2, 3, 7)])
+def test_attention_equals_a_naive_loop(queries, keys, d_k, d_v):
+    """C-3.2.1-b, C-3.2.1-c: equation (1) for all queries at once is the sum over keys, query by query."""
+    query, key, value = double(queries, d_k), double(keys, d_k), double(keys, d_v)
+    output, weights = scaled_dot_product_attention(query, key, value)
+    by_loop = loop(query, key, value)
+    assert close(output, by_loop[0])
+    assert close(weights, by_loop[1])
+
+
+def test_leading_axes_are_separate_problems():
+    query, key, value = double(2, 3, 4, 5), double(2, 3, 6, 5), double(2, 3, 6, 2)
+    output, weights = scaled_dot_product_attention(query, key, value)
+    for i in range(2):
+        for j in range(3):
+            expected = loop(query[i, j], key[i, j], value[i, j])
+            assert close(output[i, j], expected[0])
+            assert close(weights[i, j], expected[1])
+
+
+def test_output_is_a_weighted_sum_of_the_values():
+    """C-3.2-a, C-3.2-b: one query and its pairs give one vector, a sum of values whose weights are shares of 1."""
+    query, key, value = double(1, 4), double(5, 4), double(5, 3)
+    output, weights = scaled_dot_product_attention(query, key, value)
+    assert close(output[0], sum(weight * row for weight, row in zip(weights[0], value)))
+    assert (weights > 0).all()
+    doubled, _ = scaled_dot_product_attention(query, key, 2 * value)
+    assert close(doubled, 2 * output)
+
+
+def test_weights_sum_to_one_over_keys_not_queries():
+    _, weights = scaled_dot_product_attention(double(4, 3), double(6, 3), double(6, 2))
+    assert close(weights.sum(dim=-1), torch.ones(4, dtype=torch.float64))
+    assert (weights.sum(dim=-2) - 1).abs().min() > 1e-3
+
+
+def test_better_fitting_key_weighs_more():
+    """C-3.2-c: weights are ordered as the fits of keys to query are."""
+    query, key = double(3, 8), double(7, 8)
+    _, weights = scaled_dot_product_attention(query, key, key)
+    assert torch.equal(weights.argsort(dim=-1), (query @ key.T).argsort(dim=-1))
+
+
+def test_queries_and_keys_share_a_width_values_need_not():
+    """C-3.2.1-a: d_k belongs to queries and keys, d_v to values and outputs."""
+    output, _ = scaled_dot_product_attention(double(2, 5), double(3, 5), double(3, 9))
+    assert output.shape == (2, 9)
+    with pytest.raises(TypeError):
+        scaled_dot_product_attention(double(2, 5), double(3, 4), double(3, 9))
+    with pytest.raises(TypeError):
+        scaled_dot_product_attention(double(2, 5), double(3, 5), double(4, 9))
+
+
+def test_without_the_scale_it_is_dot_product_attention():
+    """C-3.2.1-e: queries longer by sqrt(d_k) undo the division and leave plain dot products."""
+    query, key, value = double(3, 9), double(4, 9), double(4, 2)
+    plain = loop(query, key, value, score=lambda q, k: sum(a * b for a, b in zip(q, k)))
+    assert close(scaled_dot_product_attention(query * 3, key, value)[0], plain[0])
+
+
+def test_attention_is_equivariant_and_not_invariant():
+    x, order = double(6, 4), torch.tensor([3, 0, 5, 1, 4, 2])
+    before, after = (scaled_dot_product_attention(y, y, y)[0] for y in (x, x[order]))
+    assert close(after, before[order])
+    assert not close(after, before, within=1e-2)
+    assert close(after.mean(dim=0), before.mean(dim=0))
+
+
+def test_causal_mask_breaks_equivariance():
+    x, order = double(6, 4), torch.tensor([3, 0, 5, 1, 4, 2])
+    before, after = (scaled_dot_product_attention(y, y, y, causal_mask(6))[0] for y in (x, x[order]))
+    assert not close(after, before[order], within=1e-2)
+
+
+def test_order_of_keys_does_not_matter():
+    query, key, value, order = double(2, 4), double(5, 4), double(5, 3), torch.tensor([4, 2, 0, 3, 1])
+    output, _ = scaled_dot_product_attention(query, key, value)
+    assert close(scaled_dot_product_attention(query, key[order], value[order])[0], output)
+
+
+def test_diagonal_need_not_win():
+    """Equally long vectors prefer themselves; different lengths or different projections end that."""
+    x = double(100, 8)
+    unit = x / x.norm(dim=1, keepdim=True)
+
+    def wins(query: Tensor, key: Tensor) -> int:
+        _, weights = scaled_dot_product_attention(query, key, key)
+        return (weights.argmax(dim=-1) == torch.arange(100)).sum().item()
+
+    assert wins(unit, unit) == 100
+    assert wins(x, x) < 90
+    assert wins(x @ double(8, 8), x @ double(8, 8)) < 20
+
+
+# Why divide by sqrt(d_k)
+
+
+def random_scores(d_k: int, rows: int = 1000, keys: int = 32) -> Tensor:
+    return (double(rows, 1, d_k) @ double(rows, d_k, keys)).squeeze(1)
+
+
+@pytest.mark.parametrize("d_k", [4, 64, 512])
+def test_variance_of_the_dot_product_is_d_k(d_k):
+    """C-3.2.1-j, C-3.2.1-k: mean 0 and variance d_k, and variance 1 after the division that the function makes."""
+    scores = random_scores(d_k)
+    assert abs(scores.mean().item()) < 0.05 * math.sqrt(d_k)
+    assert scores.var().item() == pytest.approx(d_k, rel=0.05)
+    query, key = double(1000, 1, d_k), double(1000, 32, d_k)
+    _, weights = scaled_dot_product_attention(query, key, key)
+    within_rows = weights.log().var(dim=-1).mean().item()  # a weight's logarithm is its score and a row's constant
+    assert within_rows == pytest.approx(1, rel=0.08)
+
+
+@pytest.mark.parametrize(
+    ("d_k", "scale", "entropy", "largest"),
+    [(64, 1.0, 0.47, 0.83), (512, 1.0, 0.15, 0.94), (64, 8.0, 3.01, 0.165), (512, math.sqrt(512), 3.01, 0.165)],
+)
+def test_wide_dot_products_saturate_the_softmax(d_k, scale, entropy, largest):
+    """C-3.2.1-i: mean entropy and mean largest weight over 32 keys, as simulated independently."""
+    key, query = double(1000, 32, d_k), double(1000, 1, d_k) * math.sqrt(d_k) / scale
+    _, weights = scaled_dot_product_attention(query, key, key)
+    assert torch.special.entr(weights).sum(dim=-1).mean().item() == pytest.approx(entropy, abs=0.05)
+    assert weights.amax(dim=-1).mean().item() == pytest.approx(largest, abs=0.02)
+
+
+def test_saturated_softmax_passes_little_gradient():
+    """C-3.2.1-i, C-3.2.1-k: the Jacobian of the weights shrinks with d_k without the scale and stays with it."""
+
+    def jacobian(d_k: int, scale: float) -> float:
+        derivative = torch.func.vmap(torch.func.jacrev(lambda scores: scores.softmax(dim=-1)))
+        return derivative(random_scores(d_k, rows=400) / scale).norm(dim=(1, 2)).mean().item()
+
+    assert jacobian(1024, 1.0) < 0.5 * jacobian(64, 1.0)
+    assert jacobian(1024, 32.0) == pytest.approx(jacobian(64, 8.0), rel=0.1)
+    assert jacobian(1024, 32.0) > 3 * jacobian(1024, 1.0)
+
+
+# Additive attention
+
+
+def test_additive_attention_equals_a_naive_loop():
+    """C-3.2.1-f: the score is a network of one hidden layer."""
+    attention = AdditiveAttention(3, 4, 5).double()
+    w_q, w_k, v = (layer.weight.tolist() for layer in (attention.query, attention.key, attention.score))
+
+    def score(q: list[float], k: list[float]) -> float:
+        total = 0.0
+        for row_q, row_k, out in zip(w_q, w_k, v[0]):
+            total += out * math.tanh(sum(a * b for a, b in zip(row_q, q)) + sum(a * b for a, b in zip(row_k, k)))
+        return total
+
+    query, key, value = double(2, 3), double(6, 4), double(6, 2)
+    output, weights = attention(query, key, value)
+    expected = loop(query, key, value, score)
+    assert close(output, expected[0])
+    assert close(weights, expected[1])
+    batched, _ = attention(query.expand(7, 2, 3), key.expand(7, 6, 4), value.expand(7, 6, 2))
+    assert close(batched, output.expand(7, 2, 2))
+
+
+def test_additive_attention_obeys_the_mask():
+    attention = AdditiveAttention(3, 3, 4).double()
+    query, key, value = double(4, 3), double(5, 3), double(5, 2).requires_grad_()
+    mask = torch.ones(4, 5, dtype=torch.bool)
+    mask[0, 3:] = False
+    mask[1] = False
+    output, weights = attention(query, key, value, mask)
+    assert torch.equal(weights != 0, mask)
+    assert close(output[0], attention(query[:1], key[:3], value[:3])[0][0])
+    output[1].sum().backward()
+    assert not output[1].any()
+    assert not value.grad.any()
+
+
+def test_additive_attention_holds_a_hidden_vector_for_each_pair():
+    """C-3.2.1-g: it holds d_hidden numbers for a pair, where the dot product holds one."""
+    attention, seen = AdditiveAttention(16, 16, 8), []
+    attention.score.register_forward_hook(lambda _, inputs, output: seen.append((inputs[0].shape, output.shape)))
+    query, key = torch.randn(1, 10, 16), torch.randn(1, 12, 16)
+    _, weights = attention(query, key, key)
+    assert seen == [((1, 10, 12, 8), (1, 10, 12, 1))]
+    assert scaled_dot_product_attention(query, key, key)[1].shape == weights.shape == (1, 10, 12)
+
+
+def learned_weight(kind: str, d_k: int, rate: float, steps: int = 100) -> float:
+    """Mean weight on the right key after descent through the attention's output; the chapter's trial."""
+    torch.manual_seed(0)
+    asked, offered = double(2, 8, d_k)
+    attention = AdditiveAttention(d_k, d_k, d_k).double()
+    for parameter in attention.parameters():
+        nn.init.normal_(parameter, std=d_k**-0.5)
+    optimizer = torch.optim.SGD(attention.parameters(), lr=rate)
+    for _ in range(steps):
+        value = double(8, 256)
+        if kind == "additive":
+            output, weights = attention(asked, offered, value)
+        else:
+            query = attention.query(asked) * (math.sqrt(d_k) if kind == "unscaled" else 1)
+            output, weights = scaled_dot_product_attention(query, attention.key(offered), value)
+        optimizer.zero_grad()
+        (output - value).square().mean().backward()
+        optimizer.step()
+    return weights.diagonal().mean().item()
+
+
+def test_additive_beats_unscaled_dot_products_only_when_wide():
+    """C-3.2.1-h: alike at d_k = 8; at d_k = 64 only the unscaled dot product fails to learn."""
+    small = [max(learned_weight(kind, 8, rate) for rate in (0.3, 1.0)) for kind in ("additive", "unscaled")]
+    wide = {kind: learned_weight(kind, 64, 0.3) for kind in ("additive", "unscaled", "scaled")}
+    assert min(small) > 0.75
+    assert wide["additive"] > 0.85
+    assert wide["scaled"] > 0.85
+    assert wide["unscaled"] < 0.5
+
+
+# Several heads
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("bias", [False, True])
+def test_multi_head_equals_a_loop_over_heads(kernel, bias):
+    """C-3.2.2-a, C-3.2.2-b, C-3.2.2-c, C-3.2.2-f: the formula with separate matrices for every head."""
+    d_model, num_heads, d_k, d_v = 12, 3, 5, 2
+    w_q, w_k = double(2, num_heads, d_model, d_k)
+    w_v, w_o = double(num_heads, d_model, d_v), double(num_heads * d_v, d_model)
+    block = MultiHeadAttention(d_model, num_heads, d_k, d_v, bias=bias, kernel=kernel).double()
+    with torch.no_grad():
+        for linear, matrices in ((block.query, w_q), (block.key, w_k), (block.value, w_v)):
+            linear.weight.copy_(torch.cat(list(matrices), dim=1).T)
+        block.output.weight.copy_(w_o.T)
+    x, memory = double(2, 4, d_model), double(2, 6, d_model)
+    b_q, b_k, b_v = (
+        linear.bias.view(num_heads, 1, -1) if bias else double(num_heads, 1, 1) * 0
+        for linear in (block.query, block.key, block.value)
+    )
+    expected = []
+    for sentence, source in zip(x, memory):
+        heads = [
+            loop(sentence @ w_q[i] + b_q[i], source @ w_k[i] + b_k[i], source @ w_v[i] + b_v[i])[0]
+            for i in range(num_heads)
+        ]
+        expected.append(torch.cat(heads, dim=1) @ w_o + (block.output.bias if bias else 0))
+    assert close(block(x, memory), torch.stack(expected))
+
+
+def test_every_head_sees_all_positions_and_the_whole_vector():
+    """C-3.2.2-d: each head has weights of its own over all keys, and reads every column of the input."""
+    block = MultiHeadAttention(12, 3).double()
+    x, memory = double(1, 4, 12).requires_grad_(), double(1, 5, 12)
+    weights = block.weights(x, memory)
+    assert weights.shape == (1, 3, 4, 5)
+    assert (weights > 0).all()
+    assert close(weights.sum(dim=-1), torch.ones(1, 3, 4, dtype=torch.float64))
+    for i in range(3):
+        for j in range(i):
+            assert not close(weights[:, i], weights[:, j], within=1e-3)
+        (gradient,) = torch.autograd.grad(block.split_heads(block.query(x))[0, i, 2].sum(), x)
+        assert (gradient[0, 2] != 0).all()
+        assert not gradient[0, :2].any()
+
+
+def test_weights_are_those_that_make_the_output():
+    block = MultiHeadAttention(12, 3, d_k=2, d_v=5).double()
+    x, memory = double(2, 4, 12), double(2, 6, 12)
+    mask = padding_mask(torch.tensor([[1, 1, 1, 1, 0, 0], [1] * 6]), 0)
+    heads = block.weights(x, memory, mask) @ block.keys_and_values(memory).values
+    assert close(block(x, memory, mask), block.output(heads.transpose(1, 2).flatten(2)))
+    assert not block.weights(x, memory, mask)[0, :, :, 4:].any()
+
+
+def test_two_heads_tell_apart_what_one_head_averages():
+    """C-3.2.2-d, C-3.2.2-e: two heads keep two positions apart; one that watches both cannot tell which was which."""
+    two_heads = MultiHeadAttention(4, 2, d_k=2, d_v=2).double()
+    one_head = MultiHeadAttention(4, 1, d_k=2, d_v=2).double()
+    content, place = double(2, 2), torch.eye(2, dtype=torch.float64)
+    asking = torch.tensor([[[0.0, 0.0, 1.0, 1.0]]], dtype=torch.float64)
+    with torch.no_grad():
+        for block in (two_heads, one_head):
+            block.value.weight.zero_()
+            for rows in block.value.weight.split(2):
+                rows[:, :2] = torch.eye(2)  # values are the content
+            block.key.weight.zero_()
+            block.query.weight.zero_()
+            for head, rows in enumerate(block.key.weight.split(2)):
+                rows[:, 2:] = 50 * torch.eye(2)
+                block.query.weight[2 * head, 2] = 1.0 if head == 0 else 0.0
+                block.query.weight[2 * head + 1, 3] = 1.0 if head == 1 or block is one_head else 0.0
+    one, other = (torch.cat([words, place], dim=1)[None] for words in (content, content.flip(0)))
+    assert close(one_head(asking, one), one_head(asking, other))
+    assert not close(two_heads(asking, one), two_heads(asking, other), within=1e-2)
+    assert close(two_heads.weights(asking, one)[0, :, 0], torch.eye(2, dtype=torch.float64))
+
+
+def test_base_model_has_eight_heads_of_width_64():
+    """C-3.2.2-g, and 4 d_model^2 weights."""
+    block = MultiHeadAttention(512, 8)
+    assert (block.num_heads, block.d_k, block.d_v) == (8, 64, 64)
+    assert sum(parameter.numel() for parameter in block.parameters()) == 4 * 512**2 == 1_048_576
+
+
+def test_biases_are_off_by_default():
+    assert [name for name, _ in MultiHeadAttention(8, 2).named_parameters() if "bias" in name] == []
+    biased = MultiHeadAttention(8, 2, d_k=3, d_v=5, bias=True)
+    assert sum(parameter.numel() for parameter in biased.parameters()) == 8 * (6 + 6 + 10 + 10) + 6 + 6 + 10 + 8
+
+
+def test_cost_does_not_depend_on_the_number_of_heads():
+    """C-3.2.2-h: the same weights and the same multiplications for one wide head and many narrow ones."""
+    costs = set()
+    for num_heads in (1, 2, 8):
+        block, x = MultiHeadAttention(64, num_heads, kernel="readable"), torch.randn(1, 10, 64)
+        with FlopCounterMode(display=False) as counter:
+            block(x, x)
+        costs.add((sum(parameter.numel() for parameter in block.parameters()), counter.get_total_flops() // 2))
+    assert costs == {(4 * 64**2, 4 * 10 * 64**2 + 2 * 10**2 * 64)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((10, 3), {}, "no multiple of 3"),
+        ((10, 3, 4), {}, "no multiple of 3"),
+        ((10, 3), {"d_v": 4}, "no multiple of 3"),
+        ((8, 2), {"kernel": "fast"}, "'fast'"),
+        ((8, 2), {"dropout": 1.0}, "dropout"),
+        ((8, 2), {"dropout": -0.1}, "dropout"),
+    ],
+)
+def test_bad_sizes_and_options_are_refused(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention(*arguments, **options)
+
+
+def test_given_widths_need_no_multiple():
+    x = torch.randn(2, 3, 10)
+    assert MultiHeadAttention(10, 3, d_k=4, d_v=5)(x, x).shape == (2, 3, 10)
+
+
+# Two kernels
+
+
+@pytest.mark.parametrize(("d_k", "d_v"), [(4, 4), (3, 7)])
+@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both", "empty sentence"])
+def test_readable_equals_fused(d_k, d_v, kind):
+    """Outputs and all gradients of the two forms agree, whatever the mask and the widths."""
+    tokens = torch.tensor([[5, 6, 7, 8, 0, 0], [5, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
+    if kind != "empty sentence":
+        tokens = tokens[:2]
+    padding, causal = padding_mask(tokens, 0), causal_mask(6)
+    masks = {"none": None, "causal": causal, "padding": padding, "both": padding & causal, "empty sentence": padding}
+    x, wanted = double(len(tokens), 6, 10), double(len(tokens), 6, 10)
+    block, results = MultiHeadAttention(10, 2, d_k, d_v).double(), []
+    for kernel in KERNELS:
+        block.kernel = kernel
+        block.zero_grad()
+        given = x.clone().requires_grad_()
+        output = block(given, given, masks[kind])
+        (output * wanted).sum().backward()
+        results.append([output.detach(), given.grad, *(parameter.grad.clone() for parameter in block.parameters())])
+    for readable, fused in zip(*results):
+        assert close(readable, fused)
+        assert readable.any()
+
+
+@pytest.mark.parametrize(("kernel", "runs"), [("readable", 0), ("auto", 0), ("fused", 1)])
+def test_kernel_is_one_switch(monkeypatch, kernel, runs):
+    """On the CPU "auto" is the readable form."""
+    calls = []
+    original = fused_attention
+    monkeypatch.setattr(annotated.attention, "fused_attention", lambda *a: calls.append(1) or original(*a))
+    x = torch.randn(1, 3, 8)
+    MultiHeadAttention(8, 2, kernel=kernel)(x, x)
+    assert len(calls) == runs
+    assert MultiHeadAttention(8, 2).kernel == "auto"
+
+
+# Dropout of the weights
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_weights_are_dropped_only_in_training(kernel):
+    block = MultiHeadAttention(8, 2, dropout=0.5, kernel=kernel)
+    plain = MultiHeadAttention(8, 2, kernel=kernel)
+    plain.load_state_dict(block.state_dict())
+    x = torch.randn(2, 5, 8)
+    block.train()
+    assert not torch.equal(block(x, x), block(x, x))
+    block.eval()
+    assert torch.equal(block(x, x), block(x, x))
+    plain.train()  # dropout is off by default
+    assert close(block(x, x), plain(x, x), within=1e-6)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_dropout_zeroes_weights_and_scales_the_others(kernel):
+    """With the unit vectors as values a head's output is its dropped weights: each 0, or doubled at p = 0.5."""
+    block = MultiHeadAttention(16, 2, dropout=0.5, kernel=kernel).train()
+    query, key = torch.randn(2, 2, 40, 8), torch.randn(2, 2, 40, 8)
+    value = torch.eye(40).expand(2, 2, 40, 40)
+    _, weights = scaled_dot_product_attention(query, key, value)
+    dropped = block.attend(query, KeyValues(key, value), None)
+    kept = dropped != 0
+    assert kept.float().mean().item() == pytest.approx(0.5, abs=0.05)
+    assert close(dropped[kept], 2 * weights[kept], within=1e-5)
+
+
+def test_returned_weights_are_not_dropped():
+    query, key = double(3, 4), double(5, 4)
+    output, weights = scaled_dot_product_attention(query, key, key, dropout=torch.zeros_like)
+    assert not output.any()
+    assert close(weights, scaled_dot_product_attention(query, key, key)[1])
+
+
+# Three uses, and the cache
+
+
+def touched(block: MultiHeadAttention, x: Tensor, memory: Tensor | None, mask: Tensor | None = None) -> Tensor:
+    """Which positions of the memory (or of `x` itself) each output depends on."""
+    x = x.clone().requires_grad_()
+    source = x if memory is None else memory.clone().requires_grad_()
+    output = block(x, source, mask)
+    rows = [torch.autograd.grad(row.square().sum(), source, retain_graph=True)[0][0] for row in output[0]]
+    return torch.stack([(row != 0).any(dim=-1) for row in rows])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_three_uses_reach_what_they_should(kernel):
+    """C-3.2.3-a to C-3.2.3-e: all pairs in the encoder, none ahead in the decoder, all source positions across."""
+    block = MultiHeadAttention(8, 2, kernel=kernel).double()
+    source, target = double(1, 5, 8), double(1, 3, 8)
+    assert touched(block, source, None).all()
+    assert torch.equal(touched(block, target, None, causal_mask(3)), torch.ones(3, 3, dtype=torch.bool).tril())
+    assert touched(block, target, source).all()
+
+
+def test_in_cross_attention_the_decoder_asks():
+    """C-3.2.3-b: one output for each query, and nothing but keys and values from the memory."""
+    block = MultiHeadAttention(8, 2).double()
+    target, source = double(1, 3, 8), double(1, 5, 8)
+    assert block.weights(target, source).shape == (1, 2, 3, 5)
+    assert block(target, source).shape == (1, 3, 8)
+    assert close(block(target[:, 1:2], source), block(target, source)[:, 1:2])
+
+
+def test_projected_memory_is_the_same_as_memory():
+    block, x, memory = MultiHeadAttention(8, 2, d_k=3, d_v=5).double(), double(2, 3, 8), double(2, 4, 8)
+    known = block.keys_and_values(memory)
+    assert (known.keys.shape, known.values.shape) == ((2, 2, 4, 3), (2, 2, 4, 5))
+    assert close(block(x, known), block(x, memory))
+
+
+def test_cache_appends_and_returns_all_so_far():
+    cache = KeyValueCache(torch.full((2, 3, 6, 4), math.nan), torch.full((2, 3, 6, 5), math.nan))
+    keys, values = torch.randn(2, 3, 6, 4), torch.randn(2, 3, 6, 5)
+    start = 0
+    for end in (1, 3, 6):
+        known = cache.append(KeyValues(keys[:, :, start:end], values[:, :, start:end]))
+        assert cache.length == end
+        assert torch.equal(known.keys, keys[:, :, :end])
+        assert torch.equal(known.values, values[:, :, :end])
+        start = end
+
+
+@pytest.mark.parametrize("too_many", [1, 2])
+def test_full_cache_refuses_more(too_many):
+    cache = KeyValueCache(torch.zeros(1, 1, 2, 3), torch.zeros(1, 1, 2, 3))
+    cache.append(KeyValues(torch.ones(1, 1, 2, 3), torch.ones(1, 1, 2, 3)))
+    with pytest.raises(ValueError, match="holds 2 positions"):
+        cache.append(KeyValues(torch.ones(1, 1, too_many, 3), torch.ones(1, 1, too_many, 3)))
+    assert cache.length == 2
+
+
+def test_cache_selects_rows():
+    cache = KeyValueCache(torch.zeros(3, 1, 4, 2), torch.zeros(3, 1, 4, 2))
+    keys, values = torch.randn(3, 1, 2, 2), torch.randn(3, 1, 2, 2)
+    cache.append(KeyValues(keys, values))
+    rows = torch.tensor([2, 0, 2])
+    cache.select(rows)
+    more = torch.randn(3, 1, 1, 2)
+    known = cache.append(KeyValues(more, more))
+    assert torch.equal(known.keys, torch.cat([keys[rows], more], dim=2))
+    assert torch.equal(known.values, torch.cat([values[rows], more], dim=2))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_cached_steps_equal_one_masked_pass(kernel):
+    block = MultiHeadAttention(8, 2, d_k=3, d_v=5, kernel=kernel).double()
+    x = double(2, 6, 8)
+    cache = KeyValueCache(double(2, 2, 6, 3), double(2, 2, 6, 5))
+    with torch.no_grad():
+        steps = [block(x[:, i : i + 1], x[:, i : i + 1], cache=cache) for i in range(6)]
+        assert close(torch.cat(steps, dim=1), block(x, x, causal_mask(6)))

@@ -1,0 +1,187 @@
+"""Saving and loading: whole files or none, nothing foreign, nothing unpickled (design: a saved model is a folder)."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from annotated.checkpoint import (
+    average_weights,
+    load_model,
+    load_weights,
+    read_json,
+    read_tensors,
+    save_model,
+    weights_of,
+    write_atomically,
+    write_json,
+)
+from annotated.corpora import InputError
+from annotated.model import Transformer, TransformerConfig
+from annotated.tokenization import Tokenizer, train_tokenizer
+
+TEXTS = [f"the dog number {i} sees a cat and der Hund sieht eine Katze" for i in range(30)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(TEXTS, 300)
+
+
+def small_model(vocab_size: int = 300, **changes) -> Transformer:
+    torch.manual_seed(0)
+    sizes = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1} | changes
+    return Transformer(TransformerConfig(vocab_size, **sizes))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, tokenizer: Tokenizer) -> Path:
+    save_model(tmp_path / "model", small_model(), tokenizer, corpus="tiny")
+    return tmp_path / "model"
+
+
+def test_a_saved_model_comes_back_equal(folder: Path, tokenizer: Tokenizer):
+    model, loaded, notes = load_model(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors", "tokenizer.model"]
+    assert notes["corpus"] == "tiny"
+    assert loaded.model == tokenizer.model
+    assert not model.training
+    for name, tensor in weights_of(small_model()).items():
+        assert torch.equal(weights_of(model)[name], tensor), name
+
+
+def test_a_shared_matrix_is_stored_once_and_shared_again(folder: Path):
+    """C-3.4-c: one matrix serves both embeddings and the output."""
+    names = read_tensors(folder / "model.safetensors").keys()
+    assert [name for name in names if "embedding" in name or name == "output.weight"] == ["target_embedding.weight"]
+    model = load_model(folder)[0]
+    assert model.source_embedding.weight is model.target_embedding.weight is model.output.weight
+
+
+def test_half_precision_halves_the_file_and_loads_as_float32(folder: Path, tokenizer: Tokenizer, tmp_path: Path):
+    save_model(tmp_path / "half", small_model(), tokenizer, dtype=torch.float16)
+    sizes = [(path / "model.safetensors").stat().st_size for path in (tmp_path / "half", folder)]
+    assert sizes[0] < 0.6 * sizes[1]
+    weights = weights_of(load_model(tmp_path / "half")[0])
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
+    assert all(torch.allclose(weights[k], v, atol=2e-3) for k, v in weights_of(small_model()).items())
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.model"])
+def test_a_missing_file_is_named(folder: Path, name: str):
+    (folder / name).unlink()
+    with pytest.raises(InputError, match=name) as caught:
+        load_model(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.model"])
+def test_a_foreign_file_is_named(folder: Path, name: str):
+    (folder / name).write_bytes(b"\x80\x04 something else entirely")
+    with pytest.raises(InputError, match=name) as caught:
+        load_model(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_truncated_weight_file_is_named(folder: Path):
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match=r"model\.safetensors"):
+        load_model(folder)
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path):
+    with pytest.raises(InputError, match="no such model folder"):
+        load_model(tmp_path / "nowhere")
+
+
+def test_a_configuration_of_another_program(folder: Path):
+    write_json(folder / "config.json", {"model_type": "marian"})
+    with pytest.raises(InputError, match="not a configuration of this package"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"d_modell": 16}, "unknown setting 'd_modell'"), ({"num_heads": 0}, "num_heads"), ({"dropout": 2.0}, "dropout")],
+)
+def test_a_configuration_with_a_wrong_value(folder: Path, change: dict, message: str):
+    content = read_json(folder / "config.json")
+    content["model"] |= change
+    write_json(folder / "config.json", content)
+    with pytest.raises(InputError, match=message):
+        load_model(folder)
+
+
+def test_a_tokenizer_of_another_model(folder: Path):
+    (folder / "tokenizer.model").write_bytes(train_tokenizer(TEXTS, 290).model)
+    with pytest.raises(InputError, match=r"290 pieces, but config\.json says 300"):
+        load_model(folder)
+
+
+def test_weights_that_do_not_fit_are_named():
+    model = small_model()
+    weights = {name: tensor.clone() for name, tensor in weights_of(model).items()}
+    first = next(iter(weights))
+    with pytest.raises(InputError, match=f"tensor {first} is missing"):
+        load_weights(model, {k: v for k, v in weights.items() if k != first}, "file")
+    with pytest.raises(InputError, match="extra is no tensor of this model"):
+        load_weights(model, weights | {"extra": torch.zeros(1)}, "file")
+    with pytest.raises(InputError, match="has the shape"):
+        load_weights(model, weights | {first: torch.zeros(2, 2)}, "file")
+
+
+def test_nothing_changes_when_weights_do_not_fit():
+    """A refused file must not leave a half-loaded model."""
+    model = small_model()
+    before = {name: tensor.clone() for name, tensor in weights_of(model).items()}
+    broken = {name: torch.full_like(tensor, 7.0) for name, tensor in before.items()}
+    last = list(broken)[-1]
+    broken[last] = torch.zeros(2, 2)
+    with pytest.raises(InputError):
+        load_weights(model, broken, "file")
+    assert all(torch.equal(weights_of(model)[name], tensor) for name, tensor in before.items())
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "model.safetensors"
+    write_atomically(path, b"old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"model\.safetensors: cannot be written \(No space left"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_atomically(tmp_path / "file" / "run" / "model.safetensors", b"new")
+
+
+def test_averaging_is_the_mean_of_each_weight(tmp_path: Path):
+    """C-6.1-e: the paper tests the mean of the last checkpoints."""
+    torch.manual_seed(0)
+    parts = [{"a": torch.randn(3, 2), "b": torch.randn(4)} for _ in range(5)]
+    paths = [tmp_path / f"{i}.safetensors" for i in range(5)]
+    for part, path in zip(parts, paths, strict=True):
+        save_file(part, path)
+    mean = average_weights(paths)
+    for name in ("a", "b"):
+        torch.testing.assert_close(mean[name], sum(part[name] for part in parts) / 5)
+
+
+def test_averaging_refuses_another_model(tmp_path: Path):
+    save_file({"a": torch.zeros(2)}, tmp_path / "one.safetensors")
+    save_file({"a": torch.zeros(3)}, tmp_path / "two.safetensors")
+    with pytest.raises(InputError, match=r"two\.safetensors: not a checkpoint of the same model"):
+        average_weights([tmp_path / "one.safetensors", tmp_path / "two.safetensors"])
+    with pytest.raises(InputError, match="no checkpoints"):
+        average_weights([])

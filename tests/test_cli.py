@@ -1,0 +1,772 @@
+"""The `annotated` command: module cli, chapter 91."""
+
+import dataclasses
+import errno
+import io
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from itertools import product
+from pathlib import Path
+
+import pytest
+import sacrebleu
+import torch
+from safetensors.torch import load_file, save_file
+
+from annotated import cli
+from annotated.model import Transformer, TransformerConfig
+from annotated.training import TrainingConfig
+from annotated.translation import Translator
+
+ROOT = Path(__file__).resolve().parents[1]
+TINY = (
+    "--vocab-size 300 --d-model 16 --num-heads 2 --d-ff 32 --num-layers 1 --dropout 0 --max-length 40 "
+    "--max-tokens 400 --warmup-steps 30 --rate-factor 2 --precision float32 --device cpu --quiet"
+).split()
+STEPS = 150
+FIELDS = [field for part in (TransformerConfig, TrainingConfig) for field in dataclasses.fields(part)]
+
+
+def annotated(*arguments: object, stdin: bytes = b"", **options) -> subprocess.CompletedProcess:
+    """The command in a process of its own; the output stays bytes."""
+    return subprocess.run(command(*arguments), input=stdin, capture_output=True, timeout=120, **environment(options))
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "annotated", *map(str, arguments)]
+
+
+def environment(options: dict) -> dict:
+    changes = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **options.pop("env", {})}
+    return {"env": {**os.environ, **changes}, **options}
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> Path:
+    """Six hundred pairs in a TSV file; split_pairs holds out every 49th and 50th."""
+    nouns = {"dog": "Hund", "king": "König", "bird": "Vogel", "man": "Mann", "garden": "Garten"}
+    verbs = {"sees": "sieht", "hears": "hört", "likes": "mag", "knows": "kennt"}
+    adjectives = {"big": "große", "nice": "schöne", "old": "alte"}
+    triples = product(nouns, verbs, adjectives, nouns, range(2))
+    lines = [
+        f"The {a} {v} the {adjective} {b}{' now' * late}.\t"
+        f"Der {nouns[a]} {verbs[v]} der {adjectives[adjective]} {nouns[b]}{' jetzt' * late}.\n"
+        for a, v, adjective, b, late in triples
+    ]
+    path = tmp_path_factory.mktemp("corpus") / "pairs.tsv"
+    path.write_text("".join(lines[i * 7 % len(lines)] for i in range(len(lines))), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def run(corpus, tmp_path_factory) -> Path:
+    """A run folder, trained by the command; tests that change it copy it first."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    limits = ["--max-steps", STEPS, "--validate-every", 40, "--checkpoint-minutes", 0]
+    done = annotated("train", "--corpus", corpus, "--output", folder, *TINY, *limits)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout == b""
+    last = done.stderr.decode().splitlines()[-1]
+    assert last.startswith("best validation loss") and last.endswith(f"the model is in {folder}")
+    return folder
+
+
+@pytest.fixture
+def own_run(run, tmp_path) -> Path:
+    return Path(shutil.copytree(run, tmp_path / "run"))
+
+
+@pytest.fixture
+def says(capsys):
+    """Run main in this process; returns exit status, output and what was said on standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def refuses(says, tmp_path):
+    """Run main, and check that it fails as a command should: one line of error, status 1, no half-written file."""
+
+    def call(*arguments: object) -> str:
+        status, out, err = says(*arguments)
+        assert status == 1
+        assert out == ""
+        *before, last = err.splitlines()
+        assert last.startswith(f"annotated {arguments[0]}: ")
+        assert "Traceback" not in err
+        assert len(before) <= 2, err  # `train` says what it begins with: corpus and recipe
+        assert not [line for line in before if line.startswith("annotated")]
+        assert list(tmp_path.rglob("*.partial")) == []
+        return last
+
+    return call
+
+
+def type_in(monkeypatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def metrics(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def assert_in_order(lines: list[dict]) -> None:
+    """Steps rise within the training losses and within the validation losses, and no line is there twice."""
+    for key in ("loss", "valid_loss"):
+        steps = [line["step"] for line in lines if key in line]
+        assert steps == sorted(set(steps)), key
+    assert [line["step"] for line in lines] == sorted(line["step"] for line in lines)
+
+
+# Training
+
+
+def test_train_writes_a_complete_run_folder(run, corpus):
+    names = {path.name for path in run.iterdir()}
+    model = {"config.json", "model.safetensors", "tokenizer.model"}
+    assert names == model | {"run.json", "metrics.jsonl", "state.safetensors", "checkpoints"}
+    record = json.loads((run / "run.json").read_text())
+    assert record["finished"] is True
+    assert record["steps"] == STEPS
+    assert record["corpus"] == str(corpus)
+    assert record["model"]["d_model"] == 16 and record["model"]["vocab_size"] == 300
+    assert record["training"]["rate_factor"] == 2.0
+    assert record["beyond_the_paper"] == {"rate_factor": 2.0, "clip_norm": 1.0, "average_decay": 0.998}  # recipe small
+    assert record["pairs"] == 600 - 24
+    assert [path.name for path in sorted((run / "checkpoints").iterdir())] == [
+        f"step-{step:07d}.safetensors" for step in range(STEPS - 4, STEPS + 1)
+    ]
+    assert_in_order(metrics(run))
+    assert {line["step"] for line in metrics(run) if "valid_loss" in line} == {40, 80, 120, 150}
+
+
+def test_train_refuses_a_folder_with_a_run_or_a_model(own_run, corpus, refuses):
+    before = {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()}
+    assert "holds a run already; add --resume" in refuses("train", "--corpus", corpus, "--output", own_run, *TINY)
+    assert {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()} == before
+    (own_run / "run.json").unlink()
+    assert "holds a model already" in refuses("train", "--corpus", corpus, "--output", own_run, *TINY)
+
+
+def test_resume_continues_as_if_never_stopped(corpus, says, tmp_path):
+    limit = ["--validate-every", 15, "--max-steps"]
+    assert says("train", "--corpus", corpus, "--output", tmp_path / "whole", *TINY, *limit, 50)[0] == 0
+    assert says("train", "--corpus", corpus, "--output", tmp_path / "parts", *TINY, *limit, 30)[0] == 0
+    status, _, err = says("train", "--resume", "--output", tmp_path / "parts", "--max-steps", 50, "--quiet")
+    assert (status, err.count("resuming the run in")) == (0, 1)
+    assert_in_order(metrics(tmp_path / "parts"))
+    assert metrics(tmp_path / "parts")[-1]["step"] == 50
+    name = "checkpoints/step-0000050.safetensors"
+    whole, parts = (load_file(tmp_path / folder / name) for folder in ("whole", "parts"))
+    assert all(torch.allclose(whole[key], parts[key], atol=1e-6) for key in whole)
+    records = [json.loads((tmp_path / folder / "run.json").read_text()) for folder in ("whole", "parts")]
+    for key in ("model", "training", "steps", "target_tokens", "beyond_the_paper", "corpus"):
+        assert records[0][key] == records[1][key], key
+    assert records[0]["best_valid_loss"] == pytest.approx(records[1]["best_valid_loss"], abs=1e-6)
+
+
+def test_resume_keeps_the_run_s_settings_and_takes_new_limits_only(own_run, refuses):
+    resume = ["train", "--resume", "--output", own_run, "--max-steps", 999]
+    for option, value in {"--d-model": 32, "--seed": 2, "--vocab-size": 400, "--label-smoothing": 0.2}.items():
+        assert f"{option} cannot become {value}" in refuses(*resume, option, value)
+    assert "--norm-first cannot become True" in refuses(*resume, "--norm-first")
+    assert "cannot become" in refuses(*resume, "--recipe", "paper")
+    record = json.loads((own_run / "run.json").read_text())
+    parsed = cli.build_parser().parse_args([*map(str, resume), "--d-model", "16", "--precision", "auto"])
+    assert cli.resumed(parsed, record) == record["training"] | {"max_steps": 999}
+    parsed = cli.build_parser().parse_args(["train", "--resume", "--output", "x", "--max-minutes", "2"])
+    changed = cli.resumed(parsed, record)
+    assert (changed["max_steps"], changed["max_minutes"]) == (None, 2.0)
+    parsed = cli.build_parser().parse_args(["train", "--resume", "--output", "x"])
+    assert cli.resumed(parsed, record) == record["training"]
+
+
+def test_resume_of_a_finished_run_says_so(own_run, says):
+    status, _, err = says("train", "--resume", "--output", own_run, "--quiet", "--device", "cpu")
+    assert status == 0
+    assert "had reached its limit already" in err
+    assert json.loads((own_run / "run.json").read_text())["steps"] == STEPS
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "no run to resume there"),
+        ("[]", "not the record of a training run ('corpus' is missing)"),
+        ('{"corpus": "x", "source": "en", "target": "de", "model": {}}', "('training' is missing)"),
+        ('{"corpus": "x", "source": "en", "target": "de", "model": {"depth": 6}, "training": {}}', "not the record"),
+        ('{"corpus": "x", "source": "en", "target": "de", "model": 3, "training": {}}', "not the record"),
+        ("{", "not a JSON file"),
+    ],
+)
+def test_resume_needs_the_record_of_a_run(tmp_path, refuses, content, said):
+    if content is not None:
+        (tmp_path / "run.json").write_text(content)
+    assert said in refuses("train", "--resume", "--output", tmp_path)
+
+
+def test_resume_without_the_saved_state(own_run, refuses):
+    (own_run / "state.safetensors").unlink()
+    assert "state.safetensors" in refuses("train", "--resume", "--output", own_run, "--max-steps", 999, "--quiet")
+
+
+def test_ctrl_c_saves_the_state_and_resume_goes_on(corpus, says, tmp_path):
+    folder = tmp_path / "run"
+    arguments = command("train", "--corpus", corpus, "--output", folder, *TINY, "--max-steps", 10**6)
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, **environment({}))
+    wait_for(lambda: (folder / "metrics.jsonl").exists() and len(metrics(folder)) > 1, process)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert said.splitlines()[-1] == (f"stopped before its limit; `annotated train --resume --output {folder}` goes on")
+    record = json.loads((folder / "run.json").read_text())
+    assert record["finished"] is False
+    assert (folder / "state.safetensors").exists()
+    assert list(folder.rglob("*.partial")) == []
+    done = record["steps"]
+    status, _, err = says("train", "--resume", "--output", folder, "--quiet", "--max-steps", done + 25)
+    assert status == 0, err
+    assert_in_order(metrics(folder))
+    assert json.loads((folder / "run.json").read_text())["steps"] == done + 25
+
+
+def wait_for(condition, process: subprocess.Popen, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, "the command ended early"
+        assert time.monotonic() < end, "the command took too long"
+        time.sleep(0.05)
+
+
+def test_signal_handlers_are_put_back():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with cli.remembered_signals() as received:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received == [signal.SIGTERM]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_training_works_outside_the_main_thread(corpus, tmp_path):
+    status = []
+    arguments = ["train", "--corpus", str(corpus), "--output", str(tmp_path / "run"), *TINY, "--max-steps", "2"]
+    thread = threading.Thread(target=lambda: status.append(cli.main(arguments)))
+    thread.start()
+    thread.join()
+    assert status == [0]
+
+
+# What training refuses
+
+
+def test_train_with_a_loss_that_is_no_number(corpus, refuses, tmp_path):
+    arguments = ["train", "--corpus", corpus, "--output", tmp_path / "run", *TINY, "--max-steps", 40]
+    said = refuses(*arguments, "--rate-factor", "1e30")
+    assert re.search(r"the (validation )?loss is (nan|inf)", said)
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_train_with_a_vocabulary_that_the_text_cannot_fill(corpus, refuses, tmp_path):
+    arguments = ["train", "--corpus", corpus, "--output", tmp_path / "run", *TINY, "--max-steps", 5]
+    assert "no vocabulary of 37000 pieces" in refuses(*arguments, "--vocab-size", 37_000)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []  # the next attempt may use the folder
+
+
+def test_train_checks_the_model_before_it_learns_a_vocabulary(corpus, refuses, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "train_on_corpus", lambda *_, **__: pytest.fail("training began"))
+    arguments = ["train", "--corpus", corpus, "--output", tmp_path / "run", *TINY]
+    assert "d_model 15" in refuses(*arguments, "--d-model", 15)
+    assert "activation must be one of" in refuses(*arguments, "--activation", "tanh")
+    assert "label_smoothing" in refuses(*arguments, "--label-smoothing", 1.5)
+    assert "precision must be" in refuses(*arguments, "--precision", "float8")
+    assert "device 'tpu' cannot be used" in refuses(*arguments, "--device", "tpu")
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "no such file or folder, and no corpus of that name"),
+        ({"data": b""}, "the file is empty"),
+        ({"data": b"a dog\tein Hund\na c\xe4t\teine Katze\n"}, "line 2 is not UTF-8 (byte 0xe4)"),
+        ({"data": b"a dog\tein Hund\na cat\n"}, "line 2 has no tab"),
+        ({"data/train.en": b"a\nb\nc\n", "data/train.de": b"a\nb\n"}, "must have the same number"),
+        ({"data/train.en": b"a\n"}, "train.de: no such file"),
+        ({"data/notes.txt": b"a\n"}, "no train.en and train.de there"),
+    ],
+)
+def test_train_with_a_corpus_that_cannot_be_read(tmp_path, refuses, files, said):
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    last = refuses("train", "--corpus", tmp_path / "data", "--output", tmp_path / "run", *TINY)
+    assert said in last
+    assert str(tmp_path / "data") in last
+
+
+@pytest.mark.parametrize("output", ["{tmp}/file/run", "{tmp}/file", "/proc/annotated/run"])
+def test_train_where_nothing_can_be_written(corpus, tmp_path, refuses, output):
+    (tmp_path / "file").write_text("not a folder")
+    output = output.format(tmp=tmp_path)
+    if output.startswith("/proc") and not Path("/proc").is_dir():
+        pytest.skip("no /proc here")
+    last = refuses("train", "--corpus", corpus, "--output", output, *TINY, "--max-steps", 2)
+    assert output in last
+    assert (tmp_path / "file").read_text() == "not a folder"
+
+
+def full_disk(*_: object, **__: object):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_train_on_a_full_disk(corpus, tmp_path, refuses, monkeypatch):
+    """The disk is full from the beginning, or fills up when the state is saved."""
+    arguments = ["train", "--corpus", corpus, *TINY, "--max-steps", 3, "--output"]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full_disk)
+        assert "No space left on device" in refuses(*arguments, tmp_path / "first")
+    real = Path.replace
+
+    def full_later(self: Path, target: Path) -> Path:
+        return full_disk() if Path(target).name == "state.safetensors" else real(self, target)
+
+    monkeypatch.setattr(Path, "replace", full_later)
+    assert "state.safetensors: cannot be written (No space left on device)" in refuses(*arguments, tmp_path / "second")
+
+
+# Translating
+
+
+def test_translate_gives_one_line_for_one_line_in_order_whatever_the_locale(run, corpus):
+    sources = [line.split("\t")[0] for line in corpus.read_text(encoding="utf-8").splitlines()[48::50]]
+    sources = [
+        *sources[:5],
+        "",
+        *sources[5:9],
+        "   ",
+        "Größe \u2028 東京 😀",
+        *sources[9:],
+        "The dog sees the old bird.",
+    ]
+    mixed = "\ufeff" + "".join(line + ("\r\n" if i % 3 == 0 else "\n") for i, line in enumerate(sources)).rstrip("\n")
+    assert not mixed.endswith("\n")
+    settings = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
+    done = annotated("translate", run, "--chunk", 4, "--device", "cpu", stdin=mixed.encode(), env=settings)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stderr == b""
+    translator = Translator.load(run, "cpu")
+    alone = [translator.translate([source])[0] for source in sources]
+    assert done.stdout.decode("utf-8") == "".join(line + "\n" for line in alone)
+    assert alone[5] == alone[10] == ""
+    assert len(set(alone)) > 5  # else the order would not show
+    assert any(letter in "".join(alone) for letter in "äöüß")
+
+
+def test_translate_says_what_was_cut_and_does_the_other_lines(run, says, monkeypatch):
+    lines = ["The dog sees the old bird.", "The king likes the big man. " * 30, "The man hears the nice dog now."]
+    type_in(monkeypatch, "\n".join(["", "", "", *lines]).encode())
+    status, out, err = says("translate", run, "--chunk", 2, "--device", "cpu")
+    assert status == 0
+    (said,) = err.splitlines()
+    assert re.fullmatch(r"line 5 has \d+ tokens, the model takes 40: the rest is left out", said)
+    translator = Translator.load(run, "cpu")
+    translated = out.removesuffix("\n").split("\n")
+    assert len(translated) == 6
+    assert [translated[3], translated[5]] == [translator.translate([lines[i]])[0] for i in (0, 2)]
+    assert translated[4] != ""
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 1000])
+def test_translate_stops_at_a_line_that_is_not_utf8(run, says, monkeypatch, chunk):
+    type_in(monkeypatch, b"The dog sees the old bird.\n\nThe man sees the big dog.\nB\xfccher\nThe king.\n")
+    status, out, err = says("translate", run, "--chunk", chunk, "--device", "cpu")
+    assert status == 1
+    assert err == "annotated translate: standard input: line 4 is not UTF-8 (byte 0xfc)\n"
+    first, empty, third, end = out.split("\n")
+    assert first and third
+    assert empty == end == ""
+
+
+def test_translate_nothing(run, says, monkeypatch):
+    type_in(monkeypatch, b"")
+    assert says("translate", run, "--device", "cpu") == (0, "", "")
+
+
+def test_n_best_lists(run, says, monkeypatch):
+    type_in(monkeypatch, b"The dog sees the old bird.\n\nThe man sees the big dog.\n")
+    status, out, err = says("translate", run, "--n-best", 3, "--beam-size", 5, "--chunk", 1, "--device", "cpu")
+    assert (status, err) == (0, "")
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert [row[0] for row in rows] == ["1", "1", "1", "2", "3", "3", "3"]
+    assert rows[3] == ["2", "0.0000", ""]
+    for number in "13":
+        scores = [float(row[1]) for row in rows if row[0] == number]
+        assert scores == sorted(scores, reverse=True)
+        assert max(scores) < 0
+    type_in(monkeypatch, b"The dog sees the old bird.\n")
+    assert says("translate", run, "--beam-size", 5, "--device", "cpu")[1] == rows[0][2] + "\n"
+
+
+def test_a_reader_that_goes_away_gets_no_traceback(run):
+    lines = b"The dog sees the old bird.\n" * 20_000
+    arguments = command("translate", run, "--chunk", 1, "--beam-size", 1, "--device", "cpu")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(arguments, **pipes, **environment({}))
+    feeder = threading.Thread(target=feed, args=(process, lines))
+    feeder.start()
+    assert process.stdout.readline().strip()
+    process.stdout.close()  # as `head -1` does
+    said = process.stderr.read()
+    assert process.wait(60) == 141
+    feeder.join()
+    assert said == b""
+
+
+def feed(process: subprocess.Popen, content: bytes) -> None:
+    try:
+        process.stdin.write(content)
+        process.stdin.close()
+    except BrokenPipeError:
+        pass
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_output_to_a_full_disk():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command("info"), stdout=full, stderr=subprocess.PIPE, timeout=60, **environment({}))
+    assert done.returncode == 1
+    assert done.stderr == b"annotated info: standard output: No space left on device\n"
+
+
+def test_interrupted_while_translating(run, says, monkeypatch):
+    def interrupt(*_: object, **__: object):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Translator, "translate_n_best", interrupt)
+    type_in(monkeypatch, b"The dog.\n")
+    assert says("translate", run, "--device", "cpu") == (130, "", "annotated translate: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("CUDA out of memory."), RuntimeError("can't allocate memory: 8 bytes")]
+)
+def test_out_of_memory_says_what_to_do(run, refuses, monkeypatch, error):
+    def fail(*_: object, **__: object):
+        raise error
+
+    monkeypatch.setattr(Translator, "translate_n_best", fail)
+    type_in(monkeypatch, b"The dog.\n")
+    assert "out of memory: lower --max-tokens" in refuses("translate", run, "--device", "cpu")
+
+
+def test_a_fault_of_the_program_keeps_its_traceback(run, monkeypatch):
+    def fail(*_: object, **__: object):
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(Translator, "translate_n_best", fail)
+    type_in(monkeypatch, b"The dog.\n")
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        cli.main(["translate", str(run), "--device", "cpu"])
+
+
+def spoil(folder: Path, kind: str) -> None:
+    """Make one file of a model folder missing or foreign."""
+    name, _, fault = kind.partition(" ")
+    path = folder / name
+    if fault == "missing":
+        path.unlink()
+    elif fault == "text":
+        path.write_text("something else altogether\n" * 10)
+    elif fault == "truncated":
+        path.write_bytes(path.read_bytes()[:-100])
+    elif fault == "other":
+        path.write_text('{"architectures": ["MarianMTModel"]}')
+    elif fault == "smaller":
+        save_file({key: value[:1].clone() for key, value in load_file(path).items()}, path)
+    else:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["folder", "config.json missing", "config.json text", "config.json other", "tokenizer.model missing",
+     "tokenizer.model text", "model.safetensors missing", "model.safetensors text", "model.safetensors truncated",
+     "model.safetensors smaller"],
+)  # fmt: skip
+def test_a_model_folder_with_a_missing_or_foreign_file(own_run, refuses, monkeypatch, kind):
+    spoil(own_run, kind)
+    type_in(monkeypatch, b"The dog.\n")
+    last = refuses("translate", own_run, "--device", "cpu")
+    assert str(own_run if kind == "folder" else own_run / kind.split()[0]) in last
+
+
+# Evaluating
+
+
+def test_evaluate_prints_and_writes_scores(run, corpus, says, tmp_path):
+    files = ["--json", tmp_path / "new" / "scores.json", "--translations", tmp_path / "test.de"]
+    status, out, err = says("evaluate", run, "--beam-size", 2, "--device", "cpu", *files)
+    assert (status, err) == (0, "")
+    references = [line.split("\t")[1] for line in corpus.read_text(encoding="utf-8").splitlines()[49::50]]
+    translations = (tmp_path / "test.de").read_text(encoding="utf-8").splitlines()
+    assert len(translations) == len(references) == 12
+    expected = sacrebleu.corpus_bleu(translations, [references])
+    scores = json.loads((tmp_path / "new" / "scores.json").read_text())
+    assert scores["bleu"] == pytest.approx(expected.score)
+    assert scores["exact_match"] == sum(map(str.__eq__, translations, references)) / 12
+    assert (scores["split"], scores["beam_size"], scores["sentences"]) == ("test", 2, 12)
+    assert (scores["model"], scores["corpus"]) == (str(run), str(corpus))
+    assert {"device", "threads", "torch", "revision", "seconds", "length_penalty"} <= scores.keys()
+    signature = f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    assert f"BLEU {expected.score:.2f} ({signature}, brevity penalty" in out
+    assert f"exact match {100 * scores['exact_match']:.2f}%" in out
+    assert list(tmp_path.rglob("*.partial")) == []
+
+
+def test_evaluate_another_split_of_another_corpus(run, says, tmp_path):
+    (tmp_path / "dev.en").write_text("The dog sees the old bird.\nThe dog.\nThe big man knows it.\n")
+    (tmp_path / "dev.de").write_text("Der Hund sieht der alte Vogel.\nDer Hund.\nDer große Mann kennt es.\n")
+    arguments = ["evaluate", run, "--corpus", tmp_path, "--split", "valid", "--max-words", 5, "--device", "cpu"]
+    status, out, _ = says(*arguments, "--json", tmp_path / "scores.json")
+    assert status == 0
+    assert out.startswith(f"{tmp_path}, valid: 2 sentences, beam 4")
+    assert json.loads((tmp_path / "scores.json").read_text())["max_words"] == 5
+
+
+def test_evaluate_refuses_what_it_cannot_score(run, corpus, refuses, tmp_path):
+    assert "has no split 'dev'" in refuses("evaluate", run, "--split", "dev", "--device", "cpu")
+    assert "no pair in test to evaluate on" in refuses("evaluate", run, "--max-words", 1, "--device", "cpu")
+    assert "no such file or folder" in refuses("evaluate", run, "--corpus", tmp_path / "x", "--device", "cpu")
+
+
+@pytest.mark.parametrize("option", ["--json", "--translations"])
+def test_evaluate_tries_its_output_files_first(run, refuses, monkeypatch, tmp_path, option):
+    monkeypatch.setattr(cli.Translator, "load", lambda *_: pytest.fail("the model was loaded first"))
+    (tmp_path / "file").write_text("kept")
+    for path in (tmp_path / "file" / "out", tmp_path):
+        last = refuses("evaluate", run, option, path, "--device", "cpu")
+        assert f"{path}: cannot be written" in last
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    assert "No space left on device" in refuses("evaluate", run, option, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize("option", ["--json", "--translations"])
+def test_evaluate_on_a_disk_that_fills_up(run, refuses, monkeypatch, tmp_path, option):
+    (tmp_path / "out").write_text("from before")
+    monkeypatch.setattr(os, "fsync", full_disk)
+    last = refuses("evaluate", run, option, tmp_path / "out", "--device", "cpu")
+    assert f"{tmp_path / 'out'}: cannot be written (No space left on device)" in last
+    assert (tmp_path / "out").read_text() == "from before"
+
+
+# Averaging, and saying what is there
+
+
+def test_average_is_the_mean_of_the_last_checkpoints(run, says, tmp_path):
+    status, out, err = says("average", run, "--last", 3, "--output", tmp_path / "mean")
+    assert (status, out) == (0, "")
+    names = [f"step-{step:07d}.safetensors" for step in (STEPS - 2, STEPS - 1, STEPS)]
+    assert err == f"the average of {', '.join(names)} is in {tmp_path / 'mean'}\n"
+    mean = load_file(tmp_path / "mean" / "model.safetensors")
+    parts = [load_file(run / "checkpoints" / name) for name in names]
+    for key, value in mean.items():
+        assert torch.allclose(value, torch.stack([part[key] for part in parts]).mean(0), atol=1e-6), key
+    config = json.loads((tmp_path / "mean" / "config.json").read_text())
+    assert config["average_of"] == names
+    assert "step" not in config and "valid_loss" not in config
+    assert Translator.load(tmp_path / "mean", "cpu").translate(["The dog sees the old bird."]) != [""]
+
+
+def test_average_refuses(own_run, refuses, tmp_path):
+    before = (own_run / "model.safetensors").read_bytes()
+    assert "holds a run already" in refuses("average", own_run, "--output", own_run)
+    assert (own_run / "model.safetensors").read_bytes() == before
+    new = ["--output", tmp_path / "mean"]
+    assert "5 checkpoints there, --last asks for 6" in refuses("average", own_run, "--last", 6, *new)
+    assert "no such run folder" in refuses("average", tmp_path / "nothing", *new)
+    for path in (own_run / "checkpoints").iterdir():
+        save_file({"weight": torch.zeros(2)}, path)
+    assert "is missing" in refuses("average", own_run, *new)
+    next(iter((own_run / "checkpoints").iterdir())).write_text("not a checkpoint")
+    assert "not a readable safetensors file" in refuses("average", own_run, *new)
+    assert not (tmp_path / "mean").exists()
+
+
+def test_average_on_a_full_disk(run, refuses, monkeypatch, tmp_path):
+    monkeypatch.setattr(Path, "replace", full_disk)
+    assert "No space left on device" in refuses("average", run, "--output", tmp_path / "mean")
+
+
+def test_info_of_a_run(run, says):
+    status, out, err = says("info", run)
+    assert (status, err) == (0, "")
+    shown = dict(line.split(maxsplit=1) for line in out.splitlines() if not line.startswith("run: "))
+    config = TransformerConfig(300, d_model=16, d_ff=32, num_heads=2, num_layers=1)
+    assert shown["parameters"] == f"{Transformer(config).num_parameters():,}"
+    assert shown["vocabulary"] == "300 pieces"
+    assert (shown["d_model"], shown["num_layers"], shown["source"], shown["target"]) == ("16", "1", "en", "de")
+    assert math.isfinite(float(shown["valid_loss"]))
+    assert re.search(rf"^run: steps +{STEPS}$", out, re.MULTILINE)
+    assert re.search(r"^run: checkpoints +5$", out, re.MULTILINE)
+
+
+def test_info_of_the_installation(says):
+    status, out, _ = says("info")
+    assert status == 0
+    assert re.search(rf"^torch +{re.escape(torch.__version__)}$", out, re.MULTILINE)
+    assert re.search(r"^device +(cpu|cuda): ", out, re.MULTILINE)
+
+
+def test_info_refuses_a_folder_without_a_model(refuses, tmp_path):
+    assert "config.json: cannot be read" in refuses("info", tmp_path)
+
+
+# Options and help
+
+
+def test_help_covers_every_field():
+    wanted = {field.name for field in FIELDS} - set(cli.FIXED)
+    assert cli.HELP.keys() == wanted
+    assert all(len(text) > 10 for text in cli.HELP.values())
+
+
+@pytest.mark.parametrize("name", ["train", "translate", "evaluate", "average", "info"])
+def test_help_of_every_command(says, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "100")
+    status, out, err = says(name, "--help")
+    assert (status, err) == (0, "")
+    assert out.startswith(f"usage: annotated {name} ")
+    examples = out.partition("examples:\n")[2].splitlines()
+    assert examples
+    for line in examples:  # an example that its own parser refuses would be worse than none
+        words = re.sub(r"^.*?\| |[<>] \S+", "", line).split()
+        assert words[0] == "annotated"
+        assert cli.build_parser().parse_args(words[1:]).command == name
+
+
+@pytest.mark.parametrize("name", ["train", "translate", "evaluate", "average", "info"])
+def test_every_option_has_a_help_text(name):
+    parser = cli.build_parser()._subparsers._group_actions[0].choices[name]
+    for action in parser._actions:
+        assert len(action.help or "") > 8, action.option_strings
+
+
+def test_train_help_lists_every_field_its_default_and_the_recipes(says, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    text = says("train", "--help")[1]
+    for field in FIELDS:
+        if field.name in cli.FIXED:
+            assert not re.search(rf"^  {cli.flag(field.name)}\b", text, re.MULTILINE) or field.name == "vocab_size"
+            continue
+        (line,) = re.findall(rf"^  {cli.flag(field.name)}[, ].*(?:\n {{8,}}.*)*", text, re.MULTILINE)
+        if field.default not in (None, dataclasses.MISSING):
+            shown = {"True": "on", "False": "off"}.get(str(field.default), str(field.default))
+            assert re.search(rf"default: {re.escape(shown)}\)", line), line
+    recipes = " ".join(text.partition("recipes,")[2].split())
+    for recipe in cli.RECIPES.values():
+        assert " ".join(f"{cli.flag(key)} {value}" for key, value in recipe.items()) in recipes
+    monkeypatch.setenv("COLUMNS", "80")
+    recipes = says("train", "--help")[1].partition("recipes,")[2]
+    assert max(map(len, recipes.partition("examples:")[0].splitlines())) <= 80
+
+
+def test_top_help_and_version(says):
+    out = says("--help")[1]
+    for name in ("train", "translate", "evaluate", "average", "info"):
+        assert re.search(rf"^    {name}\b", out, re.MULTILINE)
+    assert "exit status" in out
+    assert says("--version") == (0, f"annotated {cli.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "required: COMMAND"),
+        ("fly", "invalid choice"),
+        ("train --output x", "required: --corpus"),
+        ("train --corpus embedded", "required: --output"),
+        ("train --corpus embedded --output x --depth 6", "unrecognized arguments: --depth 6"),
+        ("train --corpus embedded --output x --max-step 6", "unrecognized arguments: --max-step 6"),
+        ("train --corpus embedded --output x --recipe huge", "invalid choice: 'huge'"),
+        ("train --corpus embedded --output x --d-model 0", "--d-model: a whole number of at least 1"),
+        ("train --corpus embedded --output x --num-heads 2.5", "--num-heads: a whole number"),
+        ("train --corpus embedded --output x --max-steps 0", "--max-steps: a whole number of at least 1"),
+        ("train --corpus embedded --output x --max-minutes 0", "--max-minutes: a number above 0"),
+        ("train --corpus embedded --output x --rate-factor nan", "--rate-factor: a number above 0"),
+        ("train --corpus embedded --output x --clip-norm -1", "--clip-norm: a number above 0"),
+        ("train --corpus embedded --output x --dropout -0.1", "--dropout: a number of at least 0"),
+        ("train --corpus embedded --output x --max-minutes inf", "--max-minutes: a number above 0"),
+        ("train --corpus embedded --output x --seed 99999999999999999999", "--seed: a whole number"),
+        ("train --corpus embedded --output x --vocab-size 0", "--vocab-size: a whole number of at least 1"),
+        ("translate", "required: MODEL"),
+        ("translate x --beam-size 0", "--beam-size: a whole number of at least 1"),
+        ("translate x --beam-size four", "--beam-size: a whole number of at least 1 is needed, not 'four'"),
+        ("translate x --n-best 0", "--n-best: a whole number of at least 1"),
+        ("translate x --n-best 5", "--n-best: a beam of 4 has no 5 translations"),
+        ("translate x --chunk 0", "--chunk: a whole number of at least 1"),
+        ("translate x --length-penalty nan", "--length-penalty: a number of at least 0"),
+        ("evaluate x --max-words 0", "--max-words: a whole number of at least 1"),
+        ("average x --output y --last 0", "--last: a whole number of at least 1"),
+        ("average x", "required: --output"),
+    ],
+)
+def test_wrong_options_exit_with_two(says, line, said):
+    status, out, err = says(*line.split())
+    assert (status, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 2  # usage, error
+
+
+def options_of(line: str):
+    return cli.build_parser().parse_args(f"train --corpus embedded --output x {line}".split())
+
+
+def test_the_paper_s_recipes_are_the_paper_s_models():
+    for name, make in {"paper": TransformerConfig.base, "paper-big": TransformerConfig.big}.items():
+        options = options_of(f"--recipe {name}")
+        model, training, size = cli.settings_of(options, {})
+        assert TransformerConfig(size, **model) == make(37_000)
+        assert training.beyond_the_paper() == {}
+        assert training.max_tokens == 25_000
+        assert training.warmup_steps == 4000
+        assert training.max_steps == {"paper": 100_000, "paper-big": 300_000}[name]
+
+
+@pytest.mark.parametrize("name", cli.RECIPES)
+def test_every_recipe_is_usable(name):
+    known = {field.name for field in FIELDS}
+    assert cli.RECIPES[name].keys() <= known
+    model, training, size = cli.settings_of(options_of(f"--recipe {name}"), {})
+    config = TransformerConfig(size, **model)
+    for key, value in cli.RECIPES[name].items():
+        assert getattr(config if hasattr(config, key) else training, key) == value
+
+
+def test_the_user_wins_over_the_recipe_and_the_recipe_over_the_default():
+    model, training, size = cli.settings_of(options_of("--d-model 64 --no-tie-output --max-epochs 3"), {})
+    assert (model["d_model"], model["tie_output"], model["d_ff"]) == (64, False, 512)  # the last from `embedded`
+    assert (training.max_epochs, training.max_steps) == (3, None)  # a limit replaces the recipe's
+    assert training.label_smoothing == TrainingConfig(max_steps=1).label_smoothing
+    assert size == cli.RECIPES["embedded"]["vocab_size"]
+
+
+def test_the_corpus_decides_the_recipe():
+    assert cli.recipe_for("embedded") == "embedded"
+    assert cli.recipe_for("multi30k") == cli.recipe_for("own.tsv") == "small"

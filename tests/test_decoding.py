@@ -1,0 +1,312 @@
+"""Greedy and beam search (chapter 60) against slower ways to the same result."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from annotated.batching import make_batch, pad_sequences
+from annotated.decoding import (
+    beam_search,
+    extend,
+    first_beam,
+    greedy_search,
+    keep_unfinished,
+    length_penalty,
+    output_limits,
+    score_outputs,
+)
+from annotated.model import DecodingState, Transformer, TransformerConfig, start_decoding
+from annotated.training import training_loss
+
+PAD, UNK, BOS, EOS = range(4)
+SIZES = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 2, "dropout": 0.0}
+
+
+def random_model(vocab_size: int = 13, seed: int = 0, sharpness: float = 3.0, **changes) -> Transformer:
+    """An untrained model; `sharpness` spreads its logits, so that its choices are not all alike."""
+    torch.manual_seed(seed)
+    model = Transformer(TransformerConfig(vocab_size, **SIZES | {"tie_output": False} | changes)).eval()
+    with torch.no_grad():
+        model.output.weight.mul_(sharpness)
+    return model
+
+
+def never_ending(model: Transformer) -> Transformer:
+    """The model with an end that it almost never chooses."""
+    model.output.bias = torch.nn.Parameter(torch.zeros(model.config.vocab_size))
+    with torch.no_grad():
+        model.output.bias[EOS] = -1e4
+    return model
+
+
+def random_sources(count: int, vocab_size: int = 13, seed: int = 0, longest: int = 9) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, longest + 1, (count,), generator=generator).tolist()
+    return [[*torch.randint(4, vocab_size, (n,), generator=generator).tolist(), EOS] for n in lengths]
+
+
+@pytest.fixture(scope="module")
+def copier() -> Transformer:
+    """A model that has begun to learn to repeat its input: it ends its outputs, and is unsure enough to have a choice."""
+    model = random_model(sharpness=1.0, num_layers=1, d_model=32, d_ff=64).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for step in range(120):
+        examples = [(source, source) for source in random_sources(32, seed=1000 + step)]
+        optimizer.zero_grad()
+        training_loss(model, make_batch(examples), 0.1).backward()
+        optimizer.step()
+    return model.eval()
+
+
+def padded(sources: list[list[int]]) -> torch.Tensor:
+    return pad_sequences(sources, PAD)
+
+
+def every_output(model: Transformer, source: torch.Tensor, limit: int, alpha: float) -> list[tuple[float, list[int]]]:
+    """All outputs of at most `limit` tokens that end in eos, scored one by one by teacher forcing, best first."""
+    words = [token for token in range(model.config.vocab_size) if token not in (PAD, BOS, EOS)]
+    outputs = [[*body, EOS] for n in range(limit) for body in itertools.product(words, repeat=n)]
+    totals = score_outputs(model, source.expand(len(outputs), -1), padded(outputs)).tolist()
+    scored = [(t / length_penalty(len(o), alpha), o) for t, o in zip(totals, outputs, strict=True)]
+    return sorted(scored, reverse=True)
+
+
+# Length penalty
+
+
+def test_length_penalty_has_the_values_of_the_gnmt_formula():
+    """E-10, C-6.1-g: lp(Y) = ((5 + |Y|) / 6)^alpha."""
+    known = {(1, 0.6): 1.0, (5, 0.6): 1.3587, (10, 0.6): 1.7329, (20, 0.6): 2.3544, (50, 0.6): 3.7786}
+    known |= {(10, 0.3): 1.3164, (50, 0.3): 1.9439, (17, 0.0): 1.0}
+    for (length, alpha), value in known.items():
+        assert length_penalty(length, alpha) == pytest.approx(value, abs=5e-5)
+
+
+# Greedy search
+
+
+def test_cached_and_uncached_greedy_search_agree(copier):
+    """Chapter 60: keys and values kept from earlier steps change nothing but the time."""
+    for model in (random_model(), random_model(norm_first=True), random_model(positions="learned"), copier):
+        source = padded(random_sources(12))
+        fast, slow = greedy_search(model, source, extra=6), greedy_search(model, source, extra=6, cache=False)
+        assert [h.tokens for h in fast] == [h.tokens for h in slow]
+        for a, b in zip(fast, slow, strict=True):
+            assert a.log_probability == pytest.approx(b.log_probability, abs=1e-4)
+
+
+def test_greedy_search_takes_the_best_token_of_a_full_pass(copier):
+    """Chapter 60: step by step gives what teacher forcing on the output itself gives."""
+    source = padded(random_sources(8, seed=3))
+    for row, hypothesis in enumerate(greedy_search(copier, source)):
+        logits = copier(source[row : row + 1], torch.tensor([[BOS, *hypothesis.tokens[:-1]]]))
+        logits[..., [PAD, BOS]] = -math.inf
+        assert logits.argmax(-1)[0].tolist() == hypothesis.tokens
+
+
+# Beam search
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_full_width_beam_search_is_exhaustive_search(alpha):
+    """C-6.1-g: with room for every prefix the beam finds the best of all outputs, and ranks all of them right."""
+    for seed in range(8):
+        model = random_model(7, seed)
+        source = padded(random_sources(1, 7, seed))
+        limit = 4
+        best = every_output(model, source, limit, alpha)
+        options = {"beam_size": 4**limit, "alpha": alpha, "extra": limit - source.shape[1]}
+        (found,) = beam_search(model, source, **options)
+        assert found[0].tokens == best[0][1]
+        assert found[0].score == pytest.approx(best[0][0], abs=1e-4)
+        (ranked,) = beam_search(model, source, n_best=20, **options)
+        assert [h.score for h in ranked] == pytest.approx([score for score, _ in best[:20]], abs=1e-4)
+
+
+def test_search_does_not_stop_before_a_longer_output_can_win(monkeypatch):
+    """C-6.1-h: "earlier where possible" never costs the best hypothesis; the bound uses the penalty at the limit.
+
+    The first step offers the end with probability 0.55 and a 7 with 0.4; after that 7 is almost certain. With alpha 1
+    the longest output wins, although for some steps no prefix scores as well as the short output.
+    """
+    probabilities = iter([{EOS: 0.55, 7: 0.4}] + [{7: 0.999}] * 8 + [{EOS: 0.999}])
+
+    def scripted(model, tokens, state):
+        state.step += 1
+        logits = torch.full((*tokens.shape, model.config.vocab_size), math.log(1e-5))
+        for token, probability in next(probabilities).items():
+            logits[..., token] = math.log(probability)
+        return logits
+
+    monkeypatch.setattr("annotated.decoding.decoding_step", scripted)
+    source = padded(random_sources(1))
+    ((best,),) = beam_search(random_model(), source, beam_size=4, alpha=1.0, extra=10 - source.shape[1])
+    assert best.tokens == [7] * 9 + [EOS]
+
+
+def test_the_beam_stays_full_when_hypotheses_end():
+    """Chapter 60: of 2 x width candidates at least width go on, however many of the best ones end."""
+    model = random_model()
+    model.output.bias = torch.nn.Parameter(torch.zeros(13))
+    with torch.no_grad():
+        model.output.bias[EOS] = 20.0
+        source, width = padded(random_sources(3)), 4
+        beam, state = first_beam(model, source, width), start_decoding(model, source, width, 5)
+        for _ in range(3):
+            continuations = extend(model, beam, state)
+            keep_unfinished(model, beam, continuations, state)
+            assert beam.log_probabilities.isfinite().all()
+            assert not (beam.tokens == EOS).any()
+    assert (continuations[2][:, :width] == EOS).all()  # the likeliest continuations did end
+
+
+def test_beam_of_one_is_greedy_search(copier):
+    """Chapter 60: greedy search is the beam of width one."""
+    for model in (copier, random_model(), random_model(seed=5)):
+        source = padded(random_sources(16, seed=2))
+        greedy, beam = greedy_search(model, source, extra=8), beam_search(model, source, beam_size=1, extra=8)
+        for one, (other,) in zip(greedy, beam, strict=True):
+            assert one.tokens == other.tokens
+            assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+
+
+def test_a_sentence_alone_and_in_any_batch_give_the_same(copier):
+    """Chapter 60: neither padding nor neighbours that finish sooner or later change an output."""
+    for model in (copier, random_model()):
+        sources = random_sources(11, seed=4)
+        together = beam_search(model, padded(sources), n_best=3, extra=8)
+        backwards = beam_search(model, padded(sources[::-1]), n_best=3, extra=8)[::-1]
+        for source, first, second in zip(sources, together, backwards, strict=True):
+            (alone,) = beam_search(model, torch.tensor([source]), n_best=3, extra=8)
+            for other in (first, second):
+                assert [h.tokens for h in other] == [h.tokens for h in alone]
+                assert [h.score for h in other] == pytest.approx([h.score for h in alone], abs=1e-4)
+
+
+def test_sentences_leave_the_batch_a_fifth_at_a_time(copier, monkeypatch):
+    """Chapter 60: the caches are copied rarely, and rows that wait to be dropped are not searched any further."""
+    sizes = []
+    select = DecodingState.select
+
+    def counted(state, rows):
+        sizes.append((len(state.source_mask), len(rows)))
+        select(state, rows)
+
+    monkeypatch.setattr(DecodingState, "select", counted)
+    sources = [[4 + i % 9] * (1 + i) + [EOS] for i in range(10)]
+    results = beam_search(copier, padded(sources), beam_size=2)
+    assert len(sizes) > 1
+    assert all(after <= 0.8 * before for before, after in sizes)
+    assert sizes[-1][1] == 0
+    assert all(1 <= len(hypotheses) <= 2 for hypotheses in results)
+
+
+def test_hypotheses_are_sorted_distinct_and_end_once(copier):
+    """Chapter 60: n_best hypotheses come best first, and no output is there twice."""
+    for alpha in (0.0, 0.6, 1.0):
+        for hypotheses in beam_search(copier, padded(random_sources(10)), beam_size=5, n_best=5, alpha=alpha):
+            assert len(hypotheses) == 5
+            scores = [h.score for h in hypotheses]
+            assert scores == sorted(scores, reverse=True)
+            assert len({tuple(h.tokens) for h in hypotheses}) == 5
+            for hypothesis in hypotheses:
+                assert hypothesis.tokens.index(EOS) == len(hypothesis.tokens) - 1
+                assert not {PAD, BOS} & set(hypothesis.tokens)
+
+
+def test_scores_are_those_of_teacher_forcing(copier):
+    """E-10: a score is log P(Y | X) / lp(Y), and log P is what one pass over the finished output gives."""
+    source = padded(random_sources(6, seed=9))
+    for row, hypotheses in enumerate(beam_search(copier, source, n_best=4, alpha=0.6)):
+        outputs = padded([h.tokens for h in hypotheses])
+        totals = score_outputs(copier, source[row : row + 1].expand(len(outputs), -1), outputs).tolist()
+        for hypothesis, total in zip(hypotheses, totals, strict=True):
+            assert hypothesis.log_probability == pytest.approx(total, abs=1e-4)
+            assert hypothesis.score == pytest.approx(total / length_penalty(len(hypothesis.tokens), 0.6), abs=1e-4)
+
+
+def test_a_wider_beam_keeps_the_end_of_an_empty_output():
+    """Chapter 60: an end symbol among the best `width` continuations is a finished hypothesis, at the first step too."""
+    model = random_model()
+    model.output.bias = torch.nn.Parameter(torch.zeros(13))
+    with torch.no_grad():
+        model.output.bias[EOS] = 50.0
+    for width in (1, 4):
+        for (best,) in beam_search(model, padded(random_sources(3)), beam_size=width):
+            assert best.tokens == [EOS]
+
+
+def test_an_end_among_the_second_half_of_the_candidates_does_not_finish():
+    """Chapter 60: of the 2 x width candidates only the best `width` may end; greedy search would go on, too."""
+    model = random_model()
+    model.output.weight.data.zero_()
+    model.output.bias = torch.nn.Parameter(torch.zeros(13))
+    with torch.no_grad():
+        model.output.bias[7], model.output.bias[EOS] = 2.0, 1.0  # always a 7, the end second
+    (found,) = beam_search(model, padded(random_sources(1)), beam_size=1, extra=0, alpha=0.0)[0]
+    assert set(found.tokens) == {7}
+
+
+# Limits
+
+
+def test_outputs_are_at_most_fifty_tokens_longer_than_the_source():
+    """C-6.1-h: a model that never ends stops at source length + 50, each sentence at its own limit."""
+    model = never_ending(random_model())
+    sources = random_sources(3, seed=6)
+    for width in (1, 3):
+        for source, (best,) in zip(sources, beam_search(model, padded(sources), beam_size=width), strict=True):
+            assert len(best.tokens) == len(source) + 50
+    for source, best in zip(sources, greedy_search(model, padded(sources)), strict=True):
+        assert len(best.tokens) == len(source) + 50
+
+
+def test_outputs_stay_within_the_longest_length_of_the_model():
+    """Chapter 60: learned positions end somewhere, and the search ends there, too."""
+    model = never_ending(random_model(positions="learned", max_length=12))
+    source = padded(random_sources(2, seed=6))
+    assert output_limits(model, source).tolist() == [12, 12]
+    assert [len(h.tokens) for h in greedy_search(model, source)] == [12, 12]
+    assert [len(best.tokens) for (best,) in beam_search(model, source)] == [12, 12]
+
+
+def test_at_the_limit_unfinished_hypotheses_fill_the_list_after_finished_ones():
+    """Chapter 60: as many hypotheses as asked for, finished ones first."""
+    model = never_ending(random_model())
+    for hypotheses in beam_search(model, padded(random_sources(4)), n_best=4, extra=3):
+        assert len(hypotheses) == len({tuple(h.tokens) for h in hypotheses}) == 4
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+    with torch.no_grad():
+        model.output.bias[EOS] = -1.0
+    (mixed,) = beam_search(model, torch.tensor([[5, EOS]]), beam_size=12, n_best=12, extra=0, alpha=0.0)
+    ended = [h.tokens[-1] == EOS for h in mixed]
+    assert ended == sorted(ended, reverse=True) and True in ended and False in ended
+    (one,) = beam_search(model, torch.tensor([[5, EOS]]), beam_size=12, n_best=1, extra=0, alpha=0.0)
+    assert one[0].tokens == mixed[0].tokens
+
+
+def test_a_source_of_padding_alone_is_translated_without_a_crash():
+    """Chapter 60: a row with nothing to attend to gives finite scores."""
+    source = torch.tensor([[PAD, PAD, PAD], [5, 6, EOS]])
+    for (best,) in beam_search(random_model(), source, extra=5):
+        assert best.tokens and math.isfinite(best.score)
+    for best in greedy_search(random_model(), source, extra=0):
+        assert best.tokens and math.isfinite(best.score)
+
+
+def test_a_beam_wider_than_the_vocabulary_works():
+    """Chapter 60: a step has fewer than 2 x width continuations, and impossible ones are never returned."""
+    model = random_model(6)
+    (hypotheses,) = beam_search(model, torch.tensor([[4, 5, EOS]]), beam_size=20, n_best=20, extra=0)
+    assert len(hypotheses) == len({tuple(h.tokens) for h in hypotheses})
+    assert all(math.isfinite(h.score) for h in hypotheses)
+    assert not {PAD, BOS} & {token for h in hypotheses for token in h.tokens}
+
+
+@pytest.mark.parametrize("n_best", [0, 5])
+def test_n_best_outside_the_beam_is_refused(n_best):
+    """Chapter 60: a beam of 4 has no fifth hypothesis."""
+    with pytest.raises(ValueError, match="between 1 and beam_size 4"):
+        beam_search(random_model(), torch.tensor([[5, EOS]]), beam_size=4, n_best=n_best)

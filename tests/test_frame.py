@@ -1,0 +1,122 @@
+"""The frame: pins, lock, configuration, and a package that imports quickly."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+NOTEBOOKS = sorted((ROOT / "book").glob("*.ipynb"))
+
+
+def plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def required(*extras: str) -> list[str]:
+    lines = [*PROJECT["dependencies"], *(line for extra in extras for line in PROJECT["optional-dependencies"][extra])]
+    return [plain(re.match(r"[\w.-]+", line)[0]) for line in lines]
+
+
+def test_lock_holds_names_and_versions_only():
+    assert [line for line in LOCK if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9A-Za-z.]*", line)] == []
+    names = [plain(line.split("==")[0]) for line in LOCK]
+    assert len(names) == len(set(names))
+    assert not {"annotated", "pip", "setuptools"} & set(names)
+
+
+def test_lock_covers_what_book_and_tests_need():
+    assert set(required("book", "test")) <= {plain(line.split("==")[0]) for line in LOCK}
+    assert {"transformers", "ctranslate2"} <= set(required("bench"))
+    assert not {"transformers", "ctranslate2"} & set(required("book", "test"))
+
+
+def test_pins():
+    assert "torch==2.13.0" in LOCK
+    assert "jupyter-book>=1.0.4,<2" in PROJECT["optional-dependencies"]["book"]
+    assert "sphinx-book-theme<1.3" in PROJECT["optional-dependencies"]["book"]
+    assert any(re.fullmatch(r"jupyter-book==1\.\S+", line) for line in LOCK)
+    assert any(re.fullmatch(r"sphinx-book-theme==1\.[0-2]\.\S+", line) for line in LOCK)
+    npm = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
+    pins = {**npm["dependencies"], **npm["devDependencies"]}
+    assert set(pins) == {"mathjax", "axe-core"}
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in pins.values())
+    assert pins["mathjax"].startswith("3.")
+
+
+def test_import_is_quick_and_needs_nothing_else():
+    """`import annotated` loads neither torch nor any other package."""
+    code = "import sys, time; began = time.perf_counter(); import annotated; print(time.perf_counter() - began);"
+    code += "print(sorted({name.split('.')[0] for name in sys.modules} - {*sys.stdlib_module_names}))"
+    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    seconds, names = done.stdout.splitlines()
+    loaded = {name for name in json.loads(names.replace("'", '"')) if not name.startswith("__")}
+    assert loaded == {"annotated"}
+    assert float(seconds) < 0.5
+
+
+def test_versions_agree():
+    code = "import annotated; print(annotated.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == PROJECT["version"]
+
+
+def test_package_is_typed():
+    assert (ROOT / "annotated" / "py.typed").is_file()
+
+
+def test_every_chapter_is_in_the_table_of_contents():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    pages = [page["file"] for part in toc["parts"] for page in part["chapters"]]
+    files = {toc["root"], *pages}
+    assert files >= {path.stem for path in NOTEBOOKS}
+    numbered = [page for page in pages if page[0].isdigit()]
+    assert numbered == sorted(numbered)
+    assert [page for page in files if not list((ROOT / "book").glob(f"{page}.*"))] == []
+
+
+def test_book_configuration_executes_nothing_and_asks_no_other_host():
+    text = (ROOT / "_config.yml").read_text(encoding="utf-8")
+    config = yaml.safe_load(text)
+    assert config["execute"]["execute_notebooks"] == "off"
+    assert "http" not in text
+    for path in (ROOT / "book" / "web").glob("*.[cj]ss*"):
+        assert not re.search(r"https?://|@import", path.read_text(encoding="utf-8")), path.name
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_complete(path):
+    """Every code cell ran, in order, without an error or a warning; ids and reasons are as CONTRIBUTING.md asks."""
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    ran = [cell for cell in code if "skip-execution" not in cell.metadata.get("tags", [])]
+    assert [cell.execution_count for cell in ran] == list(range(1, len(ran) + 1))
+    for cell in notebook.cells:
+        tags = set(cell.metadata.get("tags", []))
+        assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", cell.id), cell.id
+        if tags & {"nbval-ignore-output", "nbval-skip", "skip-execution"}:
+            assert cell.metadata.get("annotated", {}).get("reason"), f"{cell.id}: no reason why it is not compared"
+        for output in cell.get("outputs", []):
+            assert output.output_type != "error" or "raises-exception" in tags, cell.id
+            assert output.get("name") != "stderr", f"{cell.id} prints to stderr"
+            if "image/png" in output.get("data", {}):
+                described = cell.metadata.get("mystnb", {}).get("image", {}).get("alt")
+                assert described, f"{cell.id} draws a picture that is not described"
+
+
+def test_makefile_and_ci():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert targets >= {"env", "book", "html", "execute", "lab", "export", "test", "lint", "clean"}
+    run = ROOT / ".ci" / "run"
+    assert run.stat().st_mode & 0o111
+    assert "make test" in run.read_text(encoding="utf-8")

@@ -1,0 +1,168 @@
+"""Masks: what they hide is hidden exactly, forwards and backwards, in both kernels (sections 3.2.1 and 3.2.3)."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from annotated.attention import MultiHeadAttention, fused_attention, scaled_dot_product_attention
+from annotated.masks import causal_mask, padding_mask
+
+
+def readable(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    return scaled_dot_product_attention(query, key, value, mask)[0]
+
+
+kernels = pytest.mark.parametrize("attention", [readable, fused_attention], ids=["readable", "fused"])
+widths = pytest.mark.parametrize(("d_k", "d_v"), [(8, 8), (4, 6)])
+
+
+def tensors(d_k: int = 8, d_v: int = 8, queries: int = 5, keys: int = 5, dtype: torch.dtype = torch.float32):
+    """Queries, keys and values of two sentences and three heads, which take gradients."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = ((queries, d_k), (keys, d_k), (keys, d_v))
+    return [torch.randn(2, 3, *size, generator=generator).to(dtype).requires_grad_() for size in sizes]
+
+
+def test_padding_mask_is_true_at_tokens():
+    tokens = torch.tensor([[4, 5, 9, 9], [9, 4, 4, 9]])
+    mask = padding_mask(tokens, pad_id=9)
+    assert mask.dtype == torch.bool
+    assert mask.tolist() == [[[[True, True, False, False]]], [[[False, True, True, False]]]]
+
+
+def test_causal_mask_is_true_up_to_and_on_the_diagonal():
+    """C-3.2.3-e: position i sees all positions up to and including i."""
+    mask = causal_mask(4)
+    assert mask.dtype == torch.bool
+    assert [[i >= j for j in range(4)] for i in range(4)] == mask.tolist()
+    assert causal_mask(2, "meta").device.type == "meta"
+
+
+def test_masks_join():
+    tokens = torch.tensor([[5, 6, 0], [7, 0, 0]])
+    both = padding_mask(tokens, 0) & causal_mask(3)
+    assert both.shape == (2, 1, 3, 3)
+    for row in range(2):
+        for i in range(3):
+            for j in range(3):
+                assert both[row, 0, i, j].item() == (j <= i and tokens[row, j].item() != 0)
+
+
+def test_masked_weights_equal_a_softmax_over_minus_infinity():
+    """C-3.2.3-g: forbidden scores are minus infinity before the softmax; the open ones share all the weight."""
+    query, key, value = tensors(dtype=torch.float64)
+    mask = causal_mask(5) & padding_mask(torch.tensor([[1, 1, 1, 0, 0], [1] * 5]), 0)
+    _, weights = scaled_dot_product_attention(query, key, value, mask)
+    scores = (query @ key.transpose(-2, -1) / math.sqrt(8)).masked_fill(~mask, -math.inf)
+    assert torch.equal(weights, scores.softmax(dim=-1))
+    assert not weights.masked_select(~mask).any()
+    assert (weights.sum(dim=-1) - 1).abs().max() < 1e-12
+
+
+@kernels
+@widths
+def test_masking_keys_equals_leaving_them_out(attention, d_k, d_v):
+    query, key, value = tensors(d_k, d_v)
+    mask = padding_mask(torch.tensor([[1, 0, 1, 0, 1]] * 2), 0)
+    shorter = attention(query, key[:, :, ::2], value[:, :, ::2])
+    assert (attention(query, key, value, mask) - shorter).abs().max() < 1e-6
+
+
+@kernels
+@widths
+def test_masked_keys_and_values_get_no_gradient(attention, d_k, d_v):
+    """The gradient of every output with respect to every pad is exactly zero."""
+    query, key, value = tensors(d_k, d_v)
+    mask = padding_mask(torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]), 0)
+    attention(query, key, value, mask).square().sum().backward()
+    for tensor in (key, value):
+        assert not tensor.grad[0, :, 3:].any()
+        assert not tensor.grad[1, :, 4:].any()
+        assert (tensor.grad[0, :, :3] != 0).any(dim=-1).all()
+        assert (tensor.grad[1, :, :4] != 0).any(dim=-1).all()
+
+
+@kernels
+@widths
+def test_future_keys_and_values_get_no_gradient(attention, d_k, d_v):
+    """C-3.2.3-f: the gradient of output i with respect to keys and values after i is exactly zero."""
+    query, key, value = tensors(d_k, d_v)
+    output = attention(query, key, value, causal_mask(5))
+    for i in range(5):
+        gradients = torch.autograd.grad(output[:, :, i].square().sum(), (key, value), retain_graph=True)
+        for gradient in gradients:
+            assert not gradient[:, :, i + 1 :].any()
+        assert (gradients[1][:, :, : i + 1] != 0).any(dim=-1).all()
+
+
+@kernels
+@pytest.mark.parametrize("change", [1.0, 1e4])
+def test_future_cannot_be_seen(attention, change):
+    """C-3.2.3-f: changing a later key or value, however much, leaves earlier outputs exactly as they were."""
+    query, key, value = tensors()
+    before = attention(query, key, value, causal_mask(5))
+    changed_key, changed_value = key.detach().clone(), value.detach().clone()
+    changed_key[:, :, 3] += change
+    changed_value[:, :, 3] += change
+    after = attention(query, changed_key, changed_value, causal_mask(5))
+    assert torch.equal(after[:, :, :3], before[:, :, :3])
+    assert not torch.equal(after[:, :, 3:], before[:, :, 3:])
+    unmasked = attention(query, changed_key, changed_value)
+    assert (unmasked - attention(query, key, value)).abs().amax(dim=(0, 1, 3)).min() > 1e-3
+
+
+@kernels
+@widths
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_query_that_may_attend_to_nothing(attention, d_k, d_v, dtype):
+    """Zeros, no NaN and no gradient in its row; the other rows are as if it were not there."""
+    query, key, value = tensors(d_k, d_v, dtype=dtype)
+    mask = torch.ones(2, 1, 5, 5, dtype=torch.bool)
+    mask[0, :, 1] = False
+    mask[1] = False
+    output = attention(query, key, value, mask)
+    assert not output[0, :, 1].any()
+    assert not output[1].any()
+    output.float().square().sum().backward()
+    for tensor in (output, query.grad, key.grad, value.grad):
+        assert not tensor.isnan().any()
+    assert not query.grad[0, :, 1].any()
+    for tensor in (query, key, value):
+        assert not tensor.grad[1].any()
+        assert tensor.grad[0].any()
+    others = [0, 2, 3, 4]
+    expected = attention(query[:1, :, others], key[:1], value[:1])
+    assert (output[:1, :, others] - expected).abs().max() < (1e-6 if dtype == torch.float32 else 0.05)
+
+
+def test_weights_of_an_empty_row_are_zero():
+    query, key, value = tensors()
+    mask = torch.zeros(5, 5, dtype=torch.bool)
+    mask[2, 1] = True
+    _, weights = scaled_dot_product_attention(query, key, value, mask)
+    assert torch.equal(weights, mask.float().expand(2, 3, 5, 5))
+
+
+@pytest.mark.parametrize("kernel", ["readable", "fused"])
+def test_block_survives_a_sentence_of_padding(kernel):
+    """No NaN reaches a parameter, and the block without biases gives zeros for that sentence."""
+    torch.manual_seed(0)
+    block, x = MultiHeadAttention(8, 2, kernel=kernel), torch.randn(2, 4, 8)
+    output = block(x, x, padding_mask(torch.tensor([[3, 3, 0, 0], [0, 0, 0, 0]]), 0))
+    assert not output[1].any()
+    assert output[0].any()
+    output.square().sum().backward()
+    for parameter in block.parameters():
+        assert not parameter.grad.isnan().any()
+        assert parameter.grad.any()
+
+
+def test_mask_of_numbers_is_refused():
+    """A mask of ones and zeros is no mask: it would be inverted bit by bit, or added to the scores."""
+    query, key, value = tensors()
+    with pytest.raises(TypeError):
+        scaled_dot_product_attention(query, key, value, torch.ones(5, 5))

@@ -1,0 +1,50 @@
+"""Recording a run: description, metrics and scores land in data/runs, the shipped model in data/models."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from annotated.checkpoint import read_json, read_tensors, write_json
+from annotated.corpora import load_corpus
+from annotated.grammar import corpus_fingerprint
+from annotated.model import TransformerConfig
+from annotated.training import TrainingConfig, train_on_corpus
+from tools.record import record
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded")
+    lines = [f"the dog {i % 7} sees {i} cats\tder Hund {i % 7} sieht {i} Katzen\n" for i in range(60)]
+    (folder / "pairs.tsv").write_text("".join(lines))
+    config = TrainingConfig(max_steps=6, max_tokens=200, checkpoint_minutes=0.0, precision="float32")
+    sizes = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1}
+    train_on_corpus(
+        load_corpus(str(folder / "pairs.tsv")), lambda size: TransformerConfig(size, **sizes), config, folder / "run",
+        vocab_size=290, device=torch.device("cpu"), progress=False,
+    )  # fmt: skip
+    return folder / "run"
+
+
+def test_what_is_recorded(run: Path, tmp_path: Path):
+    record(run, "tiny", data=tmp_path)
+    names = {path.name for path in (tmp_path / "runs" / "tiny").iterdir()}
+    scores = {f"{kind}-{name}" for kind in ("evaluation", "translations") for name in ("greedy", "beam4", "averaged")}
+    assert {name.split(".")[0] for name in names} >= scores | {"run", "metrics"}
+    assert read_json(tmp_path / "runs" / "tiny" / "evaluation-greedy.json")["beam_size"] == 1
+    assert not (tmp_path / "models").exists()
+
+
+def test_a_shipped_model_is_half_precision_and_knows_its_corpus(run: Path, tmp_path: Path):
+    record(run, "tiny", ship=True, data=tmp_path)
+    model = tmp_path / "models" / "tiny"
+    assert {tensor.dtype for tensor in read_tensors(model / "model.safetensors").values()} == {torch.float16}
+    assert read_json(model / "config.json")["corpus_version"] == corpus_fingerprint()
+
+
+def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path):
+    write_json(tmp_path / "half" / "run.json", read_json(run / "run.json") | {"finished": False})
+    with pytest.raises(SystemExit, match="not finished"):
+        record(tmp_path / "half", "half", data=tmp_path)
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,82 @@
+"""The book's own model: small, of this version of the corpus, and as good as its record says (design, section 6)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from annotated.checkpoint import read_json
+from annotated.evaluation import evaluate_translations
+from annotated.grammar import corpus_fingerprint, embedded_split, words
+from annotated.translation import Translator
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+MODEL, RUN = DATA / "models" / "embedded", DATA / "runs" / "embedded"
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(MODEL, device="cpu")
+
+
+def test_at_most_four_megabytes_in_three_files():
+    files = sorted(MODEL.iterdir())
+    assert [path.name for path in files] == ["config.json", "model.safetensors", "tokenizer.model"]
+    assert sum(path.stat().st_size for path in files) <= 4_000_000
+
+
+def test_it_belongs_to_this_corpus_and_to_its_recorded_run(translator: Translator):
+    run = read_json(RUN / "run.json")
+    assert translator.notes["corpus_version"] == corpus_fingerprint()
+    assert translator.notes["valid_loss"] == run["best_valid_loss"]
+    assert read_json(MODEL / "config.json")["model"] == run["model"]
+
+
+@pytest.mark.parametrize("name", ["greedy", "beam4"])
+def test_it_reaches_its_recorded_scores(translator: Translator, name: str):
+    """The same sentences come out, up to a few whose best two translations are nearly tied."""
+    recorded = read_json(RUN / f"evaluation-{name}.json")
+    pairs = embedded_split("test")
+    options = {"beam_size": recorded["beam_size"], "length_penalty": recorded["length_penalty"]}
+    translations = translator.translate([pair.source for pair in pairs], **options)
+    scores = evaluate_translations(translations, [pair.target for pair in pairs])
+    assert scores.sentences == recorded["sentences"]
+    assert scores.exact_match == pytest.approx(recorded["exact_match"], abs=0.003)
+    assert scores.bleu == pytest.approx(recorded["bleu"], abs=0.2)
+    lines = (RUN / f"translations-{name}.txt").read_text(encoding="utf-8").splitlines()
+    assert sum(a != b for a, b in zip(translations, lines, strict=True)) <= 5
+
+
+def test_its_record_is_what_it_was_trained_with():
+    """Ninety percent of short test sentences exactly right: the bar for the embedded corpus."""
+    short = read_json(RUN / "evaluation-beam4-short.json")
+    assert short["max_words"] == 15
+    assert short["sentences"] == sum(len(pair.source.split()) <= 15 for pair in embedded_split("test"))
+    assert short["exact_match"] >= 0.9
+
+
+def test_it_gets_the_pronouns_of_the_famous_sentence_right(translator: Translator):
+    """The animal is tired, the street is wide: German shows which one "it" is."""
+    frame = "The animal did not cross the street because it was too {}."
+    tired, wide = translator.translate([frame.format("tired"), frame.format("wide")])
+    assert "es" in words(tired)
+    assert "sie" in words(wide)
+
+
+@pytest.mark.parametrize("folder", sorted((DATA / "runs").iterdir()), ids=lambda path: path.name)
+def test_every_recorded_run_says_how_it_came_about(folder: Path):
+    run = read_json(folder / "run.json")
+    wanted = {"command", "revision", "device", "threads", "python", "torch", "wall_seconds", "model", "training"}
+    assert wanted <= run.keys()
+    assert run["finished"]
+    assert run["command"].startswith("annotated train ")
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    steps = [line["step"] for line in lines]
+    assert steps == sorted(steps)
+    assert steps[-1] == run["steps"]
+    assert min(line["valid_loss"] for line in lines if "valid_loss" in line) == pytest.approx(run["best_valid_loss"])
+    for path in folder.glob("evaluation-*.json"):
+        scores = read_json(path)
+        count = len((folder / f"translations-{path.stem.removeprefix('evaluation-')}.txt").read_text().splitlines())
+        assert count == scores["sentences"]
+        assert scores["bleu_signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")

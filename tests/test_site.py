@@ -1,0 +1,190 @@
+"""The rendered book in a real browser: `make html`, then `pytest tests/test_site.py`.
+
+The site is _build/html, or the folder that ANNOTATED_SITE names. Without a chromium these tests are skipped; with CI
+set, that is a failure.
+"""
+
+import functools
+import json
+import os
+import re
+import shutil
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+import nbformat
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+SITE = Path(os.environ.get("ANNOTATED_SITE", ROOT / "_build" / "html"))
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+ARGUMENTS += ["--disable-component-update", "--disable-sync"]
+WIDTHS = {"laptop": (1440, 900), "phone": (390, 844)}
+SOURCES = {path.stem: path for path in sorted((ROOT / "book").glob("*")) if path.suffix in (".ipynb", ".md")}
+
+toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+PAGES = [toc["root"], *(page["file"] for part in toc.get("parts", []) for page in part["chapters"])]
+
+pytestmark = pytest.mark.browser
+
+
+def missing(reason: str) -> None:
+    """Skip, except where the tests must not be skipped."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def site():
+    """The address of the site, served on this machine."""
+    if not (SITE / "index.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(SITE)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = [os.environ.get("CHROMIUM", ""), *(shutil.which(name) or "" for name in names)]
+    with sync_api.sync_playwright() as playwright:
+        path = next(
+            (path for path in [*found, playwright.chromium.executable_path] if path and Path(path).exists()), None
+        )
+        if path is None:
+            missing("no chromium found: browser tests skipped")
+        chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser, site):
+    """Open a page and wait until mathematics is set; returns it with the requests and complaints it made."""
+    contexts = []
+
+    def opened(name: str, width: str = "laptop", scheme: str = "light"):
+        size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
+        context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
+        contexts.append(context)
+        page = context.new_page()
+        requests, complaints = [], []
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("response", lambda answer: complaints.append(answer.url) if answer.status >= 400 else None)
+        page.on("console", lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.add_init_script(f"localStorage.setItem('mode', '{scheme}'); localStorage.setItem('theme', '{scheme}')")
+        page.goto(f"{site}{name}", wait_until="load")
+        page.wait_for_selector("html[data-ready=true]", timeout=20_000, state="attached")
+        return page, requests, complaints
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def overflowing(page) -> list[str]:
+    """What makes the page scroll sideways; empty when it does not."""
+    return page.evaluate(
+        """() => {
+          const width = document.documentElement.clientWidth;
+          if (document.documentElement.scrollWidth <= width) return [];
+          return [...document.querySelectorAll('main *')]
+            .filter(one => one.getBoundingClientRect().right > width + 1)
+            .map(one => `${one.tagName}.${one.className}`).slice(0, 8).concat('page');
+        }"""
+    )
+
+
+def violations(page) -> list[str]:
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("() => axe.run().then(result => result.violations)")
+    return [f"{one['id']}: {', '.join(node['html'][:160] for node in one['nodes'][:3])}" for one in found]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", list(WIDTHS))
+@pytest.mark.parametrize("name", PAGES)
+def test_page_stands_alone_and_is_accessible(open_page, site, name, width, scheme):
+    page, requests, complaints = open_page(f"{name}.html", width, scheme)
+    assert page.locator("html").get_attribute("data-theme") == scheme
+    assert page.locator("article h1").count() == 1
+    assert [url for url in requests if not url.startswith((site, "data:", "blob:"))] == []
+    assert complaints == []
+    assert overflowing(page) == []
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_mathematics_is_set_and_pictures_are_described(open_page, name):
+    page, _, _ = open_page(f"{name}.html")
+    written = page.locator("script[type^='math/tex']").count() + page.locator(".math:not(:has(mjx-container))").count()
+    assert written == 0, "mathematics left as it was written"
+    source = SOURCES[name].read_text(encoding="utf-8")
+    if re.search(r"\$\$|\{math\}", source):
+        assert page.locator("mjx-container[display=true]").count() > 0
+    assert page.locator("mjx-merror").count() == 0
+    for image in page.locator("article img").all():
+        assert len(image.get_attribute("alt") or "") > 15, f"no description: {image.get_attribute('src')}"
+        assert "/" not in (image.get_attribute("alt") or "").split()[0], "the file's path is read aloud"
+        assert image.evaluate("one => one.complete && one.naturalWidth > 0")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_exported_cells_show_their_module(name):
+    if not (SITE / f"{name}.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    html = (SITE / f"{name}.html").read_text(encoding="utf-8")
+    plain = re.sub(r"<[^>]+>", "", re.sub(r"<pre>", "\n<pre>", html))
+    assert not re.search(r"^\s*#\| ", plain, re.MULTILINE)
+    if SOURCES[name].suffix != ".ipynb":
+        return
+    notebook = nbformat.read(SOURCES[name], as_version=4)
+    default = notebook.metadata.get("annotated", {}).get("module")
+    lines = [cell.source.split("\n")[0].split() for cell in notebook.cells if cell.source.startswith("#| export")]
+    expected = [f"annotated/{line[2] if len(line) > 2 else default}.py" for line in lines]
+    assert re.findall(r'<p class="module-name">.*?(annotated/\w+\.py)', html) == expected
+
+
+def test_internal_links_resolve():
+    if not (SITE / "index.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    pages = {path.name: path.read_text(encoding="utf-8") for path in SITE.glob("*.html")}
+    targets = {name: set(re.findall(r'\s(?:id|name)="([^"]+)"', html)) for name, html in pages.items()}
+    broken = []
+    for name, html in pages.items():
+        for link in re.findall(r'<a\s[^>]*?href="([^"]+)"', html):
+            if urlsplit(link).scheme or link in ("#", ""):
+                continue
+            address, fragment = urldefrag(urljoin(name, link))
+            file = unquote(address.split("?")[0])
+            if not (SITE / file).is_file() or (fragment and file in targets and unquote(fragment) not in targets[file]):
+                broken.append(f"{name}: {link}")
+    assert broken == []
+
+
+def test_search_finds_a_chapter_offline(open_page, site):
+    page, requests, complaints = open_page("search.html?q=attention")
+    page.wait_for_selector("#search-results li a")
+    assert all(url.startswith(site) for url in requests)
+    assert complaints == []
+
+
+def test_axe_would_find_a_fault(open_page):
+    """Guards the checks above: a picture without a description is reported."""
+    page, _, _ = open_page(f"{PAGES[0]}.html")
+    page.evaluate("document.querySelector('article').append(new Image())")
+    assert any(line.startswith("image-alt") for line in violations(page)), json.dumps(violations(page))

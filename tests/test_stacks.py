@@ -1,0 +1,517 @@
+"""Chapter 31: layer normalisation, dropout, the frame around sub-layers, layers and stacks (section 3.1)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from annotated.model import Transformer, TransformerConfig
+from annotated.stacks import AddNorm, Decoder, DecoderLayer, Dropout, Encoder, EncoderLayer, LayerNorm, layer_norm
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+class Recording(nn.Module):
+    """A stand-in sub-layer: notes its name and what it was given, and returns `answer` (default: zeros)."""
+
+    def __init__(self, name: str, calls: list, answer: Tensor | None = None):
+        nn.Module.__init__(self)
+        self.name, self.calls, self.answer = name, calls, answer
+
+    def forward(self, x: Tensor, *rest):
+        self.calls.append((self.name, x, *rest))
+        return torch.zeros_like(x) if self.answer is None else self.answer
+
+
+class RecordingEncoderLayer(Recording, EncoderLayer):
+    """A stand-in layer: the stacks' signatures ask for layers."""
+
+
+class RecordingDecoderLayer(Recording, DecoderLayer):
+    """The same for the decoder."""
+
+
+@pytest.fixture(scope="module")
+def base() -> Transformer:
+    """The base model, with a small vocabulary."""
+    return Transformer(TransformerConfig.base(vocab_size=50)).eval()
+
+
+@pytest.fixture(scope="module")
+def small() -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(TransformerConfig(vocab_size=50, d_model=32, d_ff=64, num_heads=4, num_layers=2)).eval()
+
+
+# Layer normalisation
+
+
+def loop_norm(x: np.ndarray, gain: np.ndarray, bias: np.ndarray, eps: float) -> np.ndarray:
+    """Ba et al. 2016, one vector at a time."""
+    result = np.empty_like(x)
+    for place in np.ndindex(x.shape[:-1]):
+        vector = x[place]
+        mean = sum(vector) / len(vector)
+        variance = sum((number - mean) ** 2 for number in vector) / len(vector)
+        result[place] = [g * (number - mean) / (variance + eps) ** 0.5 + b for number, g, b in zip(vector, gain, bias)]
+    return result
+
+
+@pytest.mark.parametrize("shape", [(7,), (4, 7), (2, 3, 7), (2, 3, 4, 7)])
+@pytest.mark.parametrize("eps", [1e-6, 0.5])
+def test_layer_norm_is_a_loop_over_vectors(shape, eps):
+    """E-6, D-25: biased variance, eps inside the root, gain then bias, over the last axis only."""
+    x, gain, bias = 3 * torch.randn(*shape, dtype=torch.float64) + 2, torch.randn(7).double(), torch.randn(7).double()
+    expected = loop_norm(x.numpy(), gain.numpy(), bias.numpy(), eps)
+    assert np.allclose(layer_norm(x, gain, bias, eps).numpy(), expected, atol=1e-12)
+
+
+def test_layer_norm_module_equals_the_function_and_pytorch():
+    """The fused module, the written-out function and torch.nn.LayerNorm agree, in value and in gradient."""
+    ours, theirs = LayerNorm(16), nn.LayerNorm(16, eps=1e-6)
+    with torch.no_grad():
+        for ours_parameter, theirs_parameter in zip(ours.parameters(), theirs.parameters(), strict=True):
+            theirs_parameter.copy_(ours_parameter.normal_())
+    x = (2 * torch.randn(3, 5, 16) - 1).requires_grad_()
+    weights = torch.randn(3, 5, 16)
+    results = [ours(x), layer_norm(x, ours.weight, ours.bias), theirs(x)]
+    gradients = [torch.autograd.grad((result * weights).sum(), x)[0] for result in results]
+    for result, gradient in zip(results, gradients):
+        assert torch.allclose(result, results[0], atol=1e-5)
+        assert torch.allclose(gradient, gradients[0], atol=1e-5)
+
+
+def test_layer_norm_starts_as_plain_normalisation_with_the_released_epsilon():
+    """D-25: gain one, bias zero, eps 1e-6. A tiny vector shows the eps: PyTorch's 1e-5 would shrink it more."""
+    norm = LayerNorm(2)
+    assert norm.weight.tolist() == [1, 1]
+    assert norm.bias.tolist() == [0, 0]
+    tiny = torch.tensor([[1e-3, -1e-3]])  # variance 1e-6, the same as eps
+    assert norm(tiny)[0, 0].item() == pytest.approx(0.5**0.5, abs=1e-4)
+    assert layer_norm(tiny, norm.weight, norm.bias)[0, 0].item() == pytest.approx(0.5**0.5, abs=1e-4)
+
+
+def test_layer_norm_of_equal_features_is_finite():
+    assert torch.equal(LayerNorm(8)(torch.full((1, 8), 3.0)), torch.zeros(1, 8))
+
+
+@pytest.mark.parametrize("write_out", [False, True])
+def test_layer_norm_treats_every_token_alone(write_out):
+    """M-8: another token, another sentence and the length change nothing."""
+    module = LayerNorm(16)
+    norm = partial(layer_norm, gain=module.weight, bias=module.bias) if write_out else module
+    x = torch.randn(2, 6, 16)
+    changed = x.clone()
+    changed[0, 2] = 10 * torch.randn(16)
+    assert (norm(x) != norm(changed)).any(-1).nonzero().tolist() == [[0, 2]]
+    assert torch.allclose(norm(x[:1, :3]), norm(x)[:1, :3], atol=1e-6)
+
+
+# Dropout
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
+def test_dropout_drops_and_scales(p):
+    """Section 5.4: a share p is zero, the rest is scaled so that the mean stays."""
+    x = torch.ones(1000, 1000)
+    result = Dropout(p)(x)
+    assert (result == 0).float().mean().item() == pytest.approx(p, abs=0.003)  # 6 standard deviations at least
+    assert result.mean().item() == pytest.approx(1, abs=0.02)
+    assert result[result != 0].unique().tolist() == pytest.approx([1 / (1 - p)], rel=2e-4)
+
+
+def test_dropout_scales_each_element_and_its_gradient():
+    x = torch.randn(50, 40, requires_grad=True)
+    result = Dropout(0.5)(x)
+    kept = result != 0
+    assert 0 < kept.sum() < kept.numel()
+    assert torch.equal(result, torch.where(kept, 2 * x, 0))
+    assert torch.equal(torch.autograd.grad(result.sum(), x)[0], 2 * kept.float())
+
+
+def test_dropout_rounds_p_to_a_65536th_and_scales_by_the_rounded_value():
+    """0.1 becomes 6554/65536; a p below half a step drops nothing; one close to 1 still keeps a little."""
+    assert Dropout(0.1)(torch.ones(5000)).max() == torch.tensor(65536 / (65536 - 6554))
+    assert torch.equal(Dropout(1e-6)(torch.ones(5000)), torch.ones(5000))
+    nearly_all = Dropout(1 - 1e-9)(torch.ones(3_000_000))
+    assert set(nearly_all.unique().tolist()) == {0.0, 65536.0}
+
+
+def test_dropout_masks_are_fresh_and_follow_the_seed():
+    dropout, x = Dropout(0.5), torch.ones(1000)
+    torch.manual_seed(3)
+    first, second = dropout(x), dropout(x)
+    torch.manual_seed(3)
+    assert torch.equal(dropout(x), first)
+    assert not torch.equal(first, second)
+
+
+def test_dropout_decides_for_every_element_by_itself():
+    """Four decisions come from one draw: neighbours up to seven apart are uncorrelated, and so are rows."""
+    keep = (Dropout(0.5)(torch.ones(400_000)) != 0).float() - 0.5
+    for distance in range(1, 8):
+        assert abs((keep[distance:] * keep[:-distance]).mean().item()) < 0.25 * 0.01  # 6 standard deviations
+    grid = (Dropout(0.5)(torch.ones(1000, 500)) != 0).float()
+    assert 0.4 < grid.mean(0).min() < grid.mean(0).max() < 0.6
+    assert 0.35 < grid.mean(1).min() < grid.mean(1).max() < 0.65
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (5, 7), (2, 0, 3), (2, 3, 5, 7)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_dropout_keeps_shape_and_type(shape, dtype):
+    result = Dropout(0.5)(torch.ones(shape, dtype=dtype))
+    assert result.shape == shape
+    assert result.dtype == dtype
+
+
+def test_dropout_works_on_a_transposed_tensor():
+    x = torch.arange(1.0, 13).reshape(3, 4).T
+    result = Dropout(0.5)(x)
+    assert ((result == 0) | (result == 2 * x)).all()
+
+
+def test_dropout_does_nothing_in_use_or_at_zero():
+    x = torch.randn(100)
+    assert torch.equal(Dropout(0.9).eval()(x), x)
+    assert torch.equal(Dropout(0.0)(x), x)
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])
+def test_dropout_rejects_what_is_no_probability(p):
+    with pytest.raises(ValueError, match="at least 0 and below 1"):
+        Dropout(p)
+
+
+# The frame around a sub-layer
+
+
+def randomise(module: nn.Module) -> None:
+    """Give gains and biases values that cannot be mistaken for the initial ones."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_()
+
+
+def test_post_norm_is_the_default_and_the_papers_order():
+    """C-3.1-c, C-3.1-d: LayerNorm(x + Sublayer(x))."""
+    frame, linear, x = AddNorm(16, dropout=0.0), nn.Linear(16, 16), torch.randn(2, 5, 16)
+    randomise(frame)
+    assert torch.equal(frame(x, linear), frame.norm(x + linear(x)))
+
+
+def test_pre_norm_normalises_the_input_of_the_sub_layer():
+    """D-2: x + Sublayer(LayerNorm(x))."""
+    frame, linear, x = AddNorm(16, dropout=0.0, norm_first=True), nn.Linear(16, 16), torch.randn(2, 5, 16)
+    randomise(frame)
+    assert torch.equal(frame(x, linear), x + linear(frame.norm(x)))
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_dropout_acts_before_the_sum(norm_first):
+    """M-36: with the norm taken out, x is whole everywhere, and each element gets nothing or ones / (1 - p)."""
+    frame, x = AddNorm(16, dropout=0.5, norm_first=norm_first), 10 + torch.rand(2, 50, 16)
+    frame.norm = nn.Identity()
+    result = frame(x, torch.ones_like)
+    assert ((result == x) | (result == x + 2)).all()
+    assert 0.4 < (result == x).float().mean() < 0.6
+
+
+def test_dropout_of_the_frame_is_the_base_models_and_is_off_in_use():
+    """Section 5.4: 0.1 unless told otherwise."""
+    frame, x = AddNorm(8), torch.randn(1, 3, 8)
+    assert frame.dropout.p == 0.1
+    frame.eval()
+    assert torch.equal(frame(x, torch.zeros_like), frame.norm(x))
+
+
+def test_frame_hands_its_epsilon_to_the_norm():
+    assert AddNorm(8, norm_eps=0.25).norm.eps == 0.25
+    assert AddNorm(8).norm.eps == 1e-6
+
+
+@pytest.mark.parametrize("width", [8, 15, 32])
+def test_sub_layer_of_another_width_cannot_be_added(width):
+    """C-3.1-e: the residual sum needs equal widths."""
+    with pytest.raises(RuntimeError, match="must match the size"):
+        AddNorm(16, dropout=0.0)(torch.randn(1, 3, 16), nn.Linear(16, width))
+
+
+def gradient_at_the_bottom(step, depth: int = 40) -> float:
+    """The size of the gradient at the input of a deep stack of ReLU networks, relative to that at the top."""
+    states = [torch.randn(1, 16, 32, requires_grad=True)]
+    for _ in range(depth):
+        linear = nn.Linear(32, 32)
+        nn.init.xavier_uniform_(linear.weight)
+        states.append(step(states[-1], lambda x, linear=linear: torch.relu(linear(x))))
+    loss = (states[-1] * torch.randn_like(states[-1])).sum()
+    bottom, top = torch.autograd.grad(loss, [states[0], states[-1]])
+    return (bottom.norm() / top.norm()).item()
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_gradient_reaches_the_bottom_through_frames_only(norm_first):
+    """Chapter 31's picture: a bare stack loses the gradient, framed sub-layers keep its size."""
+    frame = AddNorm(32, dropout=0.0, norm_first=norm_first)
+    assert gradient_at_the_bottom(lambda x, sublayer: sublayer(x)) < 1e-4
+    assert 0.02 < gradient_at_the_bottom(frame) < 50
+
+
+def test_residual_path_passes_the_gradient_of_a_dead_sub_layer():
+    """The identity in the derivative of x + Sublayer(x): pre-norm with a zero sub-layer hands the gradient on whole."""
+    x, weights = torch.randn(1, 4, 8, requires_grad=True), torch.randn(1, 4, 8)
+    result = AddNorm(8, dropout=0.0, norm_first=True)(x, torch.zeros_like)
+    assert torch.equal(torch.autograd.grad((result * weights).sum(), x)[0], weights)
+
+
+# Layers
+
+
+def test_encoder_layer_runs_self_attention_then_feed_forward():
+    """C-3.1-b, C-3.1-c: two framed sub-layers, self-attention over its own input with the mask."""
+    calls: list = []
+    first, second = torch.randn(2, 5, 8), torch.randn(2, 5, 8)
+    layer = EncoderLayer(
+        Recording("attention", calls, first), Recording("network", calls, second), partial(AddNorm, 8, 0.0)
+    )
+    randomise(layer)
+    x, mask = torch.randn(2, 5, 8), torch.ones(2, 1, 1, 5, dtype=torch.bool)
+    result = layer(x, mask)
+    assert [call[0] for call in calls] == ["attention", "network"]
+    _, query, memory, given_mask = calls[0]
+    assert query is memory
+    assert torch.equal(query, x)
+    assert given_mask is mask
+    middle = layer.around_self_attention.norm(x + first)
+    assert torch.equal(calls[1][1], middle)
+    assert torch.equal(result, layer.around_feed_forward.norm(middle + second))
+
+
+def test_decoder_layer_puts_cross_attention_between_the_others():
+    """C-3.1-g: self-attention, attention over the encoder's output, feed-forward, each in the same kind of frame."""
+    calls: list = []
+    answers = [torch.randn(2, 4, 8) for _ in range(3)]
+    names = ("self", "cross", "network")
+    parts = [Recording(name, calls, answer) for name, answer in zip(names, answers)]
+    layer = DecoderLayer(*parts, partial(AddNorm, 8, 0.0))
+    randomise(layer)
+    x, memory, cache = torch.randn(2, 4, 8), torch.randn(2, 6, 8), object()
+    self_mask, cross_mask = torch.ones(4, 4).tril().bool(), torch.ones(2, 1, 1, 6).bool()
+    result = layer(x, memory, self_mask, cross_mask, cache)
+
+    assert [call[0] for call in calls] == list(names)
+    after_self = layer.around_self_attention.norm(x + answers[0])
+    after_cross = layer.around_cross_attention.norm(after_self + answers[1])
+    assert torch.equal(calls[0][1], x)
+    assert calls[0][2] is calls[0][1]
+    assert calls[0][3] is self_mask
+    assert calls[0][4] is cache
+    assert torch.equal(calls[1][1], after_self)
+    assert calls[1][2] is memory
+    assert calls[1][3] is cross_mask
+    assert torch.equal(calls[2][1], after_cross)
+    assert torch.equal(result, layer.around_feed_forward.norm(after_cross + answers[2]))
+
+
+def test_pre_norm_layers_hand_normalised_vectors_to_every_sub_layer():
+    """D-2: with norm_first keys and values of self-attention are normalised too, the encoder's output is not again."""
+    calls: list = []
+    parts = [Recording(name, calls) for name in ("self", "cross", "network")]
+    add_norm = partial(AddNorm, 8, 0.0, True)
+    x, memory = 5 + torch.randn(1, 4, 8), torch.randn(1, 6, 8)
+    normalised = LayerNorm(8)(x)
+    assert torch.equal(EncoderLayer(parts[0], parts[2], add_norm)(x), x)  # the stand-ins add nothing
+    assert torch.equal(DecoderLayer(*parts, add_norm)(x, memory), x)
+    assert [call[0] for call in calls] == ["self", "network", "self", "cross", "network"]
+    assert all(torch.equal(call[1], normalised) for call in calls)
+    assert all(call[2] is call[1] for call in calls if call[0] == "self")
+    assert calls[3][2] is memory
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_every_sub_layer_has_a_frame_of_its_own(norm_first):
+    """Gains and biases are not shared between frames."""
+    add_norm = partial(AddNorm, 8, norm_first=norm_first)
+    none = nn.Identity()
+    encoder_layer, decoder_layer = EncoderLayer(none, none, add_norm), DecoderLayer(none, none, none, add_norm)
+    frames = [part for layer in (encoder_layer, decoder_layer) for part in layer.modules() if isinstance(part, AddNorm)]
+    assert len({id(frame) for frame in frames}) == 5
+    assert len({id(frame.norm.weight) for frame in frames}) == 5
+    assert all(frame.norm_first is norm_first for frame in frames)
+
+
+# Stacks
+
+
+def test_encoder_runs_its_layers_in_order_with_the_mask():
+    """C-3.1-a: each layer reads what the one below wrote."""
+    calls: list = []
+    outputs = [torch.randn(1, 3, 8) for _ in range(3)]
+    mask = torch.ones(1, 1, 1, 3, dtype=torch.bool)
+    encoder = Encoder([RecordingEncoderLayer(str(i), calls, output) for i, output in enumerate(outputs)])
+    x = torch.randn(1, 3, 8)
+    assert encoder(x, mask) is outputs[-1]
+    assert [call[0] for call in calls] == ["0", "1", "2"]
+    assert all(given is expected for (_, given, _), expected in zip(calls, [x, *outputs]))
+    assert all(call[2] is mask for call in calls)
+
+
+def test_every_decoder_layer_reads_the_encoders_last_output():
+    """M-19: one memory for all layers; the layers themselves run in order."""
+    calls: list = []
+    outputs = [torch.randn(1, 3, 8) for _ in range(3)]
+    decoder = Decoder([RecordingDecoderLayer(str(i), calls, output) for i, output in enumerate(outputs)])
+    x, memory, self_mask, cross_mask = torch.randn(1, 3, 8), torch.randn(1, 5, 8), object(), object()
+    assert decoder(x, memory, self_mask, cross_mask) is outputs[-1]
+    assert all(given is expected for (_, given, *_), expected in zip(calls, [x, *outputs]))
+    for _, _, given_memory, given_self_mask, given_cross_mask, cache in calls:
+        assert given_memory is memory
+        assert given_self_mask is self_mask
+        assert given_cross_mask is cross_mask
+        assert cache is None
+
+
+def test_decoder_deals_lists_of_memories_and_caches_out_by_layer():
+    """Step by step, layer i gets entry i (chapter 60)."""
+    calls: list = []
+    decoder = Decoder([RecordingDecoderLayer(str(i), calls) for i in range(3)])
+    memories, caches = [object() for _ in range(3)], [object() for _ in range(3)]
+    decoder(torch.randn(1, 1, 8), memories, None, None, caches)
+    for i, (_, _, memory, _, _, cache) in enumerate(calls):
+        assert memory is memories[i]
+        assert cache is caches[i]
+
+
+@pytest.mark.parametrize(("stack", "layer"), [(Encoder, RecordingEncoderLayer), (Decoder, RecordingDecoderLayer)])
+def test_final_norm_is_applied_last_and_only_if_given(stack, layer):
+    """D-2: pre-norm stacks end with a norm, the paper's do not."""
+    x, top, norm = torch.randn(1, 3, 8), torch.randn(1, 3, 8), LayerNorm(8)
+    randomise(norm)
+    memory = () if stack is Encoder else (torch.randn(1, 2, 8),)
+    assert stack([layer("top", [], top)])(x, *memory) is top
+    assert torch.equal(stack([layer("top", [], top)], norm)(x, *memory), norm(top))
+
+
+def test_pre_norm_sums_grow_with_depth_and_post_norm_does_not():
+    """Why pre-norm needs the final norm."""
+
+    def size_after(depth: int, norm_first: bool) -> float:
+        def network() -> nn.Module:
+            linear = nn.Linear(32, 32)
+            nn.init.xavier_uniform_(linear.weight)
+            return linear
+
+        add_norm = partial(AddNorm, 32, 0.0, norm_first)
+        attention = Recording("nothing", [])
+        layers = [EncoderLayer(attention, network(), add_norm) for _ in range(depth)]
+        return Encoder(layers)(torch.randn(1, 16, 32)).square().mean().sqrt().item()
+
+    assert size_after(32, norm_first=True) > 2 * size_after(2, norm_first=True)
+    assert size_after(32, norm_first=False) == pytest.approx(1, abs=1e-3)
+
+
+# The base model
+
+
+def test_base_model_stacks_six_layers_of_one_design(base):
+    """C-3.1-a, C-3.1-f: N = 6 in both stacks, with the same parts but separate weights."""
+    for stack, kind in ((base.encoder, EncoderLayer), (base.decoder, DecoderLayer)):
+        assert len(stack.layers) == 6
+        assert all(type(layer) is kind for layer in stack.layers)
+        designs = {tuple((name, tuple(p.shape)) for name, p in layer.named_parameters()) for layer in stack.layers}
+        assert len(designs) == 1
+        assert stack.final_norm is None
+        pointers = [p.data_ptr() for p in stack.parameters()]
+        assert len(set(pointers)) == len(pointers) == 6 * len(list(stack.layers[0].parameters()))
+
+
+def test_base_model_is_512_wide_everywhere(base):
+    """C-3.1-e: embeddings, sub-layers and frames all give vectors of width 512."""
+    widths = {}
+
+    def note(name):
+        def hook(_module, _inputs, output):
+            widths[name] = (output[0] if isinstance(output, tuple) else output).shape[-1]
+
+        return hook
+
+    kinds = ("self_attention", "cross_attention", "feed_forward")
+    wanted = [(name, part) for name, part in base.named_modules() if name.split(".")[-1] in kinds]
+    wanted += [(name, part) for name, part in base.named_modules() if isinstance(part, AddNorm)]
+    wanted += [("embedding", base.source_embedding), ("positions", base.source_positions)]
+    handles = [part.register_forward_hook(note(name)) for name, part in wanted]
+    with torch.no_grad():
+        base(torch.tensor([[4, 5, 6]]), torch.tensor([[2, 7]]))
+    for handle in handles:
+        handle.remove()
+    assert len(widths) == 30 + 30 + 2
+    assert set(widths.values()) == {512}
+
+
+# What a prediction may depend on
+
+
+def test_decoder_position_sees_no_later_one(small):
+    """C-3.1-h: change the decoder's input at j; outputs before j stay as they are, the output at j changes."""
+    source, inputs = torch.tensor([[5, 6, 7, 8]]), torch.tensor([[2, 10, 11, 12, 13, 14]])
+    with torch.no_grad():
+        before = small(source, inputs)
+        for j in range(1, inputs.shape[1]):
+            changed = inputs.clone()
+            changed[0, j] = 40
+            moved = (small(source, changed) - before).abs().amax(-1)[0]
+            assert moved[:j].max() < 1e-5
+            assert moved[j:].min() > 1e-3
+
+
+def test_mask_and_shift_hide_the_answer_and_all_after_it(small):
+    """C-3.1-i: with the target shifted, prediction i depends on target tokens before i and on no other."""
+    source, target = torch.tensor([[5, 6, 7, 8]]), torch.tensor([[10, 11, 12, 13, 14]])
+
+    def predict(tokens: Tensor) -> Tensor:
+        start = torch.full((1, 1), small.config.start_id)
+        return small(source, torch.cat([start, tokens[:, :-1]], dim=1))
+
+    with torch.no_grad():
+        for j in range(5):
+            changed = target.clone()
+            changed[0, j] = 40
+            moved = (predict(changed) - predict(target)).abs().amax(-1)[0]
+            assert (moved > 1e-3).tolist() == [i > j for i in range(5)]
+            assert moved[: j + 1].max() < 1e-5
+
+
+def test_mask_alone_lets_a_prediction_see_its_answer(small):
+    """C-3.1-i, the other way round: without the shift, prediction i reads token i."""
+    source, target = torch.tensor([[5, 6, 7, 8]]), torch.tensor([[10, 11, 12, 13, 14]])
+    changed = target.clone()
+    changed[0, 2] = 40
+    with torch.no_grad():
+        assert (small(source, changed) - small(source, target)).abs().amax(-1)[0, 2] > 1e-3
+
+
+def test_one_set_of_weights_serves_any_length(small):
+    """M-10: three tokens and three hundred; padding to a fixed length is not part of the model."""
+    with torch.no_grad():
+        for length in (3, 300):
+            assert small.encode(torch.full((1, length), 7)).shape == (1, length, 32)
+
+
+def test_jaxtyping_is_on():
+    """A gain of another width is refused: the shapes in signatures are enforced while the tests run."""
+    with pytest.raises(Exception, match="gain"):
+        layer_norm(torch.randn(2, 8), torch.ones(1), torch.zeros(8))
+
+
+def test_written_out_formula_needs_no_kernel():
+    """The readable form and PyTorch's function are independent: eps enters both alike."""
+    x = 1e-3 * torch.randn(4, 8)
+    gain, bias = torch.randn(8), torch.randn(8)
+    assert torch.allclose(layer_norm(x, gain, bias, 1e-4), F.layer_norm(x, (8,), gain, bias, 1e-4), atol=1e-5)

@@ -1,0 +1,81 @@
+"""A chapter becomes text and a notebook again without loss: tools/text.py."""
+
+import nbformat
+import pytest
+
+from tools import text
+
+CHAPTER = """%% notebook attention
+%% md title
+# Attention
+
+Text with a percent sign: 50 %% of it.
+
+%% code first
+#| export
+x = 1
+
+
+y = 2
+
+%% code picture {"mystnb": {"image": {"alt": "ein Bär"}}, "tags": ["hide-input"]}
+plot()
+"""
+
+
+def executed() -> nbformat.NotebookNode:
+    notebook = text.from_text(CHAPTER)
+    for number, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):
+        cell.execution_count = number
+        cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=f"output {number}\n")]
+    return notebook
+
+
+def test_round_trip():
+    assert text.to_text(text.from_text(CHAPTER)) == CHAPTER
+    notebook = executed()
+    assert text.to_text(notebook) == CHAPTER, "outputs are no part of the text"
+    assert text.from_text(text.to_text(notebook), notebook) == notebook
+
+
+def test_notebook_is_valid_and_keeps_what_the_text_says():
+    notebook = text.from_text(CHAPTER)
+    nbformat.validate(notebook)
+    assert [cell.id for cell in notebook.cells] == ["title", "first", "picture"]
+    assert notebook.cells[1].source == "#| export\nx = 1\n\n\ny = 2"
+    assert notebook.cells[2].metadata["mystnb"]["image"]["alt"] == "ein Bär"
+    assert notebook.metadata["annotated"]["module"] == "attention"
+    assert "annotated" not in text.from_text("%% notebook -\n").metadata
+
+
+def test_only_unchanged_cells_keep_their_outputs():
+    changed = text.from_text(CHAPTER.replace("y = 2", "y = 3").replace("# Attention", "# More"), executed())
+    assert changed.cells[1].outputs == []
+    assert changed.cells[1].execution_count is None
+    assert changed.cells[2].outputs[0].text == "output 2\n"
+
+
+@pytest.mark.parametrize(
+    ("broken", "line"),
+    [
+        (CHAPTER.replace("%% notebook attention", "# Attention"), 1),
+        (CHAPTER.replace("%% md title", "%% raw title"), 2),
+        (CHAPTER.replace("%% code picture", "%% code first"), 14),
+    ],
+)
+def test_faults_are_refused_with_their_line(broken, line):
+    with pytest.raises(ValueError, match=f"^line {line}:"):
+        text.from_text(broken)
+
+
+def test_command_writes_prints_and_refuses(tmp_path, capsys):
+    source, notebook = tmp_path / "chapter.txt", tmp_path / "chapter.ipynb"
+    source.write_text(CHAPTER, encoding="utf-8")
+    assert text.main([str(source), str(notebook)]) == 0
+    assert text.main([str(notebook)]) == 0
+    assert capsys.readouterr().out == CHAPTER + "\n"
+    before = notebook.read_bytes()
+    source.write_text(CHAPTER.replace("%% md", "%% raw"), encoding="utf-8")
+    assert text.main([str(source), str(notebook)]) == 1
+    assert "line 2" in capsys.readouterr().err
+    assert notebook.read_bytes() == before

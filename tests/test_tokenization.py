@@ -1,0 +1,160 @@
+"""The tokenizer: one vocabulary for both languages, nothing unknown, nothing lost."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+import sentencepiece
+
+from annotated.corpora import InputError
+from annotated.grammar import embedded_split
+from annotated.tokenization import Tokenizer, decode, encode, load_tokenizer, train_tokenizer
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    return [text for pair in embedded_split("valid") for text in (pair.source, pair.target)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(texts: list[str]) -> Tokenizer:
+    return train_tokenizer(texts, 800)
+
+
+def complaint(action) -> str:
+    """The message of the InputError that an action ends with; always one line."""
+    with pytest.raises(InputError) as caught:
+        action()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def sentencepiece_model(texts: list[str], **options) -> bytes:
+    model = io.BytesIO()
+    train = sentencepiece.SentencePieceTrainer.train
+    train(sentence_iterator=iter(texts), model_writer=model, vocab_size=400, minloglevel=3, **options)
+    return model.getvalue()
+
+
+def test_special_tokens_have_ids_0_to_3_and_bytes_follow(tokenizer: Tokenizer) -> None:
+    piece = tokenizer.processor.id_to_piece
+    assert [piece(i) for i in range(4)] == ["<pad>", "<unk>", "<s>", "</s>"]
+    assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2, 3)
+    assert [piece(4 + i) for i in range(256)] == [f"<0x{i:02X}>" for i in range(256)]
+
+
+@pytest.mark.parametrize("size", [320, 800])
+def test_vocabulary_has_the_size_asked_for(texts: list[str], size: int) -> None:
+    assert len(train_tokenizer(texts, size)) == size
+
+
+def test_one_vocabulary_serves_both_languages(tokenizer: Tokenizer) -> None:
+    """C-5.1-b: a name is the same piece in an English and in a German sentence, and frequent words are one piece."""
+    english, german = encode(tokenizer, ["Anna does not sleep.", "Anna schläft nicht."])
+    assert english[0] == german[0]
+    assert tokenizer.processor.id_to_piece(english[0]) == "▁Anna"
+    assert {"▁the", "▁die", "▁nicht", "▁not"} <= {tokenizer.processor.id_to_piece(i) for i in range(len(tokenizer))}
+
+
+def test_training_is_deterministic(texts: list[str], tokenizer: Tokenizer) -> None:
+    sentencepiece.set_random_generator_seed(99)
+    assert train_tokenizer(iter(texts), 800).model == tokenizer.model
+
+
+def test_blank_lines_change_nothing(texts: list[str], tokenizer: Tokenizer) -> None:
+    assert train_tokenizer(["", *texts, "  "], 800).model == tokenizer.model
+
+
+def test_a_very_long_line_is_not_left_out() -> None:
+    """SentencePiece drops lines above 4,192 bytes unless it is told otherwise."""
+    texts = ["short"] * 3 + ["zebra " * 2_000]
+    learned = train_tokenizer(texts, 285)
+    assert "▁zebra" in {learned.processor.id_to_piece(i) for i in range(len(learned))}
+
+
+def test_eos_is_appended_once_and_nothing_else(tokenizer: Tokenizer) -> None:
+    sequences = encode(tokenizer, ["The dog sleeps.", "", "  "])
+    assert [ids[-1] for ids in sequences] == [3, 3, 3]
+    assert sequences[1:] == [[3], [3]]
+    assert all(i > 3 for i in sequences[0][:-1])
+
+
+def test_round_trip_of_every_sentence(texts: list[str], tokenizer: Tokenizer) -> None:
+    unseen = [text for pair in embedded_split("test") for text in (pair.source, pair.target)]
+    assert decode(tokenizer, encode(tokenizer, texts)) == texts
+    assert decode(tokenizer, encode(tokenizer, unseen)) == unseen
+
+
+@pytest.mark.parametrize("text", ["naïve café", "🙂🇩🇪", "Ωmega 漢字", "a\u00adb", "<s> & </s> [x] \\n"])
+def test_bytes_carry_what_the_vocabulary_lacks(tokenizer: Tokenizer, text: str) -> None:
+    (ids,) = encode(tokenizer, [text])
+    assert tokenizer.unk_id not in ids
+    assert not {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id} & set(ids[:-1]), "text became a special token"
+    assert decode(tokenizer, [ids]) == [text]
+
+
+def test_an_unseen_character_is_its_utf8_bytes(tokenizer: Tokenizer) -> None:
+    (ids,) = encode(tokenizer, ["🙂"])
+    assert [i - 4 for i in ids[1:-1]] == list("🙂".encode())
+
+
+def test_special_tokens_are_left_out_of_the_text(tokenizer: Tokenizer) -> None:
+    (ids,) = encode(tokenizer, ["The dog sleeps."])
+    assert decode(tokenizer, [[2, *ids, 0, 0], [3], [], ids[:-1]]) == ["The dog sleeps.", "", "", "The dog sleeps."]
+
+
+def test_a_saved_model_gives_the_same_ids(tokenizer: Tokenizer, texts: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.model"
+    path.write_bytes(tokenizer.model)
+    again = load_tokenizer(path)
+    assert len(again) == len(tokenizer)
+    assert encode(again, texts) == encode(tokenizer, texts)
+
+
+def test_more_pieces_than_the_text_has() -> None:
+    assert complaint(lambda: train_tokenizer(["Hello world."], 30_000)) == (
+        "no vocabulary of 30000 pieces can be learned from this text: at most 290 are possible"
+    )
+    assert len(train_tokenizer(["Hello world."], 290)) == 290
+
+
+def test_fewer_pieces_than_the_text_needs() -> None:
+    """Four special tokens, 256 bytes, and each character of the text."""
+    assert complaint(lambda: train_tokenizer(["ab ba", "cab"], 100)) == (
+        "no vocabulary of 100 pieces can be learned from this text: at least 264 are needed"
+    )
+    assert len(train_tokenizer(["ab ba", "cab"], 264)) == 264
+
+
+@pytest.mark.parametrize("texts", [[], ["", "  "]])
+def test_no_text(texts: list[str]) -> None:
+    assert complaint(lambda: train_tokenizer(texts, 300)) == (
+        "no vocabulary of 300 pieces can be learned from this text: there is none"
+    )
+
+
+def test_no_pieces() -> None:
+    assert complaint(lambda: train_tokenizer(["Hello"], 0)).startswith("no vocabulary of 0 pieces can be learned")
+
+
+def test_missing_tokenizer(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.model"
+    assert complaint(lambda: load_tokenizer(path)) == f"{path}: no such file"
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model at all", b"\x00\xff" * 50])
+def test_not_a_sentencepiece_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "tokenizer.model"
+    path.write_bytes(content)
+    assert complaint(lambda: load_tokenizer(path)) == f"{path}: not a SentencePiece model"
+
+
+def test_a_model_with_other_special_ids(tmp_path: Path, texts: list[str]) -> None:
+    """SentencePiece's own defaults have no padding and put unk first: batches would be padded with a word."""
+    path = tmp_path / "tokenizer.model"
+    path.write_bytes(sentencepiece_model(texts))
+    assert complaint(lambda: load_tokenizer(path)) == (
+        f"{path}: a SentencePiece model with pad, unk, bos, eos at 0, 1, 2, 3 is needed, not at (-1, 0, 1, 2)"
+    )

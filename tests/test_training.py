@@ -1,0 +1,309 @@
+"""The training loop: one pass equals many, accumulation the large batch, a resumed run an unbroken one."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from annotated.batching import Batch, make_batch, token_batches
+from annotated.checkpoint import load_model, read_json, weights_of
+from annotated.corpora import InputError, load_corpus
+from annotated.model import Transformer, TransformerConfig
+from annotated.regularization import label_smoothed_loss
+from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
+from annotated.tokenization import train_tokenizer
+from annotated.training import (
+    TrainingConfig,
+    batch_all,
+    batch_groups,
+    checkpoints,
+    encode_pairs,
+    new_state,
+    share_done,
+    train,
+    train_on_corpus,
+    train_step,
+    training_loss,
+    validation_loss,
+)
+
+SIZES = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1}
+PAIRS = [([5, 9, 3], [11, 6, 3]), ([8, 3], [7, 7, 9, 3]), ([4, 4, 6, 3], [5, 3]), ([9, 3], [21, 6, 8, 3])]
+CONFIG = TrainingConfig(max_steps=4, max_tokens=16, warmup_steps=10, validate_every=2, seed=3)
+
+
+def small_model(dropout: float = 0.0, seed: int = 0) -> Transformer:
+    torch.manual_seed(seed)
+    return Transformer(TransformerConfig(40, dropout=dropout, **SIZES))
+
+
+def gradients(model: Transformer) -> torch.Tensor:
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+
+def flat(model: Transformer) -> torch.Tensor:
+    return torch.cat([tensor.flatten() for tensor in weights_of(model).values()])
+
+
+def test_one_pass_equals_prefix_by_prefix():
+    """C-3.1-i: mask and shift together make one pass train every position on the tokens before it."""
+    model, batch = small_model().eval(), make_batch(PAIRS[:1])
+    apart = sum(
+        label_smoothed_loss(
+            model(batch.source, batch.target_input[:, :end])[:, -1:], batch.target_output[:, end - 1 : end]
+        )
+        for end in range(1, batch.target_input.shape[1] + 1)
+    )
+    torch.testing.assert_close(training_loss(model, batch, 0.1), apart, atol=1e-5, rtol=1e-5)
+
+
+def test_the_loss_of_a_sentence_is_the_same_alone_and_in_any_batch():
+    """Issue: batching changes nothing (float32, within 1e-4)."""
+    model = small_model().eval()
+    together = training_loss(model, make_batch(PAIRS), 0.1)
+    alone = sum(training_loss(model, make_batch([pair]), 0.1) for pair in PAIRS)
+    assert abs(together.item() - alone.item()) < 1e-4
+
+
+def test_accumulation_equals_the_large_batch():
+    """Two halves, accumulated, give the gradient of the whole, also when their token counts differ."""
+    results = []
+    for batches in ([make_batch(PAIRS)], [make_batch(PAIRS[:1]), make_batch(PAIRS[1:])]):
+        model = small_model()
+        num_tokens = sum(batch.num_tokens for batch in batches)
+        optimizer = build_optimizer(model.parameters())
+        loss = train_step(model, optimizer, batches, CONFIG)  # the rate is 0: nothing moves
+        assert num_tokens == sum(len(target) for _, target in PAIRS)
+        for batch in batches:
+            (training_loss(model, batch, CONFIG.label_smoothing) / num_tokens).backward()
+        results.append((loss.item(), gradients(model), flat(model)))
+    assert math.isclose(results[0][0], results[1][0], rel_tol=1e-5)
+    torch.testing.assert_close(results[0][1], results[1][1], atol=1e-6, rtol=1e-4)
+
+
+def test_accumulated_steps_move_the_weights_alike():
+    moved = []
+    for batches in ([make_batch(PAIRS)], [make_batch(PAIRS[:2]), make_batch(PAIRS[2:])]):
+        model = small_model()
+        optimizer = build_optimizer(model.parameters())
+        set_learning_rate(optimizer, 1e-3)
+        train_step(model, optimizer, batches, CONFIG)
+        moved.append(flat(model))
+    assert (moved[0] - flat(small_model())).abs().max() > 5e-4
+    assert (moved[0] - moved[1]).abs().max() < 1e-5
+
+
+def test_clipping_bounds_the_gradient(monkeypatch: pytest.MonkeyPatch):
+    norms = []
+    clip = torch.nn.utils.clip_grad_norm_
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda p, limit: norms.append((clip(p, limit), limit)))
+    train_step(small_model(), build_optimizer(small_model().parameters()), [make_batch(PAIRS)], CONFIG)
+    assert norms == []  # off by default: not in the paper
+    model = small_model()
+    train_step(model, build_optimizer(model.parameters()), [make_batch(PAIRS)], replace(CONFIG, clip_norm=0.01))
+    assert norms[0][1] == 0.01
+    assert norms[0][0] > 0.01  # there was something to clip
+
+
+def test_validation_is_unsmoothed_without_dropout_and_per_token():
+    """C-5.4-f: perplexity is measured against the true tokens, not the smoothed ones."""
+    model = small_model(dropout=0.5).train()
+    first = validation_loss(model, [make_batch(PAIRS[:2]), make_batch(PAIRS[2:])])
+    assert first == validation_loss(model, [make_batch(PAIRS[:2]), make_batch(PAIRS[2:])])
+    assert model.training
+    model.eval()
+    tokens = sum(len(target) for _, target in PAIRS)
+    assert math.isclose(first, training_loss(model, make_batch(PAIRS), 0.0).item() / tokens, rel_tol=1e-5)
+
+
+def test_an_epoch_uses_every_pair_once_and_epochs_differ():
+    groups = batch_groups(PAIRS, replace(CONFIG, max_tokens=4), epoch=0, position=0)
+    seen: list[list[tuple]] = [[], []]
+    epoch = 0
+    while epoch < 2:
+        group, after, _ = next(groups)
+        rows = zip(group[0].source.tolist(), group[0].target_output.tolist(), strict=True)
+        seen[epoch] += [(tuple(s), tuple(t)) for s, t in rows]
+        epoch = after
+    wanted = sorted((tuple(filter(None, s)), tuple(filter(None, t))) for s, t in PAIRS)
+    stripped = [[(tuple(filter(None, s)), tuple(filter(None, t))) for s, t in rows] for rows in seen]
+    assert sorted(stripped[0]) == sorted(stripped[1]) == wanted
+
+
+def test_batch_groups_go_on_from_any_place():
+    config = replace(CONFIG, max_tokens=4, accumulation=3)
+
+    def take(epoch: int, position: int, count: int) -> list[tuple[list[list], int, int]]:
+        groups = batch_groups(PAIRS, config, epoch, position)
+        parts = [next(groups) for _ in range(count)]
+        return [([batch.source.tolist() for batch in group], epoch, place) for group, epoch, place in parts]
+
+    unbroken = take(0, 0, 5)
+    assert take(unbroken[1][1], unbroken[1][2], 3) == unbroken[2:]
+
+
+def test_the_rate_follows_equation_3():
+    """C-5.3-b: each step uses the rate of its own number, counted from 1."""
+    state = train(small_model(), PAIRS, [make_batch(PAIRS)], replace(CONFIG, max_steps=20, validate_every=50))
+    recorded = [line for line in state.history if "rate" in line]
+    assert recorded
+    assert all(math.isclose(line["rate"], learning_rate(line["step"], 16, 10), rel_tol=1e-6) for line in recorded)
+
+
+def test_training_learns_and_a_fixed_seed_repeats():
+    config = replace(CONFIG, max_steps=150, validate_every=50)
+    runs = [train(small_model(0.1), PAIRS, [make_batch(PAIRS)], config) for _ in range(2)]
+    losses = [[line["valid_loss"] for line in run.history if "valid_loss" in line] for run in runs]
+    assert losses[0][-1] < 0.5 < 3 < validation_loss(small_model(), [make_batch(PAIRS)])
+    assert losses[0] == losses[1]
+
+
+def test_a_resumed_run_equals_an_unbroken_one(tmp_path: Path):
+    """Weights, Adam's moments, the average, the dropout's random numbers and the place in the epoch all come back."""
+    options = replace(CONFIG, max_steps=12, max_tokens=4, average_decay=0.9, accumulation=2, validate_every=5)
+    whole = train(small_model(0.3), PAIRS, [make_batch(PAIRS)], options)
+    train(small_model(0.3), PAIRS, [make_batch(PAIRS)], replace(options, max_steps=7), folder=tmp_path)
+    torch.manual_seed(99)
+    resumed = train(small_model(0.3, seed=5), PAIRS, [make_batch(PAIRS)], options, folder=tmp_path, resume=True)
+    assert torch.equal(flat(whole.model), flat(resumed.model))
+    assert all(torch.equal(whole.average[name], resumed.average[name]) for name in whole.average)
+    assert (whole.step, whole.epoch, whole.batch, whole.tokens) == (
+        resumed.step,
+        resumed.epoch,
+        resumed.batch,
+        resumed.tokens,
+    )
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert lines == resumed.history
+    assert [line["step"] for line in lines] == sorted(line["step"] for line in lines)
+
+
+def test_resuming_with_another_average_is_refused(tmp_path: Path):
+    train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG, folder=tmp_path)
+    changed = replace(CONFIG, average_decay=0.9)
+    with pytest.raises(InputError, match="average_decay was changed"):
+        train(small_model(), PAIRS, [make_batch(PAIRS)], changed, folder=tmp_path, resume=True)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_what_was_saved(tmp_path: Path):
+    train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG, folder=tmp_path)
+    kept = {path: path.read_bytes() for path in checkpoints(tmp_path)}
+    config = replace(CONFIG, max_steps=100, rate_factor=1e30, validate_every=200)
+    with pytest.raises(InputError, match=r"the loss is (nan|inf) near step \d+: lower rate_factor"):
+        train(small_model(), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path, resume=True)
+    assert {path: path.read_bytes() for path in checkpoints(tmp_path)} == kept
+    assert all(tensor.isfinite().all() for tensor in weights_of(small_model()).values())
+
+
+def test_the_exponential_average_is_an_average_of_the_weights():
+    state = new_state(small_model(), replace(CONFIG, average_decay=0.5))
+    state.step = 100  # past the first steps, where the average follows more closely
+    start = {name: tensor.clone() for name, tensor in state.average.items()}
+    with torch.no_grad():
+        for parameter in state.model.parameters():
+            parameter.add_(1.0)
+    state.advance([make_batch(PAIRS)], replace(CONFIG, average_decay=0.5), 1.0)
+    for name, tensor in state.average.items():
+        torch.testing.assert_close(tensor, start[name] + 0.5)
+    assert state.weights() is state.average
+
+
+def test_the_first_limit_reached_ends_the_run():
+    state = new_state(small_model(), CONFIG)
+    state.step, state.epoch, state.seconds = 5, 1, 90.0
+    assert share_done(TrainingConfig(max_steps=10), state) == 0.5
+    assert share_done(TrainingConfig(max_steps=10, max_epochs=1), state) == 1.0
+    assert share_done(TrainingConfig(max_minutes=3.0, max_steps=100), state) == 0.5
+    by_epoch = train(small_model(), PAIRS, [make_batch(PAIRS)], TrainingConfig(max_epochs=2, max_tokens=4))
+    assert (by_epoch.epoch, by_epoch.batch) == (2, 0)
+
+
+def test_stop_ends_after_the_step_at_hand(tmp_path: Path):
+    calls = iter([False, False, True])
+    state = train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG, folder=tmp_path, stop=lambda: next(calls))
+    assert state.step == 2
+    assert (tmp_path / "state.safetensors").exists()
+
+
+def test_only_the_last_checkpoints_are_kept(tmp_path: Path):
+    config = replace(CONFIG, max_steps=6, checkpoint_minutes=0.0, keep_checkpoints=3)
+    train(small_model(), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path)
+    assert [path.name for path in checkpoints(tmp_path)] == [f"step-{i:07d}.safetensors" for i in (4, 5, 6)]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "say when to stop"),
+        ({"max_steps": 1, "max_tokens": 0}, "max_tokens"),
+        ({"max_steps": 1, "label_smoothing": 1.0}, "label_smoothing"),
+        ({"max_steps": 1, "average_decay": 1.5}, "average_decay"),
+        ({"max_steps": 1, "precision": "float8"}, "precision"),
+    ],
+)
+def test_configurations_of_no_use(values: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        TrainingConfig(**values)
+
+
+def test_what_is_not_in_the_paper_is_off_and_stated():
+    assert TrainingConfig(max_steps=1).beyond_the_paper() == {}
+    used = TrainingConfig(max_steps=1, rate_factor=0.5, clip_norm=1.0, average_decay=0.9).beyond_the_paper()
+    assert used == {"rate_factor": 0.5, "clip_norm": 1.0, "average_decay": 0.9}
+
+
+def write_corpus(folder: Path) -> Path:
+    folder.mkdir()
+    for split, count in (("train", 60), ("valid", 6)):
+        lines = [f"the dog {i % 7} sees {i} cats\tder Hund {i % 7} sieht {i} Katzen\n" for i in range(count)]
+        (folder / f"{split}.tsv").write_text("".join(lines) + "an empty side\t\n")
+    return folder
+
+
+def test_from_raw_text_to_a_model_folder(tmp_path: Path):
+    """The folder holds the best model by validation loss and says how it came about."""
+    corpus = load_corpus(str(write_corpus(tmp_path / "corpus")))
+    config = TrainingConfig(max_steps=30, max_tokens=200, warmup_steps=10, validate_every=10, precision="float32")
+    options = {"vocab_size": 290, "device": torch.device("cpu"), "progress": False}
+    state = train_on_corpus(corpus, lambda size: TransformerConfig(size, **SIZES), config, tmp_path / "run", **options)
+    model, tokenizer, notes = load_model(tmp_path / "run")
+    run = read_json(tmp_path / "run" / "run.json")
+    valid = batch_all(encode_pairs(tokenizer, corpus.split("valid"), 1024), 200)
+    assert math.isclose(validation_loss(model, valid), state.best_loss, rel_tol=1e-5)
+    assert notes["valid_loss"] == run["best_valid_loss"] == state.best_loss
+    assert run["pairs"] == 60
+    assert run["pairs_left_out"] == 1  # the one with an empty side
+    assert run["finished"]
+    assert {"command", "revision", "device", "threads", "torch", "beyond_the_paper"} <= run.keys()
+    assert not list((tmp_path / "run").rglob("*.partial"))
+    with pytest.raises(InputError, match="holds a run already"):
+        train_on_corpus(corpus, lambda size: TransformerConfig(size, **SIZES), config, tmp_path / "run", **options)
+
+
+def test_nothing_to_resume(tmp_path: Path):
+    corpus = load_corpus(str(write_corpus(tmp_path / "corpus")))
+    with pytest.raises(InputError, match="nothing to resume"):
+        train_on_corpus(
+            corpus, lambda size: TransformerConfig(size, **SIZES), CONFIG, tmp_path / "run",
+            vocab_size=290, device=torch.device("cpu"), resume=True,
+        )  # fmt: skip
+    assert not (tmp_path / "run").exists()
+
+
+def test_pairs_that_are_empty_or_too_long_are_left_out():
+    tokenizer = train_tokenizer(["a b c d e f g h"] * 30, 275)
+    pairs = load_corpus("embedded").split("valid")[:1]
+    long = replace(pairs[0], source="a b c " * 50)
+    empty = replace(pairs[0], target="")
+    short = replace(pairs[0], source="a b", target="c d")
+    assert len(encode_pairs(tokenizer, [long, empty, short], max_length=20)) == 1
+
+
+def test_batches_of_validation_hold_every_pair():
+    batches = batch_all(PAIRS, 8)
+    assert sum(batch.num_tokens for batch in batches) == sum(len(target) for _, target in PAIRS)
+    assert all(isinstance(batch, Batch) for batch in batches)
+    assert len(batches) == len(token_batches(PAIRS, 8))

@@ -1,0 +1,73 @@
+"""Record a finished training run in the repository: `python -m tools.record RUN NAME [--ship]`.
+
+Copies the run's description and metrics to `data/runs/NAME`, and scores its model on the corpus's test split: greedy,
+beam 4, beam 4 on sources of at most 15 words, and beam 4 with the average of the last five checkpoints where there are
+five. With `--ship` the model, in half precision, becomes the book's own, `data/models/NAME`, and is what is scored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+
+from annotated.checkpoint import read_json
+from annotated.cli import main as annotated
+from annotated.grammar import corpus_fingerprint
+from annotated.training import checkpoints
+from annotated.translation import Translator
+from tools.clean import ROOT
+
+SCORES = {
+    "greedy": ["--beam-size", "1"],
+    "beam4": ["--beam-size", "4"],
+    "beam4-short": ["--beam-size", "4", "--max-words", "15"],
+}
+AVERAGED = 5  # the paper's number of checkpoints for the base model
+
+
+def record(run: Path, name: str, ship: bool = False, data: Path = ROOT / "data") -> None:
+    """Copy what describes the run, and score its model. Raises SystemExit when the run is not finished."""
+    if not read_json(run / "run.json").get("finished"):
+        raise SystemExit(f"record: {run} is not finished: resume it first")
+    target = data / "runs" / name
+    target.mkdir(parents=True, exist_ok=True)
+    for file in ("run.json", "metrics.jsonl"):
+        shutil.copy(run / file, target / file)
+    model = run
+    if ship:
+        model = data / "models" / name
+        translator = Translator.load(run, device="cpu")
+        translator.notes["corpus_version"] = corpus_fingerprint()
+        translator.save(model, dtype=torch.float16)
+    for scores, options in SCORES.items():
+        evaluate(model, target, scores, options)
+    if not ship and len(checkpoints(run)) >= AVERAGED:
+        averaged = run / "averaged"
+        annotated(["average", str(run), "--last", str(AVERAGED), "--output", str(averaged)])
+        evaluate(averaged, target, "averaged", [])
+
+
+def evaluate(model: Path, target: Path, scores: str, options: list[str]) -> None:
+    """Score `model` by the command that anybody can repeat. Raises SystemExit when it fails."""
+    files = ["--json", str(target / f"evaluation-{scores}.json")]
+    files += ["--translations", str(target / f"translations-{scores}.txt")]
+    if annotated(["evaluate", str(model), *options, *files]):
+        raise SystemExit(f"record: {model} could not be evaluated")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("name")
+    parser.add_argument("--ship", action="store_true")
+    options = parser.parse_args(arguments)
+    record(options.run, options.name, options.ship)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
