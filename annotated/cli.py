@@ -140,13 +140,13 @@ STOPS = ("max_steps", "max_epochs", "max_minutes")
 
 
 # book/91_command_line.ipynb#numbers
-def number(kind: type, wanted: str, fits: Callable[[float], bool]) -> Callable[[str], float]:
+def number(kind: type, wanted: str, fits: Callable[[float], bool]) -> Callable[[str], int | float]:
     """A function that reads a finite number from an option's text, and refuses one that does not fit.
 
     Defined in chapter 91: `numbers`.
     """
 
-    def parse(text: str) -> float:
+    def parse(text: str) -> int | float:
         try:
             value = kind(text)
         except ValueError:

@@ -1,5 +1,5 @@
 # Written by `make export` from book/60_beam_search.ipynb: do not edit here, edit the chapter.
-"""Beam search: chapter 60 of the book."""
+"""Beam search: chapter 60 of the book, section 6.1 of the paper."""
 
 import math
 from collections.abc import Callable
@@ -34,28 +34,6 @@ __all__ = [
 ]
 
 
-# book/60_beam_search.ipynb#hypothesis
-@dataclass(frozen=True)
-class Hypothesis:
-    """An output: its tokens (eos included, if it was reached), their summed log-probability, and its score.
-
-    Defined in chapter 60: `hypothesis`.
-    """
-
-    tokens: list[int]
-    log_probability: float
-    score: float
-
-
-# book/60_beam_search.ipynb#length-penalty
-def length_penalty(length: int, alpha: float) -> float:
-    """lp(Y) = ((5 + |Y|) / 6)^alpha, by which the log-probability is divided (Wu et al. 2016; section 6.1).
-
-    Defined in chapter 60: `length-penalty`.
-    """
-    return ((5 + length) / 6) ** alpha
-
-
 # book/60_beam_search.ipynb#output-limits
 def output_limits(model: Transformer, source: Int[Tensor, "batch source"], extra: int = 50) -> Int[Tensor, " batch"]:
     """The longest output for each sentence: its own length + 50 (section 6.1), within the model's `max_length`.
@@ -74,6 +52,19 @@ def block_special_tokens(model: Transformer, logits: Float[Tensor, "*batch vocab
     """
     blocked = [model.config.pad_id, model.config.start_id]
     return logits.index_fill(-1, torch.tensor(blocked, device=logits.device), -math.inf)
+
+
+# book/60_beam_search.ipynb#hypothesis
+@dataclass(frozen=True)
+class Hypothesis:
+    """An output: its tokens (eos included, if it was reached), their summed log-probability, and its score.
+
+    Defined in chapter 60: `hypothesis`.
+    """
+
+    tokens: list[int]
+    log_probability: float
+    score: float
 
 
 # book/60_beam_search.ipynb#greedy-search
@@ -132,6 +123,15 @@ def cut_after(tokens: list[int], end_id: int) -> list[int]:
     return tokens[: tokens.index(end_id) + 1] if end_id in tokens else tokens
 
 
+# book/60_beam_search.ipynb#length-penalty
+def length_penalty(length: int, alpha: float) -> float:
+    """lp(Y) = ((5 + |Y|) / 6)^alpha, by which the log-probability is divided (Wu et al. 2016; section 6.1).
+
+    Defined in chapter 60: `length-penalty`.
+    """
+    return ((5 + length) / 6) ** alpha
+
+
 # book/60_beam_search.ipynb#beam
 @dataclass
 class Beam:
@@ -147,27 +147,6 @@ class Beam:
     def select(self, rows: list[int], index: Tensor) -> None:
         self.tokens, self.log_probabilities = self.tokens[index], self.log_probabilities[index]
         self.sentences = [self.sentences[row] for row in rows]
-
-
-# book/60_beam_search.ipynb#finished
-@dataclass
-class Finished:
-    """The finished hypotheses of one sentence, best first, at most `width`; `done` when its search is over.
-
-    Defined in chapter 60: `finished`.
-    """
-
-    width: int
-    hypotheses: list[Hypothesis] = field(default_factory=list)
-    done: bool = False
-
-    def add(self, hypothesis: Hypothesis) -> None:
-        self.hypotheses = sorted([*self.hypotheses, hypothesis], key=lambda h: -h.score)[: self.width]
-
-    def settled(self, best_possible: float, wanted: int) -> bool:
-        """Whether the search can end: the beam is full of finished hypotheses, or nothing alive can still win."""
-        enough = len(self.hypotheses) >= wanted and self.hypotheses[wanted - 1].score >= best_possible
-        return len(self.hypotheses) == self.width or enough
 
 
 # book/60_beam_search.ipynb#first-beam
@@ -197,6 +176,27 @@ def extend(model: Transformer, beam: Beam, state: DecodingState) -> tuple[Tensor
     totals = beam.log_probabilities[:, :, None] + best
     totals, order = totals.flatten(1).topk(2 * width, dim=-1)
     return totals, order // wanted, tokens.flatten(1).gather(1, order)
+
+
+# book/60_beam_search.ipynb#finished
+@dataclass
+class Finished:
+    """The finished hypotheses of one sentence, best first, at most `width`; `done` when its search is over.
+
+    Defined in chapter 60: `finished`.
+    """
+
+    width: int
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+    done: bool = False
+
+    def add(self, hypothesis: Hypothesis) -> None:
+        self.hypotheses = sorted([*self.hypotheses, hypothesis], key=lambda h: -h.score)[: self.width]
+
+    def settled(self, best_possible: float, wanted: int) -> bool:
+        """Whether the search can end: the beam is full of finished hypotheses, or nothing alive can still win."""
+        enough = len(self.hypotheses) >= wanted and self.hypotheses[wanted - 1].score >= best_possible
+        return len(self.hypotheses) == self.width or enough
 
 
 # book/60_beam_search.ipynb#collect-finished

@@ -1,5 +1,5 @@
 # Written by `make export` from book/61_machine_translation.ipynb: do not edit here, edit the chapter.
-"""Machine translation: chapter 61 of the book."""
+"""Machine translation: chapter 61 of the book, section 6.1 of the paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ import sacrebleu
 __all__ = ["Scores", "evaluate_translations"]
 
 
-# book/61_machine_translation.ipynb#corpus-scores
+# book/61_machine_translation.ipynb#scores
 @dataclass(frozen=True)
 class Scores:
     """Corpus scores: BLEU and chrF from 0 to 100 with sacreBLEU's signatures, exact matches from 0 to 1.
 
-    Defined in chapter 61: `corpus-scores`.
+    Defined in chapter 61: `scores`.
     """
 
     bleu: float
@@ -26,12 +26,13 @@ class Scores:
     sentences: int
 
 
+# book/61_machine_translation.ipynb#evaluate-translations
 def evaluate_translations(translations: Sequence[str], references: Sequence[str]) -> Scores:
     """Score detokenised, cased translations against one reference each, by sacreBLEU's defaults (Post 2018).
 
     Raises ValueError when the two differ in length or are empty.
 
-    Defined in chapter 61: `corpus-scores`.
+    Defined in chapter 61: `evaluate-translations`.
     """
     if len(translations) != len(references) or not references:
         raise ValueError(f"{len(translations)} translations for {len(references)} references")

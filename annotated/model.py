@@ -193,7 +193,7 @@ class Transformer(nn.Module):
 
     def embed(
         self, embedding: TokenEmbedding, positions: nn.Module, tokens: Int[Tensor, "batch length"], start: int = 0
-    ):
+    ) -> Float[Tensor, "batch length d_model"]:
         """Dropout(sqrt(d_model) E[token] + PE[position]) (sections 3.4, 3.5, 5.4)."""
         return self.dropout(positions(embedding(tokens), start))
 

@@ -1,5 +1,5 @@
 # Written by `make export` from book/61_machine_translation.ipynb: do not edit here, edit the chapter.
-"""Machine translation: chapter 61 of the book."""
+"""Machine translation: chapter 61 of the book, section 6.1 of the paper."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from annotated.decoding import Hypothesis, beam_search
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, decode, encode
 
-__all__ = ["Translation", "Translator", "best_device"]
+__all__ = ["Translation", "Translator", "best_device", "encode_sources"]
 
 
 # book/61_machine_translation.ipynb#translator
@@ -30,10 +30,11 @@ class Translation:
     log_probability: float
 
 
+# book/61_machine_translation.ipynb#best-device
 def best_device(name: str = "auto") -> torch.device:
     """The device of that name; "auto" is a GPU when there is one. Raises ValueError when it cannot be used.
 
-    Defined in chapter 61: `translator`.
+    Defined in chapter 61: `best-device`.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -43,6 +44,25 @@ def best_device(name: str = "auto") -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
     return device
+
+
+# book/61_machine_translation.ipynb#encode-sources
+def encode_sources(
+    tokenizer: Tokenizer, texts: Sequence[str], max_length: int, warn: Callable[[str], None] | None = None
+) -> list[list[int]]:
+    """Token ids of the sources; one longer than `max_length` is cut there, eos kept, and `warn` is told.
+
+    Without `warn` the message goes to standard error.
+
+    Defined in chapter 61: `encode-sources`.
+    """
+    warn = warn or (lambda message: print(message, file=sys.stderr))
+    sources = encode(tokenizer, list(texts))
+    for i, source in enumerate(sources):
+        if len(source) > max_length:
+            warn(f"sentence {i + 1} has {len(source)} tokens, the model takes {max_length}: the rest is left out")
+            sources[i] = [*source[: max_length - 1], source[-1]]
+    return sources
 
 
 # book/61_machine_translation.ipynb#translator-class
@@ -72,14 +92,7 @@ class Translator:
 
     def encode(self, texts: Sequence[str], warn: Callable[[str], None] | None = None) -> list[list[int]]:
         """Token ids of the sources; one longer than the model's `max_length` is cut there, and `warn` is told."""
-        limit = self.model.config.max_length
-        sources = encode(self.tokenizer, list(texts))
-        for i, source in enumerate(sources):
-            if len(source) > limit:
-                warn = warn or (lambda message: print(message, file=sys.stderr))
-                warn(f"sentence {i + 1} has {len(source)} tokens, the model takes {limit}: the rest is left out")
-                sources[i] = [*source[: limit - 1], source[-1]]
-        return sources
+        return encode_sources(self.tokenizer, texts, self.model.config.max_length, warn)
 
     def translate(self, texts: Sequence[str], **options) -> list[str]:
         """The best translation of each text; the options are those of `translate_n_best`."""

@@ -69,7 +69,7 @@ def test_windows_line_ends_and_byte_order_mark_are_no_text(tmp_path: Path) -> No
     assert read_lines(write(tmp_path / "a", "\ufeffone\r\ntwo\r\n")) == ["one", "two"]
 
 
-@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
+@pytest.mark.parametrize("mark", ["\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
 def test_only_a_newline_ends_a_line(tmp_path: Path, mark: str) -> None:
     """`str.splitlines` would break here and shift every later pair."""
     path = write(tmp_path / "a", f"one{mark}still one\ntwo\n")

@@ -49,7 +49,7 @@ def random_sources(count: int, vocab_size: int = 13, seed: int = 0, longest: int
 
 @pytest.fixture(scope="module")
 def copier() -> Transformer:
-    """A model that has begun to learn to repeat its input: it ends its outputs, and is unsure enough to have a choice."""
+    """A model that has begun to learn to repeat its input: it ends its outputs, and is unsure of some tokens."""
     model = random_model(sharpness=1.0, num_layers=1, d_model=32, d_ff=64).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for step in range(120):
@@ -228,7 +228,7 @@ def test_scores_are_those_of_teacher_forcing(copier):
 
 
 def test_a_wider_beam_keeps_the_end_of_an_empty_output():
-    """Chapter 60: an end symbol among the best `width` continuations is a finished hypothesis, at the first step too."""
+    """Chapter 60: an end among the best `width` continuations is a finished hypothesis, at the first step too."""
     model = random_model()
     model.output.bias = torch.nn.Parameter(torch.zeros(13))
     with torch.no_grad():
@@ -282,7 +282,8 @@ def test_at_the_limit_unfinished_hypotheses_fill_the_list_after_finished_ones():
         model.output.bias[EOS] = -1.0
     (mixed,) = beam_search(model, torch.tensor([[5, EOS]]), beam_size=12, n_best=12, extra=0, alpha=0.0)
     ended = [h.tokens[-1] == EOS for h in mixed]
-    assert ended == sorted(ended, reverse=True) and True in ended and False in ended
+    assert set(ended) == {True, False}
+    assert ended == sorted(ended, reverse=True)
     (one,) = beam_search(model, torch.tensor([[5, EOS]]), beam_size=12, n_best=1, extra=0, alpha=0.0)
     assert one[0].tokens == mixed[0].tokens
 
@@ -291,9 +292,11 @@ def test_a_source_of_padding_alone_is_translated_without_a_crash():
     """Chapter 60: a row with nothing to attend to gives finite scores."""
     source = torch.tensor([[PAD, PAD, PAD], [5, 6, EOS]])
     for (best,) in beam_search(random_model(), source, extra=5):
-        assert best.tokens and math.isfinite(best.score)
+        assert best.tokens
+        assert math.isfinite(best.score)
     for best in greedy_search(random_model(), source, extra=0):
-        assert best.tokens and math.isfinite(best.score)
+        assert best.tokens
+        assert math.isfinite(best.score)
 
 
 def test_a_beam_wider_than_the_vocabulary_works():

@@ -347,12 +347,13 @@ def test_padding_within_the_target_is_hidden_too() -> None:
 
 @pytest.mark.parametrize("shape", ["paper", "pre-norm", "biases"])
 def test_source_that_is_all_padding(shape: str) -> None:
-    """No NaN in outputs or gradients, in that row or in its neighbours, training and evaluating."""
+    """No NaN in outputs or gradients, training and evaluating; the pads' number does not matter, nor do neighbours."""
     model = randomised(replace(SMALL, **SHAPES[shape]))
     source, target = tokens(2, 5, 1), tokens(2, 4, 2)
     source[0] = 0
     target[1, 2:] = 0
-    alone = model(source[1:], target[1:])
+    alone, empty = model(source[1:], target[1:]), model(source[:1], target[:1])
+    torch.testing.assert_close(empty, model(source[:1, :2], target[:1]), rtol=1e-5, atol=1e-5)  # nothing is attended to
     for training in (False, True):
         model.train(training)
         model.zero_grad()
@@ -502,14 +503,17 @@ def test_remaining_options_reach_the_model(option: str) -> None:
     assert difference.abs().max() > 1e-3
 
 
-def test_kernels_and_padding_mask_use_the_configured_pad() -> None:
-    """`pad_id` is the configuration's, not always 0."""
+def test_padding_masks_use_the_configured_pad() -> None:
+    """`pad_id` is the configuration's, not always 0, in the full pass and step by step."""
     model = randomised(replace(SMALL, pad_id=9))
     source = torch.tensor([[5, 6, 9, 9]])
     with_pad = model(source, torch.tensor([[2, 7]]))
     torch.testing.assert_close(with_pad, model(source[:, :2], torch.tensor([[2, 7]])), rtol=1e-5, atol=1e-5)
     real_zero = torch.tensor([[5, 6, 0, 0]])
     assert (model(real_zero, torch.tensor([[2, 7]])) - with_pad).abs().max() > 1e-3
+    with torch.no_grad():
+        step = decoding_step(model, torch.tensor([[2]]), start_decoding(model, source, width=1, capacity=1))
+    torch.testing.assert_close(step[:, 0], with_pad[:, 0].detach(), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

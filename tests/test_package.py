@@ -70,7 +70,7 @@ def test_star_import_and_unknown_names():
     exec("from annotated import *", names)
     assert set(annotated.__all__) <= names.keys()
     with pytest.raises(AttributeError, match="no attribute 'Transfomer'"):
-        annotated.Transfomer  # noqa: B018
+        annotated.Transfomer
 
 
 def test_version_is_the_project_s():
