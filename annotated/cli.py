@@ -533,8 +533,8 @@ def check_writable(path: Path) -> None:
 
     Defined in chapter 91: `evaluate-parts`.
     """
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path}: cannot be written (it is no file)")
+    if path.is_symlink() or (path.exists() and not path.is_file()):  # /dev/stdout is both, and would be replaced
+        raise InputError(f"{path}: cannot be written (it is a link, or no file)")
     trial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -550,3 +550,10 @@ def test_odd_widths_work_where_they_can() -> None:
     """An odd d_model has no pairs of sine and cosine, but learned positions; heads may be wider than d_model / h."""
     config = TransformerConfig(40, 33, 48, 5, 1, d_k=7, d_v=3, positions="learned", max_length=16)
     assert Transformer(config)(tokens(1, 5, 1), tokens(1, 4, 2)).shape == (1, 4, 40)
+
+
+def test_attention_alone_without_recurrence_or_convolution():
+    """C-0-b: of PyTorch's own layers only linear maps are in the model; what mixes positions is attention."""
+    model = Transformer(TransformerConfig(vocab_size=20, d_model=16, d_ff=32, num_heads=2, num_layers=2))
+    theirs = {type(module).__name__ for module in model.modules() if type(module).__module__.startswith("torch.")}
+    assert theirs == {"Linear", "ModuleList"}

@@ -1,0 +1,178 @@
+"""Text in, text out (chapter 61)."""
+
+import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from annotated.batching import make_batch
+from annotated.corpora import InputError
+from annotated.decoding import greedy_search
+from annotated.model import Transformer, TransformerConfig
+from annotated.stacks import Dropout
+from annotated.tokenization import decode, encode, train_tokenizer
+from annotated.training import training_loss
+from annotated.translation import Translation, Translator, best_device
+
+ROOT = Path(__file__).resolve().parents[1]
+NAMES = ("Anna", "Paul", "Marie", "Peter", "Lisa")
+VERBS = {"sees": "sieht", "loves": "liebt", "finds": "findet", "buys": "kauft"}
+NOUNS = {"dog": "Hund", "table": "Tisch", "tree": "Baum", "apple": "Apfel"}
+PAIRS = [
+    (f"{name} {verb} the {noun}.", f"{name} {german} den {NOUNS[noun]}.")
+    for name in NAMES
+    for verb, german in VERBS.items()
+    for noun in NOUNS
+]
+SOURCES = [source for source, _ in PAIRS]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    """A small model that has learned eighty sentences by heart, and takes 24 tokens at most."""
+    tokenizer = train_tokenizer([text for pair in PAIRS for text in pair], 330)
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        len(tokenizer), d_model=32, d_ff=64, num_heads=2, num_layers=1, dropout=0.0, max_length=24
+    )
+    model = Transformer(config)
+    examples = list(zip(*(encode(tokenizer, list(side)) for side in zip(*PAIRS, strict=True)), strict=True))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for step in range(90):
+        batch = make_batch(examples[step % 2 :: 2])
+        optimizer.zero_grad()
+        (training_loss(model, batch, 0.0) / batch.num_tokens).backward()
+        optimizer.step()
+    return Translator(model, tokenizer, {"corpus": "names"})
+
+
+def test_translations_come_in_the_order_of_the_sources(translator):
+    """Chapter 61: batches are made by length, the results are not."""
+    mixed = [*SOURCES[::3], "Paul sees.", *SOURCES[1::3]]
+    alone = [translator.translate([source])[0] for source in mixed]
+    assert len(set(alone)) > 20  # else any order would do
+    assert translator.translate(mixed, max_tokens=60) == alone
+    assert translator.translate(mixed[::-1]) == alone[::-1]
+
+
+def test_the_model_translates_what_it_has_learned(translator):
+    """Chapter 61: text goes through tokenizer, model, search and back, and nothing on the way is lost."""
+    assert translator.translate(SOURCES) == [target for _, target in PAIRS]
+
+
+def test_an_empty_line_stays_empty(translator):
+    """Chapter 61: one line out for each line in, and nothing is made up for an empty one."""
+    outputs = translator.translate(["", SOURCES[0], "   ", SOURCES[9], ""])
+    assert outputs == ["", PAIRS[0][1], "", PAIRS[9][1], ""]
+    assert translator.translate([]) == []
+    assert translator.translate_n_best([""]) == [[Translation("", 0.0, 0.0)]]
+
+
+def test_a_long_sentence_is_cut_and_said_and_the_others_are_not_touched(translator, capsys):
+    """Chapter 61: a source beyond `max_length` loses its end, the caller is told which, and its neighbours stay."""
+    long = " ".join(SOURCES[:8])
+    told = []
+    outputs = translator.translate([SOURCES[3], long, SOURCES[4]], warn=told.append)
+    assert [outputs[0], outputs[2]] == [PAIRS[3][1], PAIRS[4][1]]
+    (message,) = told
+    assert message.startswith("sentence 2 has ")
+    assert "the model takes 24" in message
+    encoded = translator.encode([long], told.append)[0]
+    whole = encode(translator.tokenizer, [long])[0]
+    assert len(encoded) == 24
+    assert encoded == [*whole[:23], translator.tokenizer.eos_id]
+    assert capsys.readouterr().err == ""
+    translator.translate([long])
+    assert "sentence 1 has" in capsys.readouterr().err
+
+
+def test_n_best_lists_are_sorted_and_start_with_the_best(translator):
+    """Chapter 61: the first of the list is what `translate` gives, scores fall, log-probabilities belong to them."""
+    for source in SOURCES[:6]:
+        (translations,) = translator.translate_n_best([source], n_best=3)
+        assert len(translations) == 3
+        assert translations[0].text == translator.translate([source])[0]
+        scores = [translation.score for translation in translations]
+        assert scores == sorted(scores, reverse=True)
+        for translation in translations:
+            assert translation.log_probability <= translation.score <= 0
+            assert math.isfinite(translation.log_probability)
+    with pytest.raises(ValueError, match="n_best"):
+        translator.translate_n_best(SOURCES[:1], n_best=5, beam_size=4)
+
+
+def test_the_options_reach_the_search(translator):
+    """Chapter 61: beam size 1 is greedy search, and the length penalty changes the scores."""
+    source = torch.tensor(encode(translator.tokenizer, SOURCES[:1]))
+    (greedy,) = greedy_search(translator.model, source)
+    ((found,),) = translator.translate_n_best(SOURCES[:1], beam_size=1, n_best=1, length_penalty=0.0)
+    assert found.text == decode(translator.tokenizer, [greedy.tokens])[0]
+    assert found.score == pytest.approx(greedy.log_probability, abs=1e-4)
+    ((penalised,),) = translator.translate_n_best(SOURCES[:1], beam_size=1, n_best=1, length_penalty=1.0)
+    assert penalised.log_probability == pytest.approx(found.log_probability, abs=1e-4)
+    expected = found.log_probability / ((5 + len(greedy.tokens)) / 6)
+    assert penalised.score == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.float16, torch.bfloat16])
+def test_a_saved_translator_translates_the_same(translator, tmp_path, dtype):
+    """Section 7 of the design: a model is a folder of three files; half precision is half as large."""
+    translator.save(tmp_path / "model", dtype=dtype)
+    again = Translator.load(tmp_path / "model", "cpu")
+    assert again.translate(SOURCES[::7]) == translator.translate(SOURCES[::7])
+    assert again.notes["corpus"] == "names"
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
+        "config.json", "model.safetensors", "tokenizer.model",
+    ]  # fmt: skip
+    for name, parameter in again.model.named_parameters():
+        stored = translator.model.get_parameter(name)
+        assert parameter.dtype == torch.float32
+        assert torch.equal(parameter, stored.to(dtype).float() if dtype else stored)
+    size = (tmp_path / "model" / "model.safetensors").stat().st_size
+    assert size < (0.6 if dtype else 1.1) * 4 * translator.model.num_parameters()
+    again.save(tmp_path / "second", dtype=dtype)  # saving what was loaded changes nothing
+    first, second = (json.loads((tmp_path / name / "config.json").read_text()) for name in ("model", "second"))
+    assert first == second
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.model"])
+@pytest.mark.parametrize("content", [None, b"something else entirely"])
+def test_a_missing_or_foreign_file_is_named_in_one_line(translator, tmp_path, name, content):
+    """Chapter 61: the error says which file, in one line, and nothing is unpickled."""
+    folder = tmp_path / "model"
+    translator.save(folder)
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        Translator.load(folder, "cpu")
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value).strip()
+    shutil.rmtree(folder)
+    with pytest.raises(InputError, match="no such model folder"):
+        Translator.load(folder, "cpu")
+
+
+def test_a_device_that_is_not_there_is_refused():
+    """Chapter 61: "auto" always works; another name works or is named in the error."""
+    assert best_device("auto").type in ("cpu", "cuda")
+    assert best_device("cpu").type == "cpu"
+    with pytest.raises(ValueError, match="device 'abacus' cannot be used"):
+        best_device("abacus")
+
+
+def test_big_for_french_drops_less():
+    """C-6.1-d: everything of the big model, except a dropout of 0.1."""
+    paper = yaml.safe_load((ROOT / "data" / "paper.yml").read_text(encoding="utf-8"))
+    rate = paper["training"]["dropout"]["exception"]["dropout"]
+    big, french = TransformerConfig.big(100), TransformerConfig.big(100, dropout=rate)
+    assert (big.dropout, french.dropout) == (0.3, 0.1)
+    assert replace(big, dropout=rate) == french
+    with torch.device("meta"):
+        model = Transformer(french)
+    assert {module.p for module in model.modules() if isinstance(module, Dropout) and module.p} == {0.1}
