@@ -423,10 +423,11 @@ def translate_command(arguments: argparse.Namespace) -> None:
         done += len(lines)
 
 
+# book/91_command_line.ipynb#translate-parts
 def search_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings of the search, as `Translator` takes them.
 
-    Defined in chapter 91: `translate-command`.
+    Defined in chapter 91: `translate-parts`.
     """
     return {"beam_size": arguments.beam_size, "length_penalty": arguments.length_penalty}
 
@@ -434,7 +435,7 @@ def search_options(arguments: argparse.Namespace) -> dict[str, Any]:
 def about_lines(done: int) -> Callable[[str], None]:
     """What says the translator's remarks: its "sentence 3" is a line of the whole input, `done` lines later.
 
-    Defined in chapter 91: `translate-command`.
+    Defined in chapter 91: `translate-parts`.
     """
     return lambda text: say(re.sub(r"^sentence (\d+)", lambda found: f"line {done + int(found[1])}", text))
 
@@ -528,10 +529,11 @@ def pairs_to_score(corpus: Corpus, split: str, max_words: int | None) -> list[Se
     return pairs
 
 
+# book/91_command_line.ipynb#check-writable
 def check_writable(path: Path) -> None:
     """Raise InputError when a file cannot be written there; leave no file behind.
 
-    Defined in chapter 91: `evaluate-parts`.
+    Defined in chapter 91: `check-writable`.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):  # /dev/stdout is both, and would be replaced
         raise InputError(f"{path}: cannot be written (it is a link, or no file)")
@@ -546,11 +548,11 @@ def check_writable(path: Path) -> None:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from None
 
 
-# book/91_command_line.ipynb#average-and-info
+# book/91_command_line.ipynb#average-command
 def average_command(arguments: argparse.Namespace) -> None:
     """Average the last checkpoints of a run into a model of its own (section 6.1).
 
-    Defined in chapter 91: `average-and-info`.
+    Defined in chapter 91: `average-command`.
     """
     folder, output = Path(arguments.run_folder), Path(arguments.output)
     if not folder.is_dir():
@@ -568,10 +570,11 @@ def average_command(arguments: argparse.Namespace) -> None:
     say(f"the average of {', '.join(names)} is in {output}")
 
 
+# book/91_command_line.ipynb#info-command
 def info_command(arguments: argparse.Namespace) -> None:
     """Say what a model folder holds, or, without one, what this installation is.
 
-    Defined in chapter 91: `average-and-info`.
+    Defined in chapter 91: `info-command`.
     """
     about: dict[str, Any] = {"annotated": __version__} | describe_machine(best_device())
     if arguments.model is not None:
@@ -792,10 +795,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+# book/91_command_line.ipynb#explained
 def explained(error: BaseException) -> tuple[int, str]:
     """The exit status of an error, and its line. Raises the error again when it is a fault of the program.
 
-    Defined in chapter 91: `main`.
+    Defined in chapter 91: `explained`.
     """
     if isinstance(error, KeyboardInterrupt):
         return 130, "interrupted"

@@ -193,10 +193,12 @@ class Finished:
     def add(self, hypothesis: Hypothesis) -> None:
         self.hypotheses = sorted([*self.hypotheses, hypothesis], key=lambda h: -h.score)[: self.width]
 
-    def settled(self, best_possible: float, wanted: int) -> bool:
-        """Whether the search can end: the beam is full of finished hypotheses, or nothing alive can still win."""
-        enough = len(self.hypotheses) >= wanted and self.hypotheses[wanted - 1].score >= best_possible
-        return len(self.hypotheses) == self.width or enough
+    def settled(self, best_now: float, best_possible: float, wanted: int) -> bool:
+        """Whether the search can end: no prefix can still win, or `width` have finished and no prefix leads now."""
+        if len(self.hypotheses) < wanted:
+            return False
+        score = self.hypotheses[wanted - 1].score
+        return score >= best_possible or (len(self.hypotheses) == self.width and score >= best_now)
 
 
 # book/60_beam_search.ipynb#collect-finished
@@ -246,10 +248,11 @@ def drop_settled(
         result, limit = finished[sentence], limits[sentence]
         if result.done:
             continue
+        best_now = best / length_penalty(length, alpha)
         best_possible = best / length_penalty(limit if alpha > 0 else length + 1, alpha)
         if length >= limit:
             fill_up(result, beam, row, alpha, n_best)
-        result.done = length >= limit or result.settled(best_possible, n_best)
+        result.done = length >= limit or result.settled(best_now, best_possible, n_best)
         if not result.done:
             rows.append(row)
     if len(rows) <= 0.8 * len(beam.sentences):
@@ -284,8 +287,9 @@ def beam_search(
     """The `n_best` outputs of each sentence by log P(Y | X) / lp(Y) that a beam of `beam_size` finds (section 6.1).
 
     A hypothesis that ends among the best `beam_size` continuations is finished and leaves the beam. A sentence is done
-    when `beam_size` are finished, or when none alive can beat the `n_best`-th. At its length limit the search stops,
-    and unfinished hypotheses follow the finished ones where these are fewer than `n_best`.
+    when no prefix can still beat the `n_best`-th of them, or when `beam_size` are finished and no prefix scores better
+    at its present length. At its length limit the search stops, and unfinished hypotheses follow the finished ones
+    where these are fewer than `n_best`.
     Raises ValueError unless 1 <= n_best <= beam_size.
 
     Defined in chapter 60: `beam-search`.

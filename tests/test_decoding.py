@@ -125,25 +125,44 @@ def test_full_width_beam_search_is_exhaustive_search(alpha):
         assert [h.score for h in ranked] == pytest.approx([score for score, _ in best[:20]], abs=1e-4)
 
 
+def script(monkeypatch, steps: list[dict[int, float]]) -> None:
+    """Let the model's next-token probabilities be those of `steps`, whatever the prefix."""
+
+    def scripted(model, tokens, state):
+        logits = torch.full((*tokens.shape, model.config.vocab_size), math.log(1e-5))
+        for token, probability in steps[state.step].items():
+            logits[..., token] = math.log(probability)
+        state.step += 1
+        return logits
+
+    monkeypatch.setattr("annotated.decoding.decoding_step", scripted)
+
+
 def test_search_does_not_stop_before_a_longer_output_can_win(monkeypatch):
-    """C-6.1-h: "earlier where possible" never costs the best hypothesis; the bound uses the penalty at the limit.
+    """C-6.1-h: "earlier where possible" does not cost the best hypothesis; the bound uses the penalty at the limit.
 
     The first step offers the end with probability 0.55 and a 7 with 0.4; after that 7 is almost certain. With alpha 1
     the longest output wins, although for some steps no prefix scores as well as the short output.
     """
-    probabilities = iter([{EOS: 0.55, 7: 0.4}] + [{7: 0.999}] * 8 + [{EOS: 0.999}])
-
-    def scripted(model, tokens, state):
-        state.step += 1
-        logits = torch.full((*tokens.shape, model.config.vocab_size), math.log(1e-5))
-        for token, probability in next(probabilities).items():
-            logits[..., token] = math.log(probability)
-        return logits
-
-    monkeypatch.setattr("annotated.decoding.decoding_step", scripted)
+    script(monkeypatch, [{EOS: 0.55, 7: 0.4}, *[{7: 0.999}] * 8, {EOS: 0.999}])
     source = padded(random_sources(1))
     ((best,),) = beam_search(random_model(), source, beam_size=4, alpha=1.0, extra=10 - source.shape[1])
     assert best.tokens == [7] * 9 + [EOS]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_stumps_do_not_end_the_search(monkeypatch, alpha):
+    """Chapter 60: endings that are a poor second choice may fill the list, the search goes on while a prefix leads."""
+    script(monkeypatch, [*[{7: 0.9, EOS: 0.09}] * 5, *[{EOS: 0.95}] * 60])
+    for width in (1, 2, 4):
+        ((best,),) = beam_search(random_model(), padded(random_sources(1)), beam_size=width, alpha=alpha)
+        assert best.tokens == [7] * 5 + [EOS]
+
+
+def test_search_ends_soon_after_the_best_has_finished(monkeypatch):
+    """C-6.1-h: nobody waits for the length limit when the outputs found lead by far."""
+    script(monkeypatch, [*[{7: 0.9, EOS: 0.09}] * 5, *[{EOS: 0.95}] * 3])  # a ninth step would be an IndexError
+    assert len(beam_search(random_model(), padded(random_sources(1)), beam_size=4)[0][0].tokens) == 6
 
 
 def test_the_beam_stays_full_when_hypotheses_end():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from annotated.checkpoint import read_json
+from annotated.cli import RECIPES
 from annotated.evaluation import evaluate_translations
 from annotated.grammar import corpus_fingerprint, embedded_split, words
 from annotated.translation import Translator
@@ -45,6 +46,13 @@ def test_it_reaches_its_recorded_scores(translator: Translator, name: str):
     assert scores.bleu == pytest.approx(recorded["bleu"], abs=0.2)
     lines = (RUN / f"translations-{name}.txt").read_text(encoding="utf-8").splitlines()
     assert sum(a != b for a, b in zip(translations, lines, strict=True)) <= 5
+
+
+def test_the_recipe_for_the_embedded_corpus_is_how_it_was_trained():
+    run = read_json(RUN / "run.json")
+    settings = run["model"] | run["training"]
+    assert run["command"].split() == "annotated train --corpus embedded --output runs/embedded".split()
+    assert {name: settings[name] for name in RECIPES["embedded"]} == RECIPES["embedded"]
 
 
 def test_its_record_is_what_it_was_trained_with():

@@ -2,19 +2,20 @@
 
 Copies the run's description and metrics to `data/runs/NAME`, and scores its model on the corpus's test split: greedy,
 beam 4, beam 4 on sources of at most 15 words, and beam 4 with the average of the last five checkpoints where there are
-five. With `--ship` the model, in half precision, becomes the book's own, `data/models/NAME`, and is what is scored.
+five. A few English sentences of our own are translated as samples. With `--ship` the model, in half precision, becomes the book's own, `data/models/NAME`, and is what is scored.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from pathlib import Path
 
 import torch
 
-from annotated.checkpoint import read_json
+from annotated.checkpoint import read_json, write_json
 from annotated.cli import main as annotated
 from annotated.grammar import corpus_fingerprint
 from annotated.training import checkpoints
@@ -27,6 +28,13 @@ SCORES = {
     "beam4-short": ["--beam-size", "4", "--max-words", "15"],
 }
 AVERAGED = 5  # the paper's number of checkpoints for the base model
+SAMPLES = [  # ours, since the sentences of other people's corpora are not committed
+    "A dog runs through the snow.",
+    "Two children are playing football in a park.",
+    "A woman in a red coat is waiting for the bus.",
+    "Three men are sitting around a fire and singing.",
+    "An old man is selling fruit at the market because his shop is closed.",
+]
 
 
 def record(run: Path, name: str, ship: bool = False, data: Path = ROOT / "data") -> None:
@@ -43,11 +51,15 @@ def record(run: Path, name: str, ship: bool = False, data: Path = ROOT / "data")
         translator = Translator.load(run, device="cpu")
         translator.notes["corpus_version"] = corpus_fingerprint()
         translator.save(model, dtype=torch.float16)
+    translations = Translator.load(model, device="cpu").translate(SAMPLES)
+    samples = [{"source": a, "translation": b} for a, b in zip(SAMPLES, translations, strict=True)]
+    write_json(target / "samples.json", samples)
     for scores, options in SCORES.items():
         evaluate(model, target, scores, options)
     if not ship and len(checkpoints(run)) >= AVERAGED:
         averaged = run / "averaged"
-        annotated(["average", str(run), "--last", str(AVERAGED), "--output", str(averaged)])
+        if annotated(["average", str(run), "--last", str(AVERAGED), "--output", str(averaged)]):
+            raise SystemExit(f"record: the checkpoints of {run} could not be averaged")
         evaluate(averaged, target, "averaged", [])
 
 
@@ -55,7 +67,7 @@ def evaluate(model: Path, target: Path, scores: str, options: list[str]) -> None
     """Score `model` by the command that anybody can repeat. Raises SystemExit when it fails."""
     files = ["--json", str(target / f"evaluation-{scores}.json")]
     files += ["--translations", str(target / f"translations-{scores}.txt")]
-    if annotated(["evaluate", str(model), *options, *files]):
+    if annotated(["evaluate", os.path.relpath(model), *options, *files]):
         raise SystemExit(f"record: {model} could not be evaluated")
 
 
