@@ -208,8 +208,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
     "embedded": {
         "vocab_size": 1000, "d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2, "max_length": 256,
-        "max_tokens": 2000, "warmup_steps": 300, "rate_factor": 1.0, "average_decay": 0.98,
-        "validate_every": 100, "max_steps": 1500,
+        "max_tokens": 2000, "warmup_steps": 300, "average_decay": 0.99, "precision": "float32",
+        "validate_every": 100, "max_steps": 4000,
     },
     "small": {
         "vocab_size": 8000, "d_model": 256, "d_ff": 1024, "num_heads": 4, "num_layers": 3, "max_length": 256,
@@ -309,12 +309,12 @@ def train_command(arguments: argparse.Namespace) -> int:
 
     Defined in chapter 91: `train-command`.
     """
+    if not (arguments.corpus or arguments.resume):
+        arguments.error("the following arguments are required: --corpus")
     folder, device = Path(arguments.output), best_device(arguments.device)
     run = recorded_run(folder) if arguments.resume else {}
     if not run:
         refuse_to_overwrite(folder)
-    if not (arguments.corpus or run):
-        arguments.error("the following arguments are required: --corpus")
     model_options, training, vocab_size = settings_of(arguments, run)
     corpus = corpus_of(arguments, run)
     say(f"{corpus.name}, {corpus.source_language} to {corpus.target_language}, on {describe_machine(device)['device']}")

@@ -438,11 +438,15 @@ def feed(process: subprocess.Popen, content: bytes) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_output_to_a_full_disk():
+@pytest.mark.parametrize("name", ["info", "translate"])
+def test_output_to_a_full_disk(run, name):
+    """Few lines fail when the command ends; many, while it prints, and then the rest must not fail once more."""
+    arguments = command("translate", run, "--beam-size", 1, "--device", "cpu") if name == "translate" else command(name)
+    lines = b"The dog sees the old bird.\n" * 900
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(command("info"), stdout=full, stderr=subprocess.PIPE, timeout=60, **environment({}))
+        done = subprocess.run(arguments, input=lines, stdout=full, stderr=subprocess.PIPE, **environment({}))
     assert done.returncode == 1
-    assert done.stderr == b"annotated info: standard output: No space left on device\n"
+    assert done.stderr.decode() == f"annotated {name}: standard output: No space left on device\n"
 
 
 def test_interrupted_while_translating(run, says, monkeypatch):
@@ -721,7 +725,8 @@ def test_top_help_and_version(says):
         ("average x", "required: --output"),
     ],
 )
-def test_wrong_options_exit_with_two(says, line, said):
+def test_wrong_options_exit_with_two(says, line, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     status, out, err = says(*line.split())
     assert (status, out) == (2, "")
     assert said in err

@@ -2,7 +2,8 @@
 
 Copies the run's description and metrics to `data/runs/NAME`, and scores its model on the corpus's test split: greedy,
 beam 4, beam 4 on sources of at most 15 words, and beam 4 with the average of the last five checkpoints where there are
-five. A few English sentences of our own are translated as samples. With `--ship` the model, in half precision, becomes the book's own, `data/models/NAME`, and is what is scored.
+five. A few English sentences of our own are translated as samples. With `--ship` the model, in half precision, becomes
+the book's own, `data/models/NAME`, and is what is scored.
 """
 
 from __future__ import annotations
@@ -51,12 +52,14 @@ def record(run: Path, name: str, ship: bool = False, data: Path = ROOT / "data")
         translator = Translator.load(run, device="cpu")
         translator.notes["corpus_version"] = corpus_fingerprint()
         translator.save(model, dtype=torch.float16)
+    for scores, options in SCORES.items():
+        evaluate(model, target, scores, options)
+    if ship:
+        return
     translations = Translator.load(model, device="cpu").translate(SAMPLES)
     samples = [{"source": a, "translation": b} for a, b in zip(SAMPLES, translations, strict=True)]
     write_json(target / "samples.json", samples)
-    for scores, options in SCORES.items():
-        evaluate(model, target, scores, options)
-    if not ship and len(checkpoints(run)) >= AVERAGED:
+    if len(checkpoints(run)) >= AVERAGED:
         averaged = run / "averaged"
         if annotated(["average", str(run), "--last", str(AVERAGED), "--output", str(averaged)]):
             raise SystemExit(f"record: the checkpoints of {run} could not be averaged")
