@@ -48,10 +48,12 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
-    except OSError as error:
+    except BaseException as error:
         with suppress(OSError):  # in a folder that is gone or read-only nothing was written
             partial.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+        if isinstance(error, OSError):
+            raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+        raise
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -108,6 +108,11 @@ class TrainingConfig:
         for name in ("max_tokens", "accumulation", "warmup_steps", "validate_every", "keep_checkpoints"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("max_steps", "max_epochs", "max_minutes", "rate_factor", "clip_norm"):
+            if getattr(self, name) is not None and not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
+        if self.checkpoint_minutes < 0:
+            raise ValueError(f"checkpoint_minutes must not be negative, but is {self.checkpoint_minutes}")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing must be at least 0 and below 1, not {self.label_smoothing}")
         if self.average_decay is not None and not 0 < self.average_decay < 1:
@@ -477,23 +482,23 @@ def train(
     groups = batch_groups(examples, config, state.epoch, state.batch)
     start, saved = time.perf_counter() - state.seconds, state.seconds
     model.train()
-    while share_done(config, state) < 1 and not stop():
-        group, state.epoch, state.batch = next(groups)
-        rate = learning_rate(state.step + 1, model.config.d_model, config.warmup_steps, config.rate_factor)
-        set_learning_rate(state.optimizer, rate)
-        loss = train_step(model, state.optimizer, group, config, precision)
-        state.advance(group, config, time.perf_counter() - start)
-        log.after_step(loss, rate)
-        if state.step % config.validate_every == 0:
+    with closing(log.bar):
+        while share_done(config, state) < 1 and not stop():
+            group, state.epoch, state.batch = next(groups)
+            rate = learning_rate(state.step + 1, model.config.d_model, config.warmup_steps, config.rate_factor)
+            set_learning_rate(state.optimizer, rate)
+            loss = train_step(model, state.optimizer, group, config, precision)
+            state.advance(group, config, time.perf_counter() - start)
+            log.after_step(loss, rate)
+            if state.step % config.validate_every == 0:
+                validate(state, valid, log, on_best)
+            if folder and state.seconds - saved > 60 * config.checkpoint_minutes:
+                save_checkpoint(folder, state, config.keep_checkpoints)
+                saved = state.seconds
+        if not state.history or "valid_loss" not in state.history[-1]:  # not measured since the last step
             validate(state, valid, log, on_best)
-        if folder and state.seconds - saved > 60 * config.checkpoint_minutes:
+        if folder:
             save_checkpoint(folder, state, config.keep_checkpoints)
-            saved = state.seconds
-    if state.step % config.validate_every:
-        validate(state, valid, log, on_best)
-    if folder:
-        save_checkpoint(folder, state, config.keep_checkpoints)
-    log.bar.close()
     return state
 
 
@@ -504,7 +509,7 @@ def prepare_folder(folder: Path, resume: bool) -> None:
     Defined in chapter 59: `prepare-folder`.
     """
     if resume and not (folder / "state.safetensors").exists():
-        raise InputError(f"{folder}: nothing to resume there (no state.safetensors)")
+        raise InputError(f"{folder}: nothing to resume there (no state.safetensors): start in another folder")
     if not resume and (folder / "run.json").exists():
         raise InputError(f"{folder}: holds a run already; add --resume, or choose another folder")
     if folder.exists() and not folder.is_dir():
@@ -519,7 +524,8 @@ def command_line() -> str:
     Defined in chapter 59: `prepare-folder`.
     """
     program, *arguments = sys.argv
-    return shlex.join([Path(program).name, *arguments])
+    name = Path(program).name
+    return shlex.join(["annotated" if name == "__main__.py" else name, *arguments])
 
 
 # book/59_training.ipynb#describe-run
@@ -606,7 +612,8 @@ def train_on_corpus(
     run = {"command": command_line(), **notes, "pairs": len(examples), "pairs_left_out": len(pairs) - len(examples)}
     run |= {"parameters": model.num_parameters(), "model": asdict(model.config), "training": asdict(config)}
     run |= {"beyond_the_paper": config.beyond_the_paper() | ({"norm_first": True} if model.config.norm_first else {})}
-    write_json(folder / "run.json", run | describe_machine(device) | {"finished": False})
+    run |= describe_machine(device)  # now: the files may change while it trains
+    write_json(folder / "run.json", run | {"finished": False})
 
     def keep_best(state: TrainingState) -> None:
         save_model(folder, model, tokenizer, state.weights(), **notes, step=state.step, valid_loss=state.best_loss)
@@ -620,5 +627,5 @@ def train_on_corpus(
         "wall_seconds": round(state.seconds, 1),
         "best_valid_loss": state.best_loss,
     }
-    write_json(folder / "run.json", run | describe_machine(device) | result)
+    write_json(folder / "run.json", run | result)
     return state

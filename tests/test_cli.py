@@ -44,7 +44,7 @@ def command(*arguments: object) -> list[str]:
 
 
 def environment(options: dict) -> dict:
-    changes = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **options.pop("env", {})}
+    changes = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "", **options.pop("env", {})}
     return {"env": {**os.environ, **changes}, **options}
 
 
@@ -447,6 +447,13 @@ def test_output_to_a_full_disk(run, name):
         done = subprocess.run(arguments, input=lines, stdout=full, stderr=subprocess.PIPE, **environment({}))
     assert done.returncode == 1
     assert done.stderr.decode() == f"annotated {name}: standard output: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_help_to_a_full_disk_fails_quietly():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command("info", "--help"), stdout=full, stderr=subprocess.PIPE, **environment({}))
+    assert (done.returncode, done.stderr) == (0, b"")  # not Python's "Exception ignored", and not its status 120
 
 
 def test_interrupted_while_translating(run, says, monkeypatch):

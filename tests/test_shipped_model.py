@@ -51,7 +51,7 @@ def test_it_reaches_its_recorded_scores(translator: Translator, name: str):
 def test_the_recipe_for_the_embedded_corpus_is_how_it_was_trained():
     run = read_json(RUN / "run.json")
     settings = run["model"] | run["training"]
-    assert run["command"].split() == "annotated train --corpus embedded --output runs/embedded".split()
+    assert run["command"].split() == ["annotated", "train", "--corpus", "embedded", "--output", "runs/embedded"]
     assert {name: settings[name] for name in RECIPES["embedded"]} == RECIPES["embedded"]
 
 

@@ -181,6 +181,14 @@ def test_a_resumed_run_equals_an_unbroken_one(tmp_path: Path):
     assert [line["step"] for line in lines] == sorted(line["step"] for line in lines)
 
 
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path):
+    config = replace(CONFIG, max_steps=5, validate_every=2)
+    first = train(small_model(), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path)
+    again = train(small_model(), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path, resume=True)
+    assert again.history == first.history
+    assert torch.equal(flat(again.model), flat(first.model))
+
+
 def test_resuming_with_another_average_is_refused(tmp_path: Path):
     train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG, folder=tmp_path)
     changed = replace(CONFIG, average_decay=0.9)
@@ -238,6 +246,10 @@ def test_only_the_last_checkpoints_are_kept(tmp_path: Path):
     ("values", "message"),
     [
         ({}, "say when to stop"),
+        ({"max_steps": 0}, "max_steps must be above 0"),
+        ({"max_minutes": 0.0}, "max_minutes must be above 0"),
+        ({"max_steps": 1, "clip_norm": -1.0}, "clip_norm must be above 0"),
+        ({"max_steps": 1, "checkpoint_minutes": -1.0}, "checkpoint_minutes"),
         ({"max_steps": 1, "max_tokens": 0}, "max_tokens"),
         ({"max_steps": 1, "label_smoothing": 1.0}, "label_smoothing"),
         ({"max_steps": 1, "average_decay": 1.5}, "average_decay"),
