@@ -1,8 +1,6 @@
 # Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
 """Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import itertools
@@ -427,7 +425,7 @@ class Word:
 
     text: str
     tag: str
-    antecedent: Word | None = None
+    antecedent: "Word | None" = None
 
 
 @dataclass(eq=False)
