@@ -495,7 +495,7 @@ def train(
             if folder and state.seconds - saved > 60 * config.checkpoint_minutes:
                 save_checkpoint(folder, state, config.keep_checkpoints)
                 saved = state.seconds
-        if not state.history or "valid_loss" not in state.history[-1]:  # not measured since the last step
+        if not any(line["step"] == state.step and "valid_loss" in line for line in state.history):
             validate(state, valid, log, on_best)
         if folder:
             save_checkpoint(folder, state, config.keep_checkpoints)
