@@ -30,9 +30,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_recorded(run: Path, tmp_path: Path):
     record(run, "tiny", data=tmp_path)
     names = {path.name for path in (tmp_path / "runs" / "tiny").iterdir()}
-    scores = {f"{kind}-{name}" for kind in ("evaluation", "translations") for name in ("greedy", "beam4", "averaged")}
+    kinds = ("greedy", "beam4", "tuned", "averaged")
+    scores = {f"{file}-{kind}" for file in ("evaluation", "translations") for kind in kinds}
     assert {name.split(".")[0] for name in names} >= scores | {"run", "metrics"}
     assert read_json(tmp_path / "runs" / "tiny" / "evaluation-greedy.json")["beam_size"] == 1
+    recorded = tmp_path / "runs" / "tiny"
+    alphas = {path.stem: read_json(path)["bleu"] for path in recorded.glob("evaluation-valid-*.json")}
+    chosen = read_json(recorded / "evaluation-tuned.json")["length_penalty"]
+    assert alphas[f"evaluation-valid-alpha-{chosen}"] == max(alphas.values())  # on valid, never on test
     assert not (tmp_path / "models").exists()
 
 

@@ -2,8 +2,9 @@
 
 Copies the run's description and metrics to `data/runs/NAME`, and scores its model on the corpus's test split: greedy,
 beam 4, beam 4 on sources of at most 15 words, and beam 4 with the average of the last five checkpoints where there are
-five. A few English sentences of our own are translated as samples. With `--ship` the model, in half precision, becomes
-the book's own, `data/models/NAME`, and is what is scored.
+five. The length penalty is also chosen on the validation split, as the paper did on its development set, and used once
+on the test split ("tuned"). A few English sentences of our own are translated as samples. With `--ship` the model, in
+half precision, becomes the book's own, `data/models/NAME`, and is what is scored.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SCORES = {
     "beam4-short": ["--beam-size", "4", "--max-words", "15"],
 }
 AVERAGED = 5  # the paper's number of checkpoints for the base model
+ALPHAS = ("0.6", "1.0", "1.4")  # length penalties to choose from
 SAMPLES = [  # ours, since the sentences of other people's corpora are not committed
     "A dog runs through the snow.",
     "Two children are playing football in a park.",
@@ -59,6 +61,10 @@ def record(run: Path, name: str, ship: bool = False, data: Path = ROOT / "data")
     translations = Translator.load(model, device="cpu").translate(SAMPLES)
     samples = [{"source": a, "translation": b} for a, b in zip(SAMPLES, translations, strict=True)]
     write_json(target / "samples.json", samples)
+    for alpha in ALPHAS:
+        evaluate(model, target, f"valid-alpha-{alpha}", ["--split", "valid", "--length-penalty", alpha])
+    best = max(ALPHAS, key=lambda alpha: read_json(target / f"evaluation-valid-alpha-{alpha}.json")["bleu"])
+    evaluate(model, target, "tuned", ["--length-penalty", best])
     if len(checkpoints(run)) >= AVERAGED:
         averaged = run / "averaged"
         if annotated(["average", str(run), "--last", str(AVERAGED), "--output", str(averaged)]):
