@@ -73,6 +73,11 @@ def name_that_breaks(name: str) -> nodes.raw:
     return nodes.raw("", f"<code>{marked}</code>", format="html")
 
 
+def anchor(claim: str) -> str:
+    """The id of a claim's row, without dots: scripts of the theme use it as a selector."""
+    return "claim-" + claim.replace(".", "-")
+
+
 class LedgerDirective(SphinxDirective):
     """`{ledger}`: how many claims have which standing, and the table of all of them."""
 
@@ -109,7 +114,7 @@ class LedgerDirective(SphinxDirective):
             [nodes.Text(standing)],
             places,
         ]
-        row = nodes.row(ids=[f"claim-{claim['id']}"], classes=["standing-" + claim["standing"].replace(" ", "-")])
+        row = nodes.row(ids=[anchor(claim["id"])], classes=["standing-" + claim["standing"].replace(" ", "-")])
         row += [nodes.entry("", *(nodes.paragraph("", "", part) for part in parts)) for parts in cells]
         return row
 
@@ -176,7 +181,7 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, con
     if node["reftype"] == "ledger-claim":
         if env.ledger_page is None or node["reftarget"] not in load_claims(env):
             return None
-        return make_refnode(app.builder, node["refdoc"], env.ledger_page, f"claim-{node['reftarget']}", content)
+        return make_refnode(app.builder, node["refdoc"], env.ledger_page, anchor(node["reftarget"]), content)
     if node["reftype"] == "ledger-cell":
         chapter, _, cell = node["reftarget"].partition("#")
         document = chapter_document(env, chapter)
