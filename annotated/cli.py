@@ -318,7 +318,8 @@ def train_command(arguments: argparse.Namespace) -> int:
     model_options, training, vocab_size = settings_of(arguments, run)
     corpus = corpus_of(arguments, run)
     say(f"{corpus.name}, {corpus.source_language} to {corpus.target_language}, on {describe_machine(device)['device']}")
-    beyond = ", ".join(f"{name} {value}" for name, value in training.beyond_the_paper().items()) or "nothing"
+    options = training.beyond_the_paper(TransformerConfig(vocab_size, **model_options))
+    beyond = ", ".join(f"{name} {value}" for name, value in options.items()) or "nothing"
     begun = f"resuming the run in {folder}" if run else f"recipe {arguments.recipe or recipe_for(arguments.corpus)}"
     say(f"{begun}; beyond the paper: {beyond}")
     with remembered_signals() as received:

@@ -120,10 +120,11 @@ class TrainingConfig:
         if self.precision not in ("auto", "float32", "bfloat16"):
             raise ValueError(f"precision must be auto, float32 or bfloat16, not {self.precision!r}")
 
-    def beyond_the_paper(self) -> dict:
-        """The options in use that the paper does not have."""
+    def beyond_the_paper(self, model: TransformerConfig | None = None) -> dict:
+        """The options in use that the paper does not have; with `model`, its pre-norm too."""
         options = {"rate_factor": 1.0, "clip_norm": None, "average_decay": None}
-        return {name: getattr(self, name) for name, off in options.items() if getattr(self, name) != off}
+        used = {name: getattr(self, name) for name, off in options.items() if getattr(self, name) != off}
+        return used | ({"norm_first": True} if model is not None and model.norm_first else {})
 
 
 # book/59_training.ipynb#train-step
@@ -611,7 +612,7 @@ def train_on_corpus(
     notes = {"corpus": corpus.name, "source": corpus.source_language, "target": corpus.target_language}
     run = {"command": command_line(), **notes, "pairs": len(examples), "pairs_left_out": len(pairs) - len(examples)}
     run |= {"parameters": model.num_parameters(), "model": asdict(model.config), "training": asdict(config)}
-    run |= {"beyond_the_paper": config.beyond_the_paper() | ({"norm_first": True} if model.config.norm_first else {})}
+    run |= {"beyond_the_paper": config.beyond_the_paper(model.config)}
     run |= describe_machine(device)  # now: the files may change while it trains
     write_json(folder / "run.json", run | {"finished": False})
 

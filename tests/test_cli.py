@@ -776,3 +776,11 @@ def test_the_user_wins_over_the_recipe_and_the_recipe_over_the_default():
 def test_the_corpus_decides_the_recipe():
     assert cli.recipe_for("embedded") == "embedded"
     assert cli.recipe_for("multi30k") == cli.recipe_for("own.tsv") == "small"
+
+
+def test_train_states_pre_norm_before_it_begins(corpus, says, tmp_path):
+    """A run says which options beyond the paper it uses, the norm's place among them."""
+    options = ["--output", tmp_path / "run", *TINY, "--norm-first", "--max-steps", 1]
+    status, _, err = says("train", "--corpus", corpus, *options)
+    assert status == 0
+    assert "norm_first True" in next(line for line in err.splitlines() if "beyond the paper" in line)

@@ -265,6 +265,9 @@ def test_what_is_not_in_the_paper_is_off_and_stated():
     assert TrainingConfig(max_steps=1).beyond_the_paper() == {}
     used = TrainingConfig(max_steps=1, rate_factor=0.5, clip_norm=1.0, average_decay=0.9).beyond_the_paper()
     assert used == {"rate_factor": 0.5, "clip_norm": 1.0, "average_decay": 0.9}
+    for norm_first, stated in ((False, {}), (True, {"norm_first": True})):
+        model = TransformerConfig(40, norm_first=norm_first, **SIZES)
+        assert TrainingConfig(max_steps=1).beyond_the_paper(model) == stated
 
 
 def write_corpus(folder: Path) -> Path:
