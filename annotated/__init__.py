@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from annotated.evaluation import Scores, evaluate_translations
     from annotated.feed_forward import FeedForward
     from annotated.grammar import SentencePair, embedded_split
+    from annotated.marian import load_marian, save_ctranslate2, save_marian
     from annotated.masks import causal_mask, padding_mask
     from annotated.model import Transformer, TransformerConfig
     from annotated.positional_encoding import LearnedPositions, SinusoidalPositions, sinusoidal_encoding
@@ -62,9 +63,12 @@ __all__ = [
     "learning_rate",
     "length_penalty",
     "load_corpus",
+    "load_marian",
     "load_model",
     "make_batch",
     "padding_mask",
+    "save_ctranslate2",
+    "save_marian",
     "save_model",
     "scaled_dot_product_attention",
     "score_outputs",
@@ -112,9 +116,12 @@ _HOME = {
     "learning_rate": "schedule",
     "length_penalty": "decoding",
     "load_corpus": "corpora",
+    "load_marian": "marian",
     "load_model": "checkpoint",
     "make_batch": "batching",
     "padding_mask": "masks",
+    "save_ctranslate2": "marian",
+    "save_marian": "marian",
     "save_model": "checkpoint",
     "scaled_dot_product_attention": "attention",
     "score_outputs": "decoding",

@@ -26,6 +26,7 @@ __all__ = [
     "read_json",
     "read_tensors",
     "save_model",
+    "save_tokenizer",
     "weights_of",
     "write_atomically",
     "write_json",
@@ -120,6 +121,15 @@ def load_weights(model: torch.nn.Module, weights: Mapping[str, Tensor], origin: 
 
 
 # book/59_training.ipynb#save-model
+def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
+    """Write the tokenizer's file or files.
+
+    Defined in chapter 59: `save-model`.
+    """
+    for name, content in tokenizer.files().items():
+        write_atomically(folder / name, content)
+
+
 def save_model(
     folder: Path,
     model: Transformer,
@@ -128,7 +138,7 @@ def save_model(
     dtype: torch.dtype | None = None,
     **notes: Any,
 ) -> None:
-    """Write `model.safetensors`, `config.json` and `tokenizer.model`.
+    """Write `model.safetensors`, `config.json` and the tokenizer.
 
     `weights` replace the model's own (an average, say); `dtype` stores them in another precision; `notes` go into
     `config.json` beside the configuration.
@@ -137,7 +147,7 @@ def save_model(
     """
     tensors = weights_of(model) if weights is None else weights
     tensors = {name: tensor.to(dtype or tensor.dtype).contiguous().cpu() for name, tensor in tensors.items()}
-    write_atomically(folder / "tokenizer.model", tokenizer.model)
+    save_tokenizer(folder, tokenizer)
     write_json(folder / "config.json", {"format": "annotated-1", "model": asdict(model.config), **notes})
     write_atomically(folder / "model.safetensors", save(tensors))
 
@@ -170,10 +180,12 @@ def load_model(folder: Path, device: torch.device | str = "cpu") -> tuple[Transf
     if not folder.is_dir():
         raise InputError(f"{folder}: no such model folder")
     config, notes = load_config(folder)
-    tokenizer = load_tokenizer(folder / "tokenizer.model")
-    if len(tokenizer) != config.vocab_size:
-        sizes = f"{len(tokenizer)} pieces, but config.json says {config.vocab_size}"
-        raise InputError(f"{folder / 'tokenizer.model'}: {sizes}")
+    tokenizer = load_tokenizer(folder)
+    file = folder / list(tokenizer.files())[-1]
+    sizes = {"source_vocab_size": tokenizer.source_size, "vocab_size": tokenizer.target_size}
+    for name, size in sizes.items():
+        if size != (wanted := getattr(config, name) or config.vocab_size):
+            raise InputError(f"{file}: {size} pieces, but config.json says {wanted}")
     model = Transformer(config)
     load_weights(model, read_tensors(folder / "model.safetensors"), folder / "model.safetensors")
     return model.to(device).eval(), tokenizer, notes

@@ -32,6 +32,7 @@ from annotated.checkpoint import (
 from annotated.corpora import Corpus, InputError, load_corpus
 from annotated.evaluation import evaluate_translations
 from annotated.grammar import SentencePair
+from annotated.marian import load_marian, save_ctranslate2, save_marian
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import load_tokenizer
 from annotated.training import TrainingConfig, TrainingState, checkpoints, describe_machine, train_on_corpus
@@ -43,6 +44,7 @@ __all__ = [
     "EXAMPLES",
     "EXIT",
     "FIXED",
+    "FORMATS",
     "HELP",
     "NUMBERS",
     "RECIPES",
@@ -51,6 +53,8 @@ __all__ = [
     "about_lines",
     "add_average_options",
     "add_evaluate_options",
+    "add_export_options",
+    "add_import_options",
     "add_info_options",
     "add_options",
     "add_search_options",
@@ -67,9 +71,11 @@ __all__ = [
     "epilog",
     "evaluate_command",
     "explained",
+    "export_command",
     "flag",
     "forget_output",
     "given",
+    "import_command",
     "info_command",
     "input_lines",
     "main",
@@ -256,7 +262,7 @@ def refuse_to_overwrite(folder: Path) -> None:
 
     Defined in chapter 91: `run-folders`.
     """
-    for name, what in {"run.json": "run", "model.safetensors": "model"}.items():
+    for name, what in {"run.json": "run", "model.safetensors": "model", "model.bin": "model"}.items():
         if (folder / name).exists():
             advice = "add --resume, or choose another folder" if what == "run" else "choose another folder"
             raise InputError(f"{folder}: holds a {what} already; {advice}")
@@ -405,11 +411,11 @@ def translate_command(arguments: argparse.Namespace) -> None:
 
     Defined in chapter 91: `translate-command`.
     """
-    n_best = arguments.n_best or 1
-    if n_best > arguments.beam_size:
-        arguments.error(f"argument --n-best: a beam of {arguments.beam_size} has no {n_best} translations")
     translator = Translator.load(arguments.model, arguments.device)
-    options = search_options(arguments) | {"max_tokens": arguments.max_tokens, "n_best": n_best}
+    n_best, options = arguments.n_best or 1, search_options(arguments, translator)
+    if n_best > options["beam_size"]:
+        arguments.error(f"argument --n-best: a beam of {options['beam_size']} has no {n_best} translations")
+    options |= {"max_tokens": arguments.max_tokens, "n_best": n_best}
     size = arguments.chunk or (1 if sys.stdin and sys.stdin.isatty() else 1000)
     done = 0
     for lines in chunks(input_lines(), size):
@@ -425,12 +431,13 @@ def translate_command(arguments: argparse.Namespace) -> None:
 
 
 # book/91_command_line.ipynb#translate-parts
-def search_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings of the search, as `Translator` takes them.
+def search_options(arguments: argparse.Namespace, translator: Translator) -> dict[str, Any]:
+    """The settings of the search, as `translate` takes them: the given ones, else the model's own.
 
     Defined in chapter 91: `translate-parts`.
     """
-    return {"beam_size": arguments.beam_size, "length_penalty": arguments.length_penalty}
+    given = {name: getattr(arguments, name) for name in ("beam_size", "length_penalty")}
+    return {name: translator.search[name] if value is None else value for name, value in given.items()}
 
 
 def about_lines(done: int) -> Callable[[str], None]:
@@ -487,7 +494,7 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     translator = Translator.load(arguments.model, arguments.device)
     corpus = corpus_to_score(arguments, translator.notes)
     pairs = pairs_to_score(corpus, arguments.split, arguments.max_words)
-    options, start = search_options(arguments), time.perf_counter()
+    options, start = search_options(arguments, translator), time.perf_counter()
     sources = [pair.source for pair in pairs]
     translations = translator.translate(sources, warn=say, max_tokens=arguments.max_tokens, **options)
     seconds = time.perf_counter() - start
@@ -496,10 +503,15 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
         write_atomically(outputs["translations"], "".join(line + "\n" for line in translations).encode())
     if "json" in outputs:
         about = {"model": arguments.model, "corpus": corpus.name, "split": arguments.split}
-        about |= {"max_words": arguments.max_words} | options | asdict(scores) | {"seconds": round(seconds, 2)}
+        about |= (
+            {"max_words": arguments.max_words, "penalty": translator.search["penalty"]}
+            | options
+            | asdict(scores)
+            | {"seconds": round(seconds, 2)}
+        )
         write_json(outputs["json"], about | describe_machine(translator.model.target_embedding.weight.device))
-    print(f"{corpus.name}, {arguments.split}: {scores.sentences} sentences, beam {arguments.beam_size}, "
-          f"length penalty {arguments.length_penalty}, {scores.sentences / seconds:.1f} sentences/s")  # fmt: skip
+    print(f"{corpus.name}, {arguments.split}: {scores.sentences} sentences, beam {options['beam_size']}, "
+          f"length penalty {options['length_penalty']}, {scores.sentences / seconds:.1f} sentences/s")  # fmt: skip
     print(f"BLEU {scores.bleu:.2f} ({scores.bleu_signature}, brevity penalty {scores.brevity_penalty:.3f})")
     print(f"chrF {scores.chrf:.2f} ({scores.chrf_signature})")
     print(f"exact match {100 * scores.exact_match:.2f}%")
@@ -567,7 +579,7 @@ def average_command(arguments: argparse.Namespace) -> None:
     load_weights(model, average_weights(paths), folder / "checkpoints")
     notes = {key: value for key, value in notes.items() if key not in ("format", "model", "step", "valid_loss")}
     names = [path.name for path in paths]
-    save_model(output, model, load_tokenizer(folder / "tokenizer.model"), **notes, average_of=names)
+    save_model(output, model, load_tokenizer(folder), **notes, average_of=names)
     say(f"the average of {', '.join(names)} is in {output}")
 
 
@@ -593,6 +605,55 @@ def info_command(arguments: argparse.Namespace) -> None:
         print(f"{key:<{width}}  {value}")
 
 
+# book/91_command_line.ipynb#formats
+FORMATS = {"marian": save_marian, "ctranslate2": save_ctranslate2}
+
+
+def import_command(arguments: argparse.Namespace) -> None:
+    """Make a model folder from one in Hugging Face's MarianMT format.
+
+    Defined in chapter 91: `formats`.
+    """
+    output = Path(arguments.output)
+    refuse_to_overwrite(output)
+    translator = load_marian(arguments.folder, "cpu")
+    translator.save(output)
+    if ignored := translator.notes.get("ignored"):
+        say(f"settings of {arguments.folder} that are not followed: {', '.join(ignored)}")
+    say(f"a model of {translator.model.num_parameters():,} parameters is in {output}")
+
+
+def export_command(arguments: argparse.Namespace) -> None:
+    """Write a model in another system's format.
+
+    Defined in chapter 91: `formats`.
+    """
+    output = Path(arguments.output)
+    refuse_to_overwrite(output)
+    FORMATS[arguments.format](Translator.load(arguments.model, "cpu"), output)
+    say(f"the model is in {output}, in the format of {arguments.format}")
+
+
+def add_import_options(command: argparse.ArgumentParser) -> None:
+    """The options of `import-marian`.
+
+    Defined in chapter 91: `formats`.
+    """
+    command.add_argument("folder", metavar="FOLDER", help="folder with config.json, model.safetensors, source.spm, "
+        "target.spm and vocab.json, such as a downloaded OPUS-MT model")  # fmt: skip
+    command.add_argument("output", metavar="OUTPUT", help="folder for the model")
+
+
+def add_export_options(command: argparse.ArgumentParser) -> None:
+    """The options of `export`.
+
+    Defined in chapter 91: `formats`.
+    """
+    command.add_argument("--format", choices=tuple(FORMATS), required=True, help="the format to write")
+    command.add_argument("model", metavar="MODEL", help="model folder")
+    command.add_argument("output", metavar="OUTPUT", help="folder for the exported model")
+
+
 # book/91_command_line.ipynb#examples
 EXAMPLES = {
     "train": """
@@ -613,6 +674,12 @@ EXAMPLES = {
     "info": """
         annotated info
         annotated info runs/multi30k""",
+    "import-marian": """
+        annotated import-marian opus-mt-en-de models/opus-mt-en-de
+        annotated translate models/opus-mt-en-de < input.txt""",
+    "export": """
+        annotated export --format marian runs/multi30k marian
+        annotated export --format ctranslate2 runs/multi30k ctranslate2""",
 }
 
 
@@ -648,6 +715,12 @@ COMMANDS = {  # name: usage, description
         "Write the mean of a run's last checkpoints as a model of its own (section 6.1 of the paper)."),
     "info": ("[MODEL]",
         "Say what a model folder holds, or, without one, what this installation is and which device it would use."),
+    "import-marian": ("FOLDER OUTPUT",
+        "Make a model folder from one in Hugging Face's MarianMT format, such as a downloaded OPUS-MT model with "
+        "weights in model.safetensors. Beam size and length penalty come with it."),
+    "export": ("--format marian|ctranslate2 MODEL OUTPUT",
+        "Write a model for MarianMTModel and MarianTokenizer of transformers, or for CTranslate2. The second needs "
+        "the package ctranslate2."),
 }  # fmt: skip
 EXIT = "exit status: 0 done; 1 something is wrong with the input, said in one line; 2 wrong options; 130 interrupted"
 
@@ -670,6 +743,8 @@ def build_parser() -> argparse.ArgumentParser:
         "evaluate": (evaluate_command, add_evaluate_options),
         "average": (average_command, add_average_options),
         "info": (info_command, add_info_options),
+        "import-marian": (import_command, add_import_options),
+        "export": (export_command, add_export_options),
     }
     for name, (run, add) in parts.items():
         usage, about = COMMANDS[name]
@@ -713,9 +788,10 @@ def add_search_options(command: argparse.ArgumentParser) -> None:
 
     Defined in chapter 91: `search-options`.
     """
-    command.add_argument("--beam-size", type=count, default=4, metavar="N", help="1 is greedy search (default: 4)")
-    command.add_argument("--length-penalty", type=not_negative, default=0.6, metavar="A",
-        help="alpha of the length penalty; more favours longer translations (default: 0.6)")  # fmt: skip
+    command.add_argument("--beam-size", type=count, metavar="N",
+        help="1 is greedy search (default: 4, or what an imported model brings)")  # fmt: skip
+    command.add_argument("--length-penalty", type=not_negative, metavar="A",
+        help="alpha of the length penalty; more favours longer outputs (default: 0.6, or likewise)")  # fmt: skip
     command.add_argument("--max-tokens", type=count, default=2048, metavar="N",
         help="source tokens a batch, padding counted; fewer need less memory (default: 2048)")  # fmt: skip
     command.add_argument("--device", **DEVICE)

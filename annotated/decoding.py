@@ -4,6 +4,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -16,6 +17,8 @@ __all__ = [
     "Beam",
     "Finished",
     "Hypothesis",
+    "PENALTIES",
+    "Penalty",
     "beam_search",
     "block_special_tokens",
     "cached_logits",
@@ -29,28 +32,33 @@ __all__ = [
     "greedy_search",
     "keep_unfinished",
     "length_penalty",
+    "length_power",
     "output_limits",
     "score_outputs",
 ]
 
 
 # book/60_beam_search.ipynb#output-limits
-def output_limits(model: Transformer, source: Int[Tensor, "batch source"], extra: int = 50) -> Int[Tensor, " batch"]:
-    """The longest output for each sentence: its own length + 50 (section 6.1), within the model's `max_length`.
+def output_limits(
+    model: Transformer, source: Int[Tensor, "batch source"], extra: int = 50, limit: int | None = None
+) -> Int[Tensor, " batch"]:
+    """The longest output for each sentence: its own length + 50 (section 6.1), or `limit`, within `max_length`.
 
     Defined in chapter 60: `output-limits`.
     """
-    lengths = (source != model.config.pad_id).sum(dim=1)
-    return (lengths + extra).clamp(min=1, max=model.config.max_length)
+    lengths = (source != model.config.pad_id).sum(dim=1) + extra
+    if limit is not None:
+        lengths = torch.full_like(lengths, limit)
+    return lengths.clamp(min=1, max=model.config.max_length)
 
 
 # book/60_beam_search.ipynb#next-token-scores
 def block_special_tokens(model: Transformer, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
-    """Scores with pad and the start symbol made impossible: no output contains them.
+    """Scores with pad and the start symbol made impossible: no output contains them, unless one of them is the end.
 
     Defined in chapter 60: `next-token-scores`.
     """
-    blocked = [model.config.pad_id, model.config.start_id]
+    blocked = list({model.config.pad_id, model.config.start_id} - {model.config.end_id})
     return logits.index_fill(-1, torch.tensor(blocked, device=logits.device), -math.inf)
 
 
@@ -70,7 +78,12 @@ class Hypothesis:
 # book/60_beam_search.ipynb#greedy-search
 @torch.inference_mode()
 def greedy_search(
-    model: Transformer, source: Int[Tensor, "batch source"], *, extra: int = 50, cache: bool = True
+    model: Transformer,
+    source: Int[Tensor, "batch source"],
+    *,
+    extra: int = 50,
+    limit: int | None = None,
+    cache: bool = True,
 ) -> list[Hypothesis]:
     """The most probable token at every step, until eos or the length limit.
 
@@ -78,7 +91,7 @@ def greedy_search(
 
     Defined in chapter 60: `greedy-search`.
     """
-    limits = output_limits(model, source, extra)
+    limits = output_limits(model, source, extra, limit)
     output = torch.full((len(source), 1), model.config.start_id, device=source.device)
     total = torch.zeros(len(source), device=source.device)
     done = torch.zeros(len(source), dtype=torch.bool, device=source.device)
@@ -132,6 +145,17 @@ def length_penalty(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha
 
 
+def length_power(length: int, alpha: float) -> float:
+    """|Y|^alpha, the divisor of fairseq, Marian and Hugging Face's transformers.
+
+    Defined in chapter 60: `length-penalty`.
+    """
+    return length**alpha
+
+
+PENALTIES = {"gnmt": length_penalty, "power": length_power}
+
+
 # book/60_beam_search.ipynb#beam
 @dataclass
 class Beam:
@@ -179,6 +203,9 @@ def extend(model: Transformer, beam: Beam, state: DecodingState) -> tuple[Tensor
 
 
 # book/60_beam_search.ipynb#finished
+Penalty = Callable[[int], float]  # from an output's length to the divisor of its log-probability
+
+
 @dataclass
 class Finished:
     """The finished hypotheses of one sentence, best first, at most `width`; `done` when its search is over.
@@ -202,7 +229,7 @@ class Finished:
 
 
 # book/60_beam_search.ipynb#collect-finished
-def collect_finished(model: Transformer, beam: Beam, continuations, finished: list[Finished], alpha: float) -> None:
+def collect_finished(model: Transformer, beam: Beam, continuations, finished: list[Finished], penalty: Penalty) -> None:
     """Move continuations that end, and are among the best `width`, to the finished hypotheses.
 
     Defined in chapter 60: `collect-finished`.
@@ -215,7 +242,7 @@ def collect_finished(model: Transformer, beam: Beam, continuations, finished: li
         if not result.done:
             prefix = beam.tokens[row, parents[row, place], 1:].tolist()
             total = totals[row, place].item()
-            result.add(Hypothesis([*prefix, model.config.end_id], total, total / length_penalty(length, alpha)))
+            result.add(Hypothesis([*prefix, model.config.end_id], total, total / penalty(length)))
 
 
 # book/60_beam_search.ipynb#keep-unfinished
@@ -235,7 +262,7 @@ def keep_unfinished(model: Transformer, beam: Beam, continuations, state: Decodi
 
 # book/60_beam_search.ipynb#drop-settled
 def drop_settled(
-    beam: Beam, finished: list[Finished], state: DecodingState, limits: list[int], alpha: float, n_best: int
+    beam: Beam, finished: list[Finished], state: DecodingState, limits: list[int], penalty: Penalty, n_best: int
 ) -> None:
     """Mark sentences whose search is over, and take them out of the batch once they are a fifth of it.
 
@@ -248,11 +275,10 @@ def drop_settled(
         result, limit = finished[sentence], limits[sentence]
         if result.done:
             continue
-        best_now = best / length_penalty(length, alpha)
-        best_possible = best / length_penalty(limit if alpha > 0 else length + 1, alpha)
+        best_possible = best / max(penalty(length + 1), penalty(limit))
         if length >= limit:
-            fill_up(result, beam, row, alpha, n_best)
-        result.done = length >= limit or result.settled(best_now, best_possible, n_best)
+            fill_up(result, beam, row, penalty, n_best)
+        result.done = length >= limit or result.settled(best / penalty(length), best_possible, n_best)
         if not result.done:
             rows.append(row)
     if len(rows) <= 0.8 * len(beam.sentences):
@@ -262,7 +288,7 @@ def drop_settled(
 
 
 # book/60_beam_search.ipynb#fill-up
-def fill_up(result: Finished, beam: Beam, row: int, alpha: float, n_best: int) -> None:
+def fill_up(result: Finished, beam: Beam, row: int, penalty: Penalty, n_best: int) -> None:
     """At the length limit: the best unfinished hypotheses follow the finished ones, up to `n_best` in all.
 
     Defined in chapter 60: `fill-up`.
@@ -270,7 +296,7 @@ def fill_up(result: Finished, beam: Beam, row: int, alpha: float, n_best: int) -
     tokens, totals = beam.tokens[row, :, 1:].tolist(), beam.log_probabilities[row].tolist()
     for output, total in zip(tokens, totals, strict=True):
         if len(result.hypotheses) < n_best and math.isfinite(total):
-            result.hypotheses.append(Hypothesis(output, total, total / length_penalty(len(output), alpha)))
+            result.hypotheses.append(Hypothesis(output, total, total / penalty(len(output))))
 
 
 # book/60_beam_search.ipynb#beam-search
@@ -283,28 +309,33 @@ def beam_search(
     alpha: float = 0.6,
     n_best: int = 1,
     extra: int = 50,
+    limit: int | None = None,
+    penalty: str = "gnmt",
 ) -> list[list[Hypothesis]]:
     """The `n_best` outputs of each sentence by log P(Y | X) / lp(Y) that a beam of `beam_size` finds (section 6.1).
 
     A hypothesis that ends among the best `beam_size` continuations is finished and leaves the beam. A sentence is done
     when no prefix can still beat the `n_best`-th of them, or when `beam_size` are finished and no prefix scores better
     at its present length. At its length limit the search stops, and unfinished hypotheses follow the finished ones
-    where these are fewer than `n_best`.
-    Raises ValueError unless 1 <= n_best <= beam_size.
+    where these are fewer than `n_best`. `penalty` is lp, by its name in `PENALTIES`.
+    Raises ValueError unless 1 <= n_best <= beam_size, and for an unknown penalty.
 
     Defined in chapter 60: `beam-search`.
     """
     if not 1 <= n_best <= beam_size:
         raise ValueError(f"n_best must lie between 1 and beam_size {beam_size}, not {n_best}")
-    limits = output_limits(model, source, extra).tolist()
+    if penalty not in PENALTIES:
+        raise ValueError(f"penalty must be one of {', '.join(PENALTIES)}, not {penalty!r}")
+    limits = output_limits(model, source, extra, limit).tolist()
+    divisor = partial(PENALTIES[penalty], alpha=alpha)
     beam = first_beam(model, source, beam_size)
     finished = [Finished(beam_size) for _ in limits]
     state = start_decoding(model, source, beam_size, max(limits))
     while beam.sentences:
         continuations = extend(model, beam, state)
-        collect_finished(model, beam, continuations, finished, alpha)
+        collect_finished(model, beam, continuations, finished, divisor)
         keep_unfinished(model, beam, continuations, state)
-        drop_settled(beam, finished, state, limits, alpha, n_best)
+        drop_settled(beam, finished, state, limits, divisor, n_best)
     return [result.hypotheses[:n_best] for result in finished]
 
 

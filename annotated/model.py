@@ -213,6 +213,7 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch target d_model"]:
         """The decoder's output for a whole target prefix; position i sees tokens up to i."""
         self_mask = causal_mask(target.shape[1], target.device) & padding_mask(target, self.config.pad_id)
+        self_mask[..., 0] = True  # the start symbol, even where that is the pad token
         x = self.embed(self.target_embedding, self.target_positions, target)
         return self.decoder(x, memory, self_mask, source_mask)
 

@@ -2,15 +2,29 @@
 """Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
 
 import io
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
 from annotated.corpora import InputError
 
-__all__ = ["Tokenizer", "decode", "encode", "load_tokenizer", "train_tokenizer"]
+__all__ = [
+    "PairTokenizer",
+    "Tokenizer",
+    "check_vocabulary",
+    "decode",
+    "encode",
+    "load_tokenizer",
+    "naming",
+    "read_model_file",
+    "read_processor",
+    "train_tokenizer",
+]
 
 
 # book/51_data_and_batching.ipynb#tokenizer
@@ -26,18 +40,39 @@ class Tokenizer:
 
     def __init__(self, model: bytes):
         """`model` is the content of a SentencePiece model file. Raises InputError when it is something else."""
-        self.model = model
-        try:
-            self.processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-            ids = tuple(getattr(self.processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos"))
-        except (RuntimeError, OSError):
-            raise InputError("not a SentencePiece model") from None
-        if not model or ids != (0, 1, 2, 3):
-            wanted = f"a SentencePiece model with pad, unk, bos, eos at 0, 1, 2, 3 is needed, not at {ids}"
-            raise InputError(wanted if model else "not a SentencePiece model")
+        self.model, self.processor = model, read_processor(model)
+        ids = tuple(getattr(self.processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos"))
+        if ids != (0, 1, 2, 3):
+            raise InputError(f"a SentencePiece model with pad, unk, bos, eos at 0, 1, 2, 3 is needed, not at {ids}")
+        self.source_size = self.target_size = self.processor.vocab_size()
 
     def __len__(self) -> int:
-        return self.processor.vocab_size()
+        return self.target_size
+
+    def to_ids(self, text: str, target: bool = False) -> list[int]:
+        return self.processor.encode(text)
+
+    def to_text(self, ids: list[int]) -> str:
+        return self.processor.decode([i for i in ids if i not in (self.pad_id, self.bos_id, self.eos_id)])
+
+    def files(self) -> dict[str, bytes]:
+        """What to save, by file name."""
+        return {"tokenizer.model": self.model}
+
+
+def read_processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """The SentencePiece model in these bytes. Raises InputError when there is none.
+
+    Defined in chapter 51: `tokenizer`.
+    """
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        processor.vocab_size()
+    except (RuntimeError, OSError):
+        model = b""
+    if not model:
+        raise InputError("not a SentencePiece model")
+    return processor
 
 
 # book/51_data_and_batching.ipynb#train-tokenizer
@@ -72,31 +107,128 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
 
 
 # book/51_data_and_batching.ipynb#tokenizer-methods
-def encode(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
-    """Token ids of each text, with eos at the end.
+def encode(tokenizer: Tokenizer, texts: list[str], target: bool = False) -> list[list[int]]:
+    """Token ids of each text, with eos at the end. `target` matters where the languages have models of their own.
 
     Defined in chapter 51: `tokenizer-methods`.
     """
-    return [[*ids, tokenizer.eos_id] for ids in tokenizer.processor.encode(list(texts))]
+    return [[*tokenizer.to_ids(text, target), tokenizer.eos_id] for text in texts]
 
 
 def decode(tokenizer: Tokenizer, sequences: list[list[int]]) -> list[str]:
-    """The text of each list of ids; special tokens are left out.
+    """The text of each list of target ids; special tokens are left out.
 
     Defined in chapter 51: `tokenizer-methods`.
     """
-    special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
-    return [tokenizer.processor.decode([i for i in ids if i not in special]) for ids in sequences]
+    return [tokenizer.to_text(list(ids)) for ids in sequences]
 
 
-def load_tokenizer(path: Path) -> Tokenizer:
-    """A tokenizer from its file. Raises InputError, naming the file, when it is missing or no SentencePiece model.
+# book/51_data_and_batching.ipynb#pair-tokenizer
+class PairTokenizer(Tokenizer):
+    """Text to token ids and back with a SentencePiece model for each language and lists that number the pieces.
 
-    Defined in chapter 51: `tokenizer-methods`.
+    `vocabulary` gives each piece its id, of both languages or of the source only; then `target_vocabulary` has the
+    target's. A piece that is in no list is unknown. A code like `>>fr<<` before a text, which names the language to
+    translate into, is one token. `special` are the names of pad, unk and eos; there is no bos.
+
+    Defined in chapter 51: `pair-tokenizer`.
+    """
+
+    def __init__(
+        self,
+        models: tuple[bytes, bytes],
+        vocabulary: dict[str, int],
+        target_vocabulary: dict[str, int] | None = None,
+        special: tuple[str, str, str] = ("<pad>", "<unk>", "</s>"),
+    ):
+        """Raises InputError when a model is none, ids are not 0, 1, 2 ..., or a special token has no id."""
+        self.models, self.special = models, special
+        self.vocabulary, self.target_vocabulary = vocabulary, target_vocabulary
+        self.source, self.target = (read_processor(model) for model in models)
+        self.numbers = (vocabulary, target_vocabulary or vocabulary)
+        for number_of in self.numbers:
+            check_vocabulary(number_of, special)
+        self.pieces = {number: piece for piece, number in self.numbers[1].items()}
+        self.source_size, self.target_size = map(len, self.numbers)
+        self.pad_id, self.unk_id, self.eos_id = (vocabulary[name] for name in special)
+        self.bos_id = self.pad_id
+
+    def to_ids(self, text: str, target: bool = False) -> list[int]:
+        number_of, code = self.numbers[target], re.match(r">>.*?<<", text, re.DOTALL)
+        rest = text[code.end() :] if code else text
+        pieces = (self.target if target else self.source).encode(rest, out_type=str)
+        return [number_of.get(piece, number_of[self.special[1]]) for piece in [*([code[0]] if code else []), *pieces]]
+
+    def to_text(self, ids: list[int]) -> str:
+        pieces = [self.pieces[i] for i in ids if i in self.pieces]
+        return self.target.decode([piece for piece in pieces if piece not in self.special]).strip()
+
+    def files(self) -> dict[str, bytes]:
+        """What to save, by file name."""
+        lists = {"source": self.vocabulary, "target": self.target_vocabulary, "special": self.special}
+        content = json.dumps(lists, ensure_ascii=False, indent=1).encode()
+        return {"source.spm": self.models[0], "target.spm": self.models[1], "vocabulary.json": content}
+
+
+# book/51_data_and_batching.ipynb#check-vocabulary
+def check_vocabulary(vocabulary: Any, special: Sequence[str]) -> None:
+    """Raises InputError unless the pieces have the ids 0, 1, 2 ..., each once, and the special tokens are among them.
+
+    Defined in chapter 51: `check-vocabulary`.
+    """
+    if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
+        raise InputError("not a list of pieces with a whole number each")
+    if absent := [name for name in special if name not in vocabulary]:
+        raise InputError(f"there is no {absent[0]} among the pieces")
+    for number, found in enumerate(sorted(vocabulary.values())):
+        if number != found:
+            problem = f"no piece has the id {number}" if found > number else f"two pieces have the id {found}"
+            raise InputError(f"{problem}; {len(vocabulary)} pieces need the ids 0 to {len(vocabulary) - 1}")
+
+
+# book/51_data_and_batching.ipynb#load-tokenizer
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """What goes wrong inside with this file becomes an InputError that names it.
+
+    Defined in chapter 51: `load-tokenizer`.
     """
     try:
-        return Tokenizer(path.read_bytes())
+        yield
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not a JSON file ({error})") from None
+
+
+def read_model_file(path: Path) -> bytes:
+    """The content of a SentencePiece model file. Raises InputError, naming it, when it is missing or something else.
+
+    Defined in chapter 51: `load-tokenizer`.
+    """
+    with naming(path):
+        model = path.read_bytes()
+        read_processor(model)
+    return model
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """The tokenizer in a model folder. Raises InputError, naming the file, when one is missing or something else.
+
+    Defined in chapter 51: `load-tokenizer`.
+    """
+    joint, lists = folder / "tokenizer.model", folder / "vocabulary.json"
+    if joint.exists() or not lists.exists():
+        model = read_model_file(joint)
+        with naming(joint):
+            return Tokenizer(model)
+    models = (read_model_file(folder / "source.spm"), read_model_file(folder / "target.spm"))
+    with naming(lists):
+        content = json.loads(lists.read_bytes())
+        if not isinstance(content, dict) or content.keys() != {"source", "target", "special"}:
+            raise InputError("not a vocabulary of this package")
+        return PairTokenizer(models, content["source"], content["target"], tuple(content["special"]))

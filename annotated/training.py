@@ -24,6 +24,7 @@ from annotated.checkpoint import (
     load_weights,
     read_tensors,
     save_model,
+    save_tokenizer,
     weights_of,
     write_atomically,
     write_json,
@@ -173,7 +174,7 @@ def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[SentencePair], max_length
     Defined in chapter 59: `encode-pairs`.
     """
     sources = encode(tokenizer, [pair.source for pair in pairs])
-    targets = encode(tokenizer, [pair.target for pair in pairs])
+    targets = encode(tokenizer, [pair.target for pair in pairs], target=True)
     both = zip(sources, targets, strict=True)
     return [pair for pair in both if all(1 < len(side) <= max_length for side in pair)]
 
@@ -600,7 +601,7 @@ def train_on_corpus(
     config = replace(config, precision=str(choose_precision(config.precision, device)).removeprefix("torch."))
     pairs = corpus.split("train")
     if resume:
-        tokenizer = load_tokenizer(folder / "tokenizer.model")
+        tokenizer = load_tokenizer(folder)
     else:
         tokenizer = train_tokenizer((text for pair in pairs for text in (pair.source, pair.target)), vocab_size)
     torch.manual_seed(config.seed)
@@ -619,7 +620,7 @@ def train_on_corpus(
     def keep_best(state: TrainingState) -> None:
         save_model(folder, model, tokenizer, state.weights(), **notes, step=state.step, valid_loss=state.best_loss)
 
-    write_atomically(folder / "tokenizer.model", tokenizer.model)
+    save_tokenizer(folder, tokenizer)
     options = {"folder": folder, "resume": resume, "progress": progress, "on_best": keep_best, "stop": stop}
     state = train(model, examples, valid, config, **options)
     result = {"finished": share_done(config, state) >= 1, "steps": state.step, "epochs": state.epoch}

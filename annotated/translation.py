@@ -14,7 +14,7 @@ from annotated.decoding import Hypothesis, beam_search
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, decode, encode
 
-__all__ = ["Translation", "Translator", "best_device", "encode_sources"]
+__all__ = ["SEARCH", "Translation", "Translator", "best_device", "encode_sources"]
 
 
 # book/61_machine_translation.ipynb#translator
@@ -66,27 +66,32 @@ def encode_sources(
 
 
 # book/61_machine_translation.ipynb#translator-class
+SEARCH = {"beam_size": 4, "length_penalty": 0.6, "penalty": "gnmt"}  # section 6.1
+
+
 class Translator:
     """A model and its tokenizer: text in, text out.
 
-    `translate` keeps the order of its inputs, whatever the order it works in.
+    `translate` keeps the order of its inputs, whatever the order it works in. `notes` is what the model's `config.json`
+    says beside its sizes. Its `search`, if there is one, replaces the paper's settings in `SEARCH`.
 
     Defined in chapter 61: `translator-class`.
     """
 
     def __init__(self, model: Transformer, tokenizer: Tokenizer, notes: dict | None = None):
         self.model, self.tokenizer, self.notes = model.eval(), tokenizer, notes or {}
+        self.search = SEARCH | self.notes.get("search", {})
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> "Translator":
-        """Read a model folder (`model.safetensors`, `config.json`, `tokenizer.model`).
+        """Read a model folder (`model.safetensors`, `config.json`, and the tokenizer's file or files).
 
         Raises InputError, naming the file, when one is missing or foreign.
         """
         return cls(*load_model(Path(folder), best_device(device)))
 
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
-        """Write the three files; `dtype=torch.float16` halves their size."""
+        """Write the model folder; `dtype=torch.float16` halves its size."""
         notes = {key: value for key, value in self.notes.items() if key not in ("format", "model")}
         save_model(Path(folder), self.model, self.tokenizer, dtype=dtype, **notes)
 
@@ -102,16 +107,21 @@ class Translator:
         self,
         texts: Sequence[str],
         *,
-        n_best: int = 4,
-        beam_size: int = 4,
-        length_penalty: float = 0.6,
+        n_best: int | None = None,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
         max_tokens: int = 2048,
         warn: Callable[[str], None] | None = None,
     ) -> list[list[Translation]]:
         """Up to `n_best` translations of each text, best first; an empty text has one empty translation.
 
-        `beam_size=1` is greedy search. Batches hold at most `max_tokens` source tokens, padding counted.
+        `beam_size` (1 is greedy search) and `length_penalty` (alpha) are those of `search` if not given, and `n_best`
+        is the beam's size. Batches hold at most `max_tokens` source tokens, padding counted.
         """
+        width = self.search["beam_size"] if beam_size is None else beam_size
+        alpha = self.search["length_penalty"] if length_penalty is None else length_penalty
+        options = {"beam_size": width, "alpha": alpha, "penalty": self.search["penalty"]}
+        options["n_best"] = width if n_best is None else n_best
         sources = self.encode(texts, warn)
         results = [[Translation("", 0.0, 0.0)] for _ in sources]
         wanted = [i for i, source in enumerate(sources) if len(source) > 1]  # more than eos
@@ -119,7 +129,6 @@ class Translator:
         device = self.model.target_embedding.weight.device
         for indices in token_batches(examples, max_tokens):
             batch = pad_sequences([examples[i][0] for i in indices], self.model.config.pad_id).to(device)
-            options = {"beam_size": beam_size, "alpha": length_penalty, "n_best": n_best}
             for i, hypotheses in zip(indices, beam_search(self.model, batch, **options), strict=True):
                 results[wanted[i]] = [self.to_text(hypothesis) for hypothesis in hypotheses]
         return results

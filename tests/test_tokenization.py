@@ -108,7 +108,7 @@ def test_special_tokens_are_left_out_of_the_text(tokenizer: Tokenizer) -> None:
 def test_a_saved_model_gives_the_same_ids(tokenizer: Tokenizer, texts: list[str], tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.model"
     path.write_bytes(tokenizer.model)
-    again = load_tokenizer(path)
+    again = load_tokenizer(path.parent)
     assert len(again) == len(tokenizer)
     assert encode(again, texts) == encode(tokenizer, texts)
 
@@ -141,20 +141,20 @@ def test_no_pieces() -> None:
 
 def test_missing_tokenizer(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.model"
-    assert complaint(lambda: load_tokenizer(path)) == f"{path}: no such file"
+    assert complaint(lambda: load_tokenizer(path.parent)) == f"{path}: no such file"
 
 
 @pytest.mark.parametrize("content", [b"", b"not a model at all", b"\x00\xff" * 50])
 def test_not_a_sentencepiece_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "tokenizer.model"
     path.write_bytes(content)
-    assert complaint(lambda: load_tokenizer(path)) == f"{path}: not a SentencePiece model"
+    assert complaint(lambda: load_tokenizer(path.parent)) == f"{path}: not a SentencePiece model"
 
 
 def test_a_model_with_other_special_ids(tmp_path: Path, texts: list[str]) -> None:
     """SentencePiece's own defaults have no padding and put unk first: batches would be padded with a word."""
     path = tmp_path / "tokenizer.model"
     path.write_bytes(sentencepiece_model(texts))
-    assert complaint(lambda: load_tokenizer(path)) == (
+    assert complaint(lambda: load_tokenizer(path.parent)) == (
         f"{path}: a SentencePiece model with pad, unk, bos, eos at 0, 1, 2, 3 is needed, not at (-1, 0, 1, 2)"
     )

@@ -1,0 +1,524 @@
+# Written by `make export` from book/90_pretrained.ipynb: do not edit here, edit the chapter.
+"""Pretrained translators: chapter 90 of the book."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from annotated.checkpoint import load_weights, read_json, read_tensors, weights_of, write_atomically, write_json
+from annotated.corpora import InputError
+from annotated.model import Transformer, TransformerConfig
+from annotated.positional_encoding import sinusoidal_encoding
+from annotated.tokenization import PairTokenizer, Tokenizer, check_vocabulary, naming, read_model_file
+from annotated.translation import Translator, best_device
+
+__all__ = [
+    "ACTIVATION_NAMES",
+    "NAMES",
+    "NEUTRAL",
+    "REQUIRED",
+    "SETTINGS",
+    "check_head_sizes",
+    "check_ids",
+    "check_positions",
+    "ctranslate2_spec",
+    "fill_linear",
+    "fill_norm",
+    "fill_stack",
+    "load_marian",
+    "marian_config",
+    "marian_names",
+    "marian_tensors",
+    "marian_tokenizer",
+    "marian_values",
+    "marian_weights",
+    "read_settings",
+    "read_weights",
+    "save_ctranslate2",
+    "save_marian",
+    "search_settings",
+    "to_concatenated",
+    "tokenizer_files",
+    "vocabularies",
+]
+
+
+# book/90_pretrained.ipynb#to-concatenated
+def to_concatenated(name: str, tensor: Tensor, d_model: int) -> Tensor:
+    """One of our tensors with its d_model channels in another order: the even ones first, then the odd ones.
+
+    Defined in chapter 90: `to-concatenated`.
+    """
+    if name == "output.bias" or name.endswith(("inner.bias", "query.bias", "key.bias", "value.bias")):
+        return tensor  # not a vector of d_model channels
+    order = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
+    writes = name.endswith(("attention.output.weight", "outer.weight")) or tensor.dim() == 1
+    return tensor[order] if writes else tensor[:, order]
+
+
+# book/90_pretrained.ipynb#settings
+ACTIVATION_NAMES = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}  # theirs: ours
+SETTINGS = {  # ours: theirs, and what holds when it is absent (None: it must be there)
+    "d_model": ("d_model", None),
+    "d_ff": ("encoder_ffn_dim", None),
+    "num_heads": ("encoder_attention_heads", None),
+    "num_layers": ("encoder_layers", None),
+    "num_decoder_layers": ("decoder_layers", None),
+    "source_vocab_size": ("vocab_size", None),
+    "dropout": ("dropout", 0.1),
+    "attention_dropout": ("attention_dropout", 0.0),
+    "activation_dropout": ("activation_dropout", 0.0),
+    "max_length": ("max_position_embeddings", 1024),
+    "tie_embeddings": ("share_encoder_decoder_embeddings", True),
+    "tie_output": ("tie_word_embeddings", True),
+    "scale_embeddings": ("scale_embedding", False),
+    "pad_id": ("pad_token_id", None),
+    "end_id": ("eos_token_id", None),
+}
+
+
+# book/90_pretrained.ipynb#marian-config
+REQUIRED = {  # a value, or the setting that must be equal
+    "decoder_ffn_dim": "encoder_ffn_dim",
+    "decoder_attention_heads": "encoder_attention_heads",
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
+    "static_position_embeddings": True,
+}
+
+
+def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
+    """The configuration that a Marian `config.json` describes. Raises InputError, naming `path` and the setting.
+
+    Defined in chapter 90: `marian-config`.
+    """
+    if values.get("model_type") != "marian":
+        raise InputError(f"{path}: not a Marian model: model_type is {values.get('model_type')!r}")
+    for name, wanted in REQUIRED.items():
+        wanted = values.get(wanted) if isinstance(wanted, str) else wanted
+        if (found := values.get(name, wanted)) != wanted:
+            raise InputError(f"{path}: {name} {found!r} is not supported, only {wanted!r}")
+    if (activation := values.get("activation_function")) not in ACTIVATION_NAMES:
+        raise InputError(f"{path}: activation_function {activation!r} is none of {', '.join(ACTIVATION_NAMES)}")
+    settings = {ours: values.get(theirs, default) for ours, (theirs, default) in SETTINGS.items()}
+    for ours, value in settings.items():
+        if value is None or (ours in ("pad_id", "end_id") and type(value) is not int):
+            raise InputError(
+                f"{path}: {SETTINGS[ours][0]} is {'missing' if value is None else f'{value!r}, not one id'}"
+            )
+    start = values.get("decoder_start_token_id")
+    settings["start_id"] = settings["pad_id"] if start is None else start
+    settings["vocab_size"] = values.get("decoder_vocab_size") or values["vocab_size"]
+    settings |= {"activation": ACTIVATION_NAMES[activation], "attention_bias": True, "output_bias": True}
+    try:
+        return TransformerConfig(**settings, positions="concatenated", norm_eps=1e-5)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+# book/90_pretrained.ipynb#names
+NAMES = {  # ours: theirs; the longer first
+    "around_self_attention.norm": "self_attn_layer_norm",
+    "around_cross_attention.norm": "encoder_attn_layer_norm",
+    "around_feed_forward.norm": "final_layer_norm",
+    "feed_forward.inner": "fc1",
+    "feed_forward.outer": "fc2",
+    "self_attention": "self_attn",
+    "cross_attention": "encoder_attn",
+    "query": "q_proj",
+    "key": "k_proj",
+    "value": "v_proj",
+    "output": "out_proj",
+}
+
+
+def marian_names(config: TransformerConfig, name: str) -> list[str]:
+    """The names that Marian's format has for one of our tensors: a shared matrix may be stored under any of several.
+
+    Defined in chapter 90: `names`.
+    """
+    source, target = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+    embedding = ["model.shared.weight", source, target] if config.tie_embeddings else [target]
+    ends = {
+        "target_embedding.weight": [*embedding, *(["lm_head.weight"] if config.tie_output else [])],
+        "source_embedding.weight": [source],
+        "output.weight": ["lm_head.weight"],
+        "output.bias": ["final_logits_bias"],
+    }
+    if name in ends:
+        return ends[name]
+    for ours, theirs in NAMES.items():
+        name = name.replace(ours, theirs)
+    return ["model." + name]
+
+
+# book/90_pretrained.ipynb#read-weights
+def read_weights(model: Transformer, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Copy a Marian model's tensors into `model`. Raises InputError, naming `path` and the tensor.
+
+    Defined in chapter 90: `read-weights`.
+    """
+    left, weights = dict(tensors), {}
+    left.setdefault("final_logits_bias", torch.zeros(1, model.config.vocab_size))
+    for name, own in weights_of(model).items():
+        known = marian_names(model.config, name)
+        found = {stored: left.pop(stored) for stored in known if stored in left}
+        if not found:
+            raise InputError(f"{path}: the tensor {known[0]} is missing")
+        first, *copies = found
+        for stored, tensor in found.items():
+            shape = [1, *own.shape] if name == "output.bias" else [*own.shape]
+            if list(tensor.shape) != shape:
+                raise InputError(f"{path}: {stored} has the shape {list(tensor.shape)} instead of {shape}")
+            if not tensor.isfinite().all():
+                raise InputError(f"{path}: {stored} has values that are not finite")
+        for stored in copies:
+            if not found[stored].equal(found[first]):
+                raise InputError(f"{path}: {stored} is not {first}, but config.json says that they are one matrix")
+        weights[name] = found[first].view(own.shape)
+    check_positions(left, path)
+    load_weights(model, weights, path)
+
+
+# book/90_pretrained.ipynb#check-positions
+def check_positions(left: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse what is left of the tensors, unless it is a table of sinusoids, which need not be stored.
+
+    Defined in chapter 90: `check-positions`.
+    """
+    for name, tensor in left.items():
+        if not name.endswith("embed_positions.weight") or tensor.dim() != 2 or tensor.shape[1] % 2:
+            raise InputError(f"{path}: {name} is no tensor of this model")
+        length, d_model = tensor.shape
+        if not torch.allclose(tensor.float(), sinusoidal_encoding(length, d_model, interleaved=False), atol=1e-3):
+            raise InputError(f"{path}: {name} holds learned positions, which are not supported, only sinusoids")
+
+
+# book/90_pretrained.ipynb#read-files
+def read_settings(path: Path) -> dict[str, Any]:
+    """The settings in a JSON file. Raises InputError, naming the file, when it holds something else.
+
+    Defined in chapter 90: `read-files`.
+    """
+    settings = read_json(path)
+    if not isinstance(settings, dict):
+        raise InputError(f"{path}: settings with names were expected, not {type(settings).__name__}")
+    return settings
+
+
+def marian_tensors(folder: Path) -> dict[str, Tensor]:
+    """The tensors of `model.safetensors`. Raises InputError when it is missing or something else; reads no pickle.
+
+    Defined in chapter 90: `read-files`.
+    """
+    path = folder / "model.safetensors"
+    if not path.exists():
+        if (folder / "model.safetensors.index.json").exists():
+            raise InputError(f"{path}: no such file; weights in several files are not supported, save them as one")
+        for pickled in sorted(folder.glob("*.bin")):
+            raise InputError(
+                f"{pickled}: a pickle can run any code when it is read, so it is refused; "
+                "save the model as model.safetensors first, with save_pretrained of transformers"
+            )
+    return read_tensors(path)
+
+
+# book/90_pretrained.ipynb#marian-tokenizer
+def marian_tokenizer(folder: Path, settings: Mapping[str, Any]) -> PairTokenizer:
+    """The tokenizer of a Marian folder; `settings` are those of its `tokenizer_config.json`.
+
+    Raises InputError, naming the file, when one is missing or something else.
+
+    Defined in chapter 90: `marian-tokenizer`.
+    """
+    models = (read_model_file(folder / "source.spm"), read_model_file(folder / "target.spm"))
+    special = []
+    for name, default in (("pad_token", "<pad>"), ("unk_token", "<unk>"), ("eos_token", "</s>")):
+        token = settings.get(name) or default
+        special.append(token["content"] if isinstance(token, dict) else token)
+    lists = []
+    for name in ("vocab.json", "target_vocab.json")[: 2 if settings.get("separate_vocabs") else 1]:
+        with naming(folder / name):
+            lists.append(json.loads((folder / name).read_bytes()))
+            check_vocabulary(lists[-1], special)
+    return PairTokenizer(models, *lists, special=tuple(special))
+
+
+def check_ids(config: TransformerConfig, tokenizer: PairTokenizer, folder: Path) -> None:
+    """Raises InputError when the pieces and `config.json` do not belong together.
+
+    Defined in chapter 90: `marian-tokenizer`.
+    """
+    lists = ("vocab.json", "target_vocab.json" if tokenizer.target_vocabulary else "vocab.json")
+    for name, number_of, size in zip(
+        lists, tokenizer.numbers, (config.source_vocab_size, config.vocab_size), strict=True
+    ):
+        if len(number_of) != size:
+            raise InputError(f"{folder / name}: {len(number_of)} pieces, but config.json says {size}")
+    pad, _, eos = tokenizer.special
+    wanted = {"pad_token_id": (config.pad_id, tokenizer.numbers[0][pad])}
+    wanted["eos_token_id"] = (config.end_id, tokenizer.numbers[1][eos])
+    for name, (found, number) in wanted.items():
+        if found != number:
+            raise InputError(f"{folder / 'config.json'}: {name} is {found}, but in the vocabulary it is {number}")
+    if config.start_id not in range(config.vocab_size):
+        raise InputError(f"{folder / 'config.json'}: decoder_start_token_id {config.start_id!r} is no token's id")
+
+
+# book/90_pretrained.ipynb#search-settings
+NEUTRAL = {  # settings of `generate` that change its output, and their values that do not
+    "do_sample": False, "early_stopping": False, "min_length": 0, "min_new_tokens": 0, "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0, "forced_bos_token_id": None, "suppress_tokens": None, "renormalize_logits": False,
+    "num_beam_groups": 1, "diversity_penalty": 0.0,
+}  # fmt: skip
+
+
+def search_settings(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Notes for a translator: `search`, and `ignored`, the settings that are not followed, if there are any.
+
+    Defined in chapter 90: `search-settings`.
+    """
+    path = folder / "generation_config.json"
+    given = {**values, **(read_settings(path) if path.exists() else {})}
+    beam_size, alpha = given.get("num_beams") or 1, given.get("length_penalty")
+    alpha = 1.0 if alpha is None else alpha
+    if type(beam_size) is not int or beam_size < 1 or not isinstance(alpha, int | float):
+        raise InputError(f"{path}: num_beams {beam_size!r} or length_penalty {alpha!r} is no such number")
+    ignored = [name for name, value in NEUTRAL.items() if given.get(name) not in (value, None)]
+    banned = {tuple(words) for words in given.get("bad_words_ids") or []}
+    if banned - {(given.get("pad_token_id"),), (given.get("decoder_start_token_id"),)}:
+        ignored.append("bad_words_ids")
+    search = {"beam_size": beam_size, "length_penalty": float(alpha), "penalty": "power"}
+    return {"search": search} | ({"ignored": ignored} if ignored else {})
+
+
+# book/90_pretrained.ipynb#load-marian
+def load_marian(folder: str | Path, device: str = "auto") -> Translator:
+    """A translator from a folder in Hugging Face's MarianMT format, such as a downloaded OPUS-MT model.
+
+    The folder holds `config.json`, `model.safetensors`, `source.spm`, `target.spm` and `vocab.json`.
+    Raises InputError, naming the file and what is wrong with it.
+
+    Defined in chapter 90: `load-marian`.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    values = read_settings(folder / "config.json")
+    config = marian_config(values, folder / "config.json")
+    path = folder / "tokenizer_config.json"
+    settings = read_settings(path) if path.exists() else {}
+    tokenizer = marian_tokenizer(folder, settings)
+    check_ids(config, tokenizer, folder)
+    notes = search_settings(folder, values)
+    notes |= {side: settings[f"{side}_lang"] for side in ("source", "target") if settings.get(f"{side}_lang")}
+    model = Transformer(config)
+    read_weights(model, marian_tensors(folder), folder / "model.safetensors")
+    return Translator(model.to(best_device(device)), tokenizer, notes)
+
+
+# book/90_pretrained.ipynb#marian-weights
+def marian_weights(model: Transformer) -> dict[str, Tensor]:
+    """The model's weights under Marian's names. Biases that the model does not have are zero.
+
+    Defined in chapter 90: `marian-weights`.
+    """
+    config, tensors = model.config, {}
+    for name, tensor in weights_of(model).items():
+        if config.positions == "sinusoidal":
+            tensor = to_concatenated(name, tensor, config.d_model)
+        names = marian_names(config, name)
+        for stored in names[:1] if config.tie_output else names:  # where little is tied, every reader wants its own
+            tensors[stored] = tensor.float().cpu().contiguous().clone()
+        if names[0].endswith("out_proj.weight") and not config.attention_bias:
+            layer = names[0].removesuffix("out_proj.weight")
+            tensors |= {f"{layer}{part}_proj.bias": torch.zeros(config.d_model) for part in ("q", "k", "v", "out")}
+    bias = tensors.pop("final_logits_bias", torch.zeros(config.vocab_size))
+    return tensors | {"final_logits_bias": bias[None]}
+
+
+def marian_values(config: TransformerConfig) -> dict[str, Any]:
+    """What `config.json` says of this model in Marian's format.
+
+    Defined in chapter 90: `marian-weights`.
+    """
+    values = {theirs: getattr(config, ours) for ours, (theirs, _) in SETTINGS.items()}
+    values["decoder_layers"] = config.num_decoder_layers or config.num_layers
+    values |= {"vocab_size": config.source_vocab_size or config.vocab_size, "decoder_vocab_size": config.vocab_size}
+    same = {name: values[wanted] if isinstance(wanted, str) else wanted for name, wanted in REQUIRED.items()}
+    names = {"architectures": ["MarianMTModel"], "model_type": "marian", "activation_function": config.activation}
+    rest = {"decoder_start_token_id": config.start_id, "bos_token_id": None, "forced_eos_token_id": None}
+    return names | values | same | rest | {"is_encoder_decoder": True, "num_hidden_layers": config.num_layers}
+
+
+# book/90_pretrained.ipynb#tokenizer-files
+def vocabularies(tokenizer: Tokenizer) -> Sequence[dict[str, int]]:
+    """The ids of the source's pieces and of the target's.
+
+    Defined in chapter 90: `tokenizer-files`.
+    """
+    if isinstance(tokenizer, PairTokenizer):
+        return tokenizer.numbers
+    number_of = {tokenizer.processor.id_to_piece(i): i for i in range(len(tokenizer))}
+    return number_of, number_of
+
+
+def tokenizer_files(translator: Translator) -> dict[str, bytes]:
+    """SentencePiece models, vocabularies and settings of the tokenizer, by file name.
+
+    Defined in chapter 90: `tokenizer-files`.
+    """
+    tokenizer, notes = translator.tokenizer, translator.notes
+    source, target = vocabularies(tokenizer)
+    models = tokenizer.models if isinstance(tokenizer, PairTokenizer) else (tokenizer.model, tokenizer.model)
+    names = {number: piece for piece, number in source.items()}
+    settings = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": target is not source}
+    settings |= {f"{name}_token": names[getattr(tokenizer, f"{name}_id")] for name in ("pad", "unk", "eos")}
+    settings |= {f"{side}_lang": notes[side] for side in ("source", "target") if side in notes}
+    settings["model_max_length"] = translator.model.config.max_length
+    contents = {"tokenizer_config.json": settings, "vocab.json": source}
+    contents |= {"target_vocab.json": target} if target is not source else {}
+    files = {name: json.dumps(content, ensure_ascii=False, indent=1).encode() for name, content in contents.items()}
+    return {"source.spm": models[0], "target.spm": models[1]} | files
+
+
+# book/90_pretrained.ipynb#save-marian
+def check_head_sizes(config: TransformerConfig, system: str) -> None:
+    """Raises InputError when heads are not d_model / num_heads wide.
+
+    Defined in chapter 90: `save-marian`.
+    """
+    for name in ("d_k", "d_v"):
+        if (size := getattr(config, name)) not in (None, config.d_model // config.num_heads):
+            raise InputError(f"{system} knows only heads of size d_model / num_heads, and this model has {name} {size}")
+
+
+def save_marian(translator: Translator, folder: str | Path) -> None:
+    """Write a translator in Hugging Face's MarianMT format, for `MarianMTModel` and `MarianTokenizer`.
+
+    Raises InputError when the model has something that the format has no place for; then nothing is written.
+
+    Defined in chapter 90: `save-marian`.
+    """
+    folder, config = Path(folder), translator.model.config
+    check_head_sizes(config, "Marian's format")
+    for name, unfit in (("norm_first", config.norm_first), ("learned positions", config.positions == "learned")):
+        if unfit:
+            raise InputError(f"Marian's format has no place for {name}")
+    banned = [[token] for token in sorted({config.pad_id, config.start_id} - {config.end_id})]
+    generation = {"num_beams": translator.search["beam_size"], "length_penalty": translator.search["length_penalty"]}
+    generation |= {"pad_token_id": config.pad_id, "eos_token_id": config.end_id, "bad_words_ids": banned}
+    generation |= {"decoder_start_token_id": config.start_id, "max_length": config.max_length}
+    for name, content in tokenizer_files(translator).items():
+        write_atomically(folder / name, content)
+    write_json(folder / "generation_config.json", generation)
+    write_json(folder / "config.json", marian_values(config))
+    write_atomically(folder / "model.safetensors", save(marian_weights(translator.model), {"format": "pt"}))
+
+
+# book/90_pretrained.ipynb#fill
+def fill_linear(spec: Any, *layers: nn.Module) -> None:
+    """Give CTranslate2 the weights of a linear layer, or of several that it runs as one.
+
+    Defined in chapter 90: `fill`.
+    """
+    spec.weight = torch.cat([layer.weight for layer in layers]).detach().cpu().numpy()
+    if layers[0].bias is not None:
+        spec.bias = torch.cat([layer.bias for layer in layers]).detach().cpu().numpy()
+
+
+def fill_norm(spec: Any, norm: nn.Module) -> None:
+    """Give CTranslate2 the weights of a layer normalisation.
+
+    Defined in chapter 90: `fill`.
+    """
+    spec.gamma, spec.beta = norm.weight.detach().cpu().numpy(), norm.bias.detach().cpu().numpy()
+
+
+def fill_stack(spec: Any, stack: nn.Module, config: TransformerConfig) -> None:
+    """Give CTranslate2 the weights of an encoder or a decoder.
+
+    Defined in chapter 90: `fill`.
+    """
+    if config.norm_first:
+        fill_norm(spec.layer_norm, stack.norm)
+    for known, layer in zip(spec.layer, stack.layers, strict=True):
+        attention = layer.self_attention
+        fill_linear(known.self_attention.linear[0], attention.query, attention.key, attention.value)
+        fill_linear(known.self_attention.linear[1], attention.output)
+        fill_norm(known.self_attention.layer_norm, layer.around_self_attention.norm)
+        if (cross := getattr(layer, "cross_attention", None)) is not None:
+            for linear, parts in zip(
+                known.attention.linear, ((cross.query,), (cross.key, cross.value), (cross.output,))
+            ):
+                fill_linear(linear, *parts)
+            fill_norm(known.attention.layer_norm, layer.around_cross_attention.norm)
+        fill_linear(known.ffn.linear_0, layer.feed_forward.inner)
+        fill_linear(known.ffn.linear_1, layer.feed_forward.outer)
+        fill_norm(known.ffn.layer_norm, layer.around_feed_forward.norm)
+
+
+# book/90_pretrained.ipynb#ctranslate2-spec
+def ctranslate2_spec(model: Transformer) -> Any:
+    """The model as CTranslate2 describes it, still without vocabularies.
+
+    Defined in chapter 90: `ctranslate2-spec`.
+    """
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    config = model.config
+    spec = transformer_spec.TransformerSpec.from_config(
+        (len(model.encoder.layers), len(model.decoder.layers)),
+        config.num_heads,
+        pre_norm=config.norm_first,
+        activation=common_spec.Activation[config.activation.upper()],
+    )
+    nothing = torch.zeros(1, config.max_length, config.d_model, device=model.target_embedding.weight.device)
+    for part, known, embedding, positions in (
+        (spec.encoder, spec.encoder.embeddings[0], model.source_embedding, model.source_positions),
+        (spec.decoder, spec.decoder.embeddings, model.target_embedding, model.target_positions),
+    ):
+        known.weight = embedding.weight.detach().cpu().numpy()
+        part.scale_embeddings = embedding.scale
+        part.position_encodings.encodings = positions(nothing)[0].detach().cpu().numpy()
+    fill_stack(spec.encoder, model.encoder, config)
+    fill_stack(spec.decoder, model.decoder, config)
+    fill_linear(spec.decoder.projection, model.output)
+    return spec
+
+
+# book/90_pretrained.ipynb#save-ctranslate2
+def save_ctranslate2(translator: Translator, folder: str | Path) -> None:
+    """Write a translator for CTranslate2. This needs the package `ctranslate2`.
+
+    Raises InputError when that is not installed, or when the model has heads of another size than d_model / num_heads.
+
+    Defined in chapter 90: `save-ctranslate2`.
+    """
+    folder, config = Path(folder), translator.model.config
+    check_head_sizes(config, "CTranslate2")
+    try:
+        spec = ctranslate2_spec(translator.model)
+    except ImportError:
+        raise InputError("the package ctranslate2 is not installed: pip install ctranslate2") from None
+    registers = (spec.register_source_vocabulary, spec.register_target_vocabulary)
+    for register, number_of in zip(registers, vocabularies(translator.tokenizer), strict=True):
+        pieces = sorted(number_of, key=number_of.__getitem__)
+        register(pieces)
+    spec.config.layer_norm_epsilon = config.norm_eps
+    spec.config.decoder_start_token, spec.config.eos_token = pieces[config.start_id], pieces[config.end_id]
+    spec.config.unk_token = pieces[translator.tokenizer.unk_id]
+    spec.validate()
+    spec.optimize()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
+        spec.save(unfinished)
+        shutil.copytree(unfinished, folder, dirs_exist_ok=True)

@@ -1,0 +1,263 @@
+"""This package beside Hugging Face's MarianMT on the same random weights: `python -m tools.parity`.
+
+For each configuration a Marian folder is made with `transformers` and read by `load_marian`. Then both write the same
+outputs, or the difference is explained and counted. The full grid is recorded, and chapter 90 shows it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import itertools
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import sentencepiece
+import torch
+
+from annotated.batching import pad_sequences
+from annotated.checkpoint import write_json
+from annotated.decoding import beam_search, cut_after, greedy_search, score_outputs
+from annotated.grammar import embedded_split
+from annotated.marian import load_marian
+from annotated.training import describe_machine
+from annotated.translation import Translator
+
+OUTPUT = Path("data/runs/marian-parity")
+LENGTHS = 100  # sources have 1 to 100 tokens, all in one batch
+NEW_TOKENS = 64
+SEARCHES = ("greedy", "beam", "beam_without_penalty")
+LOGITS = 1e-4  # the largest difference allowed
+TIE = 1e-3  # scores in nats that are closer than this may change places
+
+
+@dataclass(frozen=True)
+class Case:
+    """A configuration of the grid."""
+
+    activation: str
+    shared: bool
+    layers: int
+    d_model: int
+
+    @property
+    def name(self) -> str:
+        vocabularies = "shared" if self.shared else "separate"
+        return f"{self.activation}-{vocabularies}-{self.layers}-layers-{self.d_model}"
+
+
+GRID = [Case(*values) for values in itertools.product(("relu", "swish"), (True, False), (2, 6), (64, 512))]
+
+
+@dataclass
+class Result:
+    """What was found for one configuration; the counts are of sources."""
+
+    name: str
+    inputs: int
+    largest_logit_difference: float = 0.0
+    logit_spread: float = 0.0  # standard deviation, for comparison
+    distinct_outputs: int = 0  # of greedy search
+    mean_output_tokens: float = 0.0
+    greedy: dict[str, int] = field(default_factory=dict)
+    beam: dict[str, int] = field(default_factory=dict)  # divided by the length to the power of 1, the default there
+    beam_without_penalty: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without the progress bars and the advice of transformers."""
+    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def sentencepiece_model(texts: list[str], size: int) -> bytes:
+    """A unigram model, as the Opus-MT models have."""
+    model = io.BytesIO()
+    options = {"model_type": "unigram", "num_threads": 1, "minloglevel": 3, "character_coverage": 1.0}
+    sentencepiece.set_random_generator_seed(0)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=model, vocab_size=size, hard_vocab_limit=False, **options
+    )
+    return model.getvalue()
+
+
+def write_tokenizer(folder: Path, shared: bool, pieces: int = 600) -> tuple[int, int]:
+    """Both SentencePiece models and the vocabularies: eos first, pad last, as in Opus-MT. Returns their sizes."""
+    pairs = embedded_split("valid")
+    lists = []
+    for name, side in (("source", "source"), ("target", "target")):
+        model = sentencepiece_model([getattr(pair, side) for pair in pairs], pieces)
+        (folder / f"{name}.spm").write_bytes(model)
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        lists.append([processor.id_to_piece(i) for i in range(3, len(processor))])
+    if shared:
+        lists = [[*lists[0], *(piece for piece in lists[1] if piece not in set(lists[0]))]]
+    size = min(map(len, lists))  # one pad id serves both sides
+    for name, known in zip(("vocab.json", "target_vocab.json"), lists):
+        vocabulary = ["</s>", "<unk>", *known[:size], "<pad>"]
+        (folder / name).write_text(json.dumps({piece: i for i, piece in enumerate(vocabulary)}), encoding="utf-8")
+    settings = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": not shared, "model_max_length": 512}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return size + 3, size + 3
+
+
+def spread(name: str) -> float:
+    """How large random weights are, in units that keep a layer's output as large as its input.
+
+    Strong residual connections and a strong cross-attention: so the source still matters after six layers.
+    """
+    if "embed_tokens" in name or "shared" in name:
+        return 2.0
+    if name.endswith(("self_attn.out_proj.weight", "fc2.weight")):
+        return 0.2
+    if name.endswith(("q_proj.weight", "k_proj.weight")):
+        return 1.5
+    return 2.5 if "encoder_attn" in name else 1.5
+
+
+def write_folder(case: Case, folder: Path, seed: int = 0) -> None:
+    """A Marian folder as `transformers` writes it, with random weights that make outputs vary."""
+    from transformers import MarianConfig, MarianMTModel
+
+    folder.mkdir(parents=True, exist_ok=True)
+    source_size, target_size = write_tokenizer(folder, case.shared)
+    pad = target_size - 1
+    config = MarianConfig(
+        vocab_size=source_size, decoder_vocab_size=target_size, d_model=case.d_model, max_position_embeddings=256,
+        encoder_layers=case.layers, decoder_layers=case.layers, encoder_ffn_dim=4 * case.d_model,
+        decoder_ffn_dim=4 * case.d_model, encoder_attention_heads=case.d_model // 32 if case.d_model < 512 else 8,
+        decoder_attention_heads=case.d_model // 32 if case.d_model < 512 else 8, activation_function=case.activation,
+        share_encoder_decoder_embeddings=case.shared, scale_embedding=True, pad_token_id=pad, eos_token_id=0,
+        decoder_start_token_id=pad, forced_eos_token_id=None, bos_token_id=None, static_position_embeddings=True,
+        normalize_before=False, normalize_embedding=False,
+    )  # fmt: skip
+    torch.manual_seed(seed)
+    model = MarianMTModel(config)
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            if "embed_positions" in name:
+                continue
+            if tensor.dim() > 1:
+                tensor.normal_(std=spread(name) * tensor.shape[1] ** -0.5)
+            elif name.endswith("layer_norm.weight"):
+                tensor.uniform_(0.5, 1.5)
+            else:
+                tensor.normal_(std=0.1)
+            if tensor.shape[0] == target_size and tensor.dim() > 1:
+                tensor[pad] = 0.0
+        model.final_logits_bias.normal_(std=1.0)
+        model.final_logits_bias[0, 0] = 3.0  # so that most outputs end
+        model.final_logits_bias[0, pad] = 0.0
+    ids = {"pad_token_id": pad, "eos_token_id": 0, "decoder_start_token_id": pad}
+    model.generation_config.update(num_beams=4, bad_words_ids=[[pad]], max_length=None, **ids)
+    model.save_pretrained(folder)
+
+
+def random_sources(translator: Translator, count: int, seed: int = 0) -> list[list[int]]:
+    """`count` sources of 1 to 100 tokens, eos included."""
+    generator, tokenizer = random.Random(seed), translator.tokenizer
+    sources = []
+    for i in range(count):
+        words = i * LENGTHS // count  # their ids lie between those of <unk> and <pad>; eos follows
+        ids = [2 + int(generator.random() * (tokenizer.source_size - 3)) for _ in range(words)]
+        sources.append([*ids, tokenizer.eos_id])
+    return sources
+
+
+def generate(model, batch: torch.Tensor, **settings) -> list[list[int]]:
+    """The outputs of `generate`, start token and padding left out."""
+    mask = (batch != model.config.pad_token_id).long()
+    with quiet():
+        rows = model.generate(batch, attention_mask=mask, max_new_tokens=NEW_TOKENS, do_sample=False, **settings)
+    return [cut_after(row, model.config.eos_token_id) for row in rows[:, 1:].tolist()]
+
+
+def explain(translator: Translator, source: torch.Tensor, ours: list[int], theirs: list[int], alpha: float) -> str:
+    """Why two outputs for one source differ: a tie, the rule for the length limit, or nothing known."""
+    if ours == theirs:
+        return "equal"
+    end = translator.model.config.end_id
+    rows = pad_sequences([ours, theirs], translator.model.config.pad_id)
+    totals = score_outputs(translator.model, source[None].expand(2, -1), rows).tolist()
+    scores = [total / len(row) ** alpha for total, row in zip(totals, (ours, theirs))]
+    if theirs[-1] != end and len(theirs) == NEW_TOKENS and scores[1] >= scores[0]:
+        return "limit"
+    return "tie" if abs(scores[0] - scores[1]) < TIE else "unexplained"
+
+
+@torch.inference_mode()
+def compare(case: Case, folder: Path, inputs: int, seed: int = 0) -> Result:
+    """Make the folder, read it, and compare logits, greedy and beam-4 outputs."""
+    from transformers import MarianMTModel
+
+    began = time.monotonic()
+    with quiet():
+        write_folder(case, folder, seed)
+        theirs = MarianMTModel.from_pretrained(folder).eval()
+    translator = load_marian(folder, "cpu")
+    config, result = translator.model.config, Result(case.name, inputs)
+    sources = random_sources(translator, inputs, seed)
+    batch = pad_sequences(sources, config.pad_id)
+    mask = (batch != config.pad_id).long()
+    generator = torch.Generator().manual_seed(seed)
+    target = torch.randint(0, config.pad_id, (inputs, 30), generator=generator)
+    target[:, 0] = config.start_id
+    expected = theirs(input_ids=batch, attention_mask=mask, decoder_input_ids=target).logits
+    ours = translator.model(batch, target)
+    result.largest_logit_difference = (ours - expected).abs().max().item()
+    result.logit_spread = expected.std(dim=-1).mean().item()
+    own = {"greedy": [h.tokens for h in greedy_search(translator.model, batch, limit=NEW_TOKENS)]}
+    theirs_by_search = {"greedy": generate(theirs, batch, num_beams=1)}
+    for name, alpha in (("beam", 1.0), ("beam_without_penalty", 0.0)):
+        theirs_by_search[name] = generate(theirs, batch, num_beams=4, length_penalty=alpha)
+        options = {"beam_size": 4, "n_best": 4, "alpha": alpha, "penalty": "power", "limit": NEW_TOKENS}
+        own[name] = [hypotheses[0].tokens for hypotheses in beam_search(translator.model, batch, **options)]
+    for name, outputs in own.items():
+        rows = zip(batch, outputs, theirs_by_search[name], strict=True)
+        setattr(result, name, dict(Counter(explain(translator, *row, float(name == "beam")) for row in rows)))
+    result.distinct_outputs = len(set(map(tuple, own["greedy"])))
+    result.mean_output_tokens = sum(map(len, own["greedy"])) / inputs
+    result.seconds = round(time.monotonic() - began, 1)
+    return result
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.parity", description=__doc__.splitlines()[0])
+    parser.add_argument("--inputs", type=int, default=200, help="sources a configuration (default: 200)")
+    parser.add_argument("--only", default="", help="configurations whose name contains this")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help=f"folder for the record (default: {OUTPUT})")
+    options = parser.parse_args(arguments)
+    results = []
+    for case in GRID:
+        if options.only in case.name:
+            with tempfile.TemporaryDirectory() as folder:
+                results.append(compare(case, Path(folder) / "marian", options.inputs))
+            print(json.dumps(asdict(results[-1])), flush=True)
+    if not options.only:
+        import transformers
+
+        about = {"command": "python -m tools.parity", "transformers": transformers.__version__}
+        about |= describe_machine(torch.device("cpu")) | {"results": [asdict(result) for result in results]}
+        write_json(options.output / "results.json", about)
+    unexplained = sum(getattr(result, name).get("unexplained", 0) for result in results for name in SEARCHES)
+    farthest = max((result.largest_logit_difference for result in results), default=0.0)
+    print(f"{len(results)} configurations: logits differ by at most {farthest:.1e}, {unexplained} outputs unexplained")
+    return int(unexplained > 0 or farthest >= LOGITS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
