@@ -21,6 +21,7 @@ from annotated.translation import Translator, best_device
 
 __all__ = [
     "ACTIVATION_NAMES",
+    "KINDS",
     "NAMES",
     "NEUTRAL",
     "REQUIRED",
@@ -93,6 +94,7 @@ REQUIRED = {  # a value, or the setting that must be equal
     "add_final_layer_norm": False,
     "static_position_embeddings": True,
 }
+KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
@@ -110,10 +112,11 @@ def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
         raise InputError(f"{path}: activation_function {activation!r} is none of {', '.join(ACTIVATION_NAMES)}")
     settings = {ours: values.get(theirs, default) for ours, (theirs, default) in SETTINGS.items()}
     for ours, value in settings.items():
-        if value is None or (ours in ("pad_id", "end_id") and type(value) is not int):
-            raise InputError(
-                f"{path}: {SETTINGS[ours][0]} is {'missing' if value is None else f'{value!r}, not one id'}"
-            )
+        kind = bool if ours.startswith(("tie", "scale")) else float if ours.endswith("dropout") else int
+        if value is None:
+            raise InputError(f"{path}: {SETTINGS[ours][0]} is missing")
+        if type(value) is not kind and (kind, type(value)) != (float, int):
+            raise InputError(f"{path}: {SETTINGS[ours][0]} is {value!r}, not {KINDS[kind]}")
     start = values.get("decoder_start_token_id")
     settings["start_id"] = settings["pad_id"] if start is None else start
     settings["vocab_size"] = values.get("decoder_vocab_size") or values["vocab_size"]
@@ -449,7 +452,7 @@ def fill_stack(spec: Any, stack: nn.Module, config: TransformerConfig) -> None:
     Defined in chapter 90: `fill`.
     """
     if config.norm_first:
-        fill_norm(spec.layer_norm, stack.norm)
+        fill_norm(spec.layer_norm, stack.final_norm)
     for known, layer in zip(spec.layer, stack.layers, strict=True):
         attention = layer.self_attention
         fill_linear(known.self_attention.linear[0], attention.query, attention.key, attention.value)

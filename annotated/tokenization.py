@@ -161,7 +161,8 @@ class PairTokenizer(Tokenizer):
 
     def to_text(self, ids: list[int]) -> str:
         pieces = [self.pieces[i] for i in ids if i in self.pieces]
-        return self.target.decode([piece for piece in pieces if piece not in self.special]).strip()
+        text = self.target.decode([piece for piece in pieces if piece not in self.special])
+        return text.replace("▁", " ").strip()  # of pieces that only the source's model knows
 
     def files(self) -> dict[str, bytes]:
         """What to save, by file name."""
@@ -231,4 +232,6 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         content = json.loads(lists.read_bytes())
         if not isinstance(content, dict) or content.keys() != {"source", "target", "special"}:
             raise InputError("not a vocabulary of this package")
+        for number_of in (content["source"], content["target"] or content["source"]):
+            check_vocabulary(number_of, content["special"])
         return PairTokenizer(models, content["source"], content["target"], tuple(content["special"]))

@@ -2,18 +2,21 @@
 
 import itertools
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 
 from annotated.batching import make_batch, pad_sequences
 from annotated.decoding import (
+    PENALTIES,
     beam_search,
     extend,
     first_beam,
     greedy_search,
     keep_unfinished,
     length_penalty,
+    length_power,
     output_limits,
     score_outputs,
 )
@@ -64,12 +67,18 @@ def padded(sources: list[list[int]]) -> torch.Tensor:
     return pad_sequences(sources, PAD)
 
 
-def every_output(model: Transformer, source: torch.Tensor, limit: int, alpha: float) -> list[tuple[float, list[int]]]:
+def every_output(
+    model: Transformer,
+    source: torch.Tensor,
+    limit: int,
+    alpha: float,
+    lp: Callable[[int, float], float] = length_penalty,
+) -> list[tuple[float, list[int]]]:
     """All outputs of at most `limit` tokens that end in eos, scored one by one by teacher forcing, best first."""
     words = [token for token in range(model.config.vocab_size) if token not in (PAD, BOS, EOS)]
     outputs = [[*body, EOS] for n in range(limit) for body in itertools.product(words, repeat=n)]
     totals = score_outputs(model, source.expand(len(outputs), -1), padded(outputs)).tolist()
-    scored = [(t / length_penalty(len(o), alpha), o) for t, o in zip(totals, outputs, strict=True)]
+    scored = [(t / lp(len(o), alpha), o) for t, o in zip(totals, outputs, strict=True)]
     return sorted(scored, reverse=True)
 
 
@@ -82,6 +91,29 @@ def test_length_penalty_has_the_values_of_the_gnmt_formula():
     known |= {(10, 0.3): 1.3164, (50, 0.3): 1.9439, (17, 0.0): 1.0}
     for (length, alpha), value in known.items():
         assert length_penalty(length, alpha) == pytest.approx(value, abs=5e-5)
+
+
+def test_length_power_is_a_power_of_the_length():
+    """The divisor of other toolkits (chapter 60, box)."""
+    assert [length_power(length, 1.0) for length in (1, 7, 40)] == [1, 7, 40]
+    assert length_power(25, 0.5) == 5
+    assert {"gnmt": length_penalty, "power": length_power} == PENALTIES
+    with pytest.raises(ValueError, match="penalty must be one of gnmt, power, not 'none'"):
+        beam_search(random_model(), padded(random_sources(1)), penalty="none")
+
+
+# Limits
+
+
+def test_a_limit_replaces_the_rule_of_the_source():
+    model = never_ending(random_model())
+    source = padded([[4, EOS], [4, 5, 6, 7, 8, EOS]])
+    assert output_limits(model, source).tolist() == [52, 56]
+    assert output_limits(model, source, extra=3).tolist() == [5, 9]
+    assert output_limits(model, source, limit=7).tolist() == [7, 7]
+    assert output_limits(model, source, limit=10**6).tolist() == [model.config.max_length] * 2
+    assert [len(h.tokens) for h in greedy_search(model, source, limit=7)] == [7, 7]
+    assert {len(h.tokens) for (h,) in beam_search(model, source, limit=3, alpha=2.0, penalty="power")} == {3}
 
 
 # Greedy search
@@ -109,15 +141,16 @@ def test_greedy_search_takes_the_best_token_of_a_full_pass(copier):
 # Beam search
 
 
+@pytest.mark.parametrize("penalty", ["gnmt", "power"])
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_full_width_beam_search_is_exhaustive_search(alpha):
+def test_full_width_beam_search_is_exhaustive_search(alpha, penalty):
     """C-6.1-g: with room for every prefix the beam finds the best of all outputs, and ranks all of them right."""
     for seed in range(8):
         model = random_model(7, seed)
         source = padded(random_sources(1, 7, seed))
         limit = 4
-        best = every_output(model, source, limit, alpha)
-        options = {"beam_size": 4**limit, "alpha": alpha, "extra": limit - source.shape[1]}
+        best = every_output(model, source, limit, alpha, PENALTIES[penalty])
+        options = {"beam_size": 4**limit, "alpha": alpha, "penalty": penalty, "limit": limit}
         (found,) = beam_search(model, source, **options)
         assert found[0].tokens == best[0][1]
         assert found[0].score == pytest.approx(best[0][0], abs=1e-4)

@@ -557,3 +557,15 @@ def test_attention_alone_without_recurrence_or_convolution():
     model = Transformer(TransformerConfig(vocab_size=20, d_model=16, d_ff=32, num_heads=2, num_layers=2))
     theirs = {type(module).__name__ for module in model.modules() if type(module).__module__.startswith("torch.")}
     assert theirs == {"Linear", "ModuleList"}
+
+
+def test_a_start_symbol_that_is_also_padding_is_not_hidden():
+    """Marian starts with its pad token (chapter 90): the first place counts, whatever stands there."""
+    torch.manual_seed(0)
+    model = Transformer(replace(SMALL, start_id=SMALL.pad_id)).eval()
+    source = torch.tensor([[5, 6, 3]])
+    target = torch.tensor([[SMALL.pad_id, 7, 8]])
+    with torch.inference_mode():
+        state = start_decoding(model, source, 1, 3)
+        steps = [decoding_step(model, target[:, i : i + 1], state)[0, 0] for i in range(3)]
+        assert torch.allclose(model(source, target)[0], torch.stack(steps), atol=1e-5)

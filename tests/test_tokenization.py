@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
 import sentencepiece
 
+from annotated.checkpoint import save_tokenizer
 from annotated.corpora import InputError
 from annotated.grammar import embedded_split
-from annotated.tokenization import Tokenizer, decode, encode, load_tokenizer, train_tokenizer
+from annotated.tokenization import PairTokenizer, Tokenizer, decode, encode, load_tokenizer, train_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +33,10 @@ def complaint(action) -> str:
     return str(caught.value)
 
 
-def sentencepiece_model(texts: list[str], **options) -> bytes:
+def sentencepiece_model(texts: list[str], vocab_size: int = 400, **options) -> bytes:
     model = io.BytesIO()
     train = sentencepiece.SentencePieceTrainer.train
-    train(sentence_iterator=iter(texts), model_writer=model, vocab_size=400, minloglevel=3, **options)
+    train(sentence_iterator=iter(texts), model_writer=model, vocab_size=vocab_size, minloglevel=3, **options)
     return model.getvalue()
 
 
@@ -158,3 +160,66 @@ def test_a_model_with_other_special_ids(tmp_path: Path, texts: list[str]) -> Non
     assert complaint(lambda: load_tokenizer(path.parent)) == (
         f"{path}: a SentencePiece model with pad, unk, bos, eos at 0, 1, 2, 3 is needed, not at (-1, 0, 1, 2)"
     )
+
+
+@pytest.fixture(scope="module")
+def pair(texts: list[str]) -> PairTokenizer:
+    """A model for each language, and one list of pieces: eos, unk, a language code, the pieces of both, pad."""
+    models = tuple(sentencepiece_model(texts[side::2], 330) for side in (0, 1))
+    pieces = ["</s>", "<unk>", ">>deu<<"]
+    for model in models:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        pieces += [processor.id_to_piece(i) for i in range(3, len(processor))]
+    return PairTokenizer(models, {piece: i for i, piece in enumerate(dict.fromkeys([*pieces, "<pad>"]))})
+
+
+def test_each_side_is_cut_by_its_own_model(pair: PairTokenizer, texts: list[str]) -> None:
+    assert (pair.eos_id, pair.unk_id, pair.pad_id) == (0, 1, len(pair) - 1)
+    german = [text for text in texts[1::2] if pair.unk_id not in encode(pair, [text], target=True)[0]]
+    assert len(german) > len(texts) / 3
+    assert decode(pair, encode(pair, german, target=True)) == german
+    assert encode(pair, german) != encode(pair, german, target=True)
+
+
+def test_a_language_code_is_one_token_at_the_start(pair: PairTokenizer) -> None:
+    plain = encode(pair, ["The dog sleeps."])[0]
+    assert encode(pair, [">>deu<< The dog sleeps."])[0] == [2, *plain]
+    assert 2 not in encode(pair, ["The dog >>deu<< sleeps."])[0]
+    assert encode(pair, [">>xyz<<"])[0] == [pair.unk_id, pair.eos_id]
+
+
+def test_separate_lists_number_each_side(pair: PairTokenizer, texts: list[str]) -> None:
+    backwards = {piece: len(pair) - 1 - i for piece, i in pair.vocabulary.items()}
+    two = PairTokenizer(pair.models, pair.vocabulary, backwards)
+    (source,), (target,) = encode(two, texts[:1]), encode(two, texts[1:2], target=True)
+    assert source == encode(pair, texts[:1])[0]
+    assert target[:-1] == [len(pair) - 1 - i for i in encode(pair, texts[1:2], target=True)[0][:-1]]
+    assert decode(two, [target[:-1]]) == texts[1:2]
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_a_pair_is_saved_and_read(pair: PairTokenizer, texts: list[str], tmp_path: Path, separate: bool) -> None:
+    saved = PairTokenizer(pair.models, pair.vocabulary, dict(pair.vocabulary) if separate else None)
+    save_tokenizer(tmp_path, saved)
+    again = load_tokenizer(tmp_path)
+    assert isinstance(again, PairTokenizer)
+    assert again.files() == saved.files()
+    assert encode(again, texts) == encode(pair, texts)
+
+
+def lists(vocabulary: dict[str, int]) -> bytes:
+    return json.dumps({"source": vocabulary, "target": None, "special": ["<pad>", "<unk>", "</s>"]}).encode()
+
+
+@pytest.mark.parametrize(("name", "content", "says"), [
+    ("source.spm", None, "no such file"), ("target.spm", b"text", "not a SentencePiece model"),
+    ("vocabulary.json", b"text", "not a JSON file"), ("vocabulary.json", b"[]", "not a vocabulary of this package"),
+    ("vocabulary.json", lists({"a": 0}), "there is no <pad>"),
+    ("vocabulary.json", lists({"<pad>": 0, "<unk>": 2, "</s>": 3}), "no piece has the id 1; 3 pieces need"),
+])  # fmt: skip
+def test_a_spoiled_pair(pair: PairTokenizer, tmp_path: Path, name: str, content: bytes | None, says: str) -> None:
+    save_tokenizer(tmp_path, pair)
+    (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)
+    said = complaint(lambda: load_tokenizer(tmp_path))
+    assert said.startswith(f"{tmp_path / name}: ")
+    assert says in said

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.metadata
 import io
 import itertools
 import json
@@ -20,6 +21,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import sentencepiece
@@ -27,9 +29,24 @@ import torch
 
 from annotated.batching import pad_sequences
 from annotated.checkpoint import write_json
-from annotated.decoding import beam_search, cut_after, greedy_search, score_outputs
+from annotated.corpora import load_corpus
+from annotated.decoding import (
+    Finished,
+    Hypothesis,
+    beam_search,
+    collect_finished,
+    cut_after,
+    extend,
+    first_beam,
+    greedy_search,
+    keep_unfinished,
+    length_power,
+    output_limits,
+    score_outputs,
+)
 from annotated.grammar import embedded_split
-from annotated.marian import load_marian
+from annotated.marian import load_marian, save_ctranslate2, save_marian, vocabularies
+from annotated.model import Transformer, start_decoding
 from annotated.training import describe_machine
 from annotated.translation import Translator
 
@@ -38,7 +55,8 @@ LENGTHS = 100  # sources have 1 to 100 tokens, all in one batch
 NEW_TOKENS = 64
 SEARCHES = ("greedy", "beam", "beam_without_penalty")
 LOGITS = 1e-4  # the largest difference allowed
-TIE = 1e-3  # scores in nats that are closer than this may change places
+SHARE = 0.995  # of the sentences must be equal on the way back
+TIE = 1e-4  # scores that are closer than this may change places
 
 
 @dataclass(frozen=True)
@@ -178,25 +196,39 @@ def random_sources(translator: Translator, count: int, seed: int = 0) -> list[li
     return sources
 
 
-def generate(model, batch: torch.Tensor, **settings) -> list[list[int]]:
+def generate(model, batch: torch.Tensor, limit: int = NEW_TOKENS, **settings) -> list[list[int]]:
     """The outputs of `generate`, start token and padding left out."""
     mask = (batch != model.config.pad_token_id).long()
     with quiet():
-        rows = model.generate(batch, attention_mask=mask, max_new_tokens=NEW_TOKENS, do_sample=False, **settings)
+        rows = model.generate(batch, attention_mask=mask, max_new_tokens=limit, do_sample=False, **settings)
     return [cut_after(row, model.config.eos_token_id) for row in rows[:, 1:].tolist()]
 
 
 def explain(translator: Translator, source: torch.Tensor, ours: list[int], theirs: list[int], alpha: float) -> str:
-    """Why two outputs for one source differ: a tie, the rule for the length limit, or nothing known."""
+    """Why two outputs for one source differ: the rule of `generate` for the limit, a tie, or nothing known."""
     if ours == theirs:
         return "equal"
-    end = translator.model.config.end_id
-    rows = pad_sequences([ours, theirs], translator.model.config.pad_id)
-    totals = score_outputs(translator.model, source[None].expand(2, -1), rows).tolist()
-    scores = [total / len(row) ** alpha for total, row in zip(totals, (ours, theirs))]
-    if theirs[-1] != end and len(theirs) == NEW_TOKENS and scores[1] >= scores[0]:
+    by_their_rule = best_at_limit(translator.model, source, alpha)
+    if theirs == by_their_rule:
         return "limit"
-    return "tie" if abs(scores[0] - scores[1]) < TIE else "unexplained"
+    rows = [ours, by_their_rule, theirs]
+    outputs = pad_sequences(rows, translator.model.config.pad_id)
+    totals = score_outputs(translator.model, source[None].expand(3, -1), outputs).tolist()
+    *own, score = (total / length_power(len(row), alpha) for total, row in zip(totals, rows, strict=True))
+    return "tie" if min(abs(score - other) for other in own) < TIE else "unexplained"
+
+
+def best_at_limit(model: Transformer, source: torch.Tensor, alpha: float) -> list[int]:
+    """What beam search finds if unfinished hypotheses compete with finished ones at the limit, as in `generate`."""
+    source, finished = source[source != model.config.pad_id][None], [Finished(4)]
+    beam, state = first_beam(model, source, 4), start_decoding(model, source, 4, NEW_TOKENS)
+    for _ in range(NEW_TOKENS):
+        continuations = extend(model, beam, state)
+        collect_finished(model, beam, continuations, finished, partial(length_power, alpha=alpha))
+        keep_unfinished(model, beam, continuations, state)
+    tokens, total = beam.tokens[0, 0, 1:].tolist(), beam.log_probabilities[0, 0].item()
+    unfinished = Hypothesis(tokens, total, total / length_power(NEW_TOKENS, alpha))
+    return max([*finished[0].hypotheses, unfinished], key=lambda hypothesis: hypothesis.score).tokens
 
 
 @torch.inference_mode()
@@ -235,12 +267,65 @@ def compare(case: Case, folder: Path, inputs: int, seed: int = 0) -> Result:
     return result
 
 
+@torch.inference_mode()
+def way_back(translator: Translator, texts: list[str], folder: Path) -> dict[str, int]:
+    """How many greedy outputs `transformers` and CTranslate2 share with this package, from exported models."""
+    import ctranslate2
+    from transformers import MarianMTModel, MarianTokenizer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    save_marian(translator, folder / "marian")
+    save_ctranslate2(translator, folder / "ctranslate2")
+    with quiet():
+        theirs = MarianMTModel.from_pretrained(folder / "marian").eval()
+        tokenizer = MarianTokenizer.from_pretrained(folder / "marian")
+    engine = ctranslate2.Translator(str(folder / "ctranslate2"), compute_type="float32", intra_threads=2)
+    pieces = {number: piece for piece, number in vocabularies(translator.tokenizer)[1].items()}
+    equal = Counter({"sentences": len(texts), "transformers": 0, "ctranslate2": 0})
+    sources = sorted(translator.encode(texts), key=len)
+    for start in range(0, len(sources), 50):
+        batch = pad_sequences(sources[start : start + 50], translator.model.config.pad_id)
+        limits = output_limits(translator.model, batch).tolist()
+        own = [hypothesis.tokens for hypothesis in greedy_search(translator.model, batch)]
+        outputs = generate(theirs, batch, max(limits), num_beams=1)
+        equal["transformers"] += sum(ours == row[:limit] for ours, row, limit in zip(own, outputs, limits))
+        words = [tokenizer.convert_ids_to_tokens(source) for source in sources[start : start + 50]]
+        found = engine.translate_batch(words, beam_size=1, max_decoding_length=max(limits))
+        for ours, result, limit in zip(own, found, limits):
+            ended = ours[-1] == translator.model.config.end_id
+            equal["ctranslate2"] += [pieces[i] for i in ours[: -1 if ended else limit]] == result.hypotheses[0][:limit]
+    return dict(equal)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.parity", description=__doc__.splitlines()[0])
     parser.add_argument("--inputs", type=int, default=200, help="sources a configuration (default: 200)")
     parser.add_argument("--only", default="", help="configurations whose name contains this")
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"folder for the record (default: {OUTPUT})")
+    parser.add_argument("--model", type=Path, help="export a model and compare on its corpus, test split")
     options = parser.parse_args(arguments)
+    status = check_model(options.model, options.output) if options.model else check_grid(options)
+    return int(status)
+
+
+def check_model(model: Path, output: Path) -> bool:
+    """The way back of one model, recorded; whether too many sentences differ."""
+    translator = Translator.load(model, "cpu")
+    texts = [pair.source for pair in load_corpus(translator.notes["corpus"]).split("test")]
+    with tempfile.TemporaryDirectory() as folder:
+        about = {
+            "command": f"python -m tools.parity --model {model}",
+            "corpus": translator.notes["corpus"],
+            **versions(),
+        }
+        result = way_back(translator, texts, Path(folder))
+    write_json(output / f"way-back-{translator.notes['corpus']}.json", about | result)
+    print(json.dumps(result))
+    return min(result["transformers"], result["ctranslate2"]) < SHARE * result["sentences"]
+
+
+def check_grid(options: argparse.Namespace) -> bool:
+    """The grid, recorded if it is whole; whether something is not as it should be."""
     results = []
     for case in GRID:
         if options.only in case.name:
@@ -248,15 +333,18 @@ def main(arguments: list[str] | None = None) -> int:
                 results.append(compare(case, Path(folder) / "marian", options.inputs))
             print(json.dumps(asdict(results[-1])), flush=True)
     if not options.only:
-        import transformers
-
-        about = {"command": "python -m tools.parity", "transformers": transformers.__version__}
-        about |= describe_machine(torch.device("cpu")) | {"results": [asdict(result) for result in results]}
+        about = {"command": "python -m tools.parity", **versions(), "results": [asdict(result) for result in results]}
         write_json(options.output / "results.json", about)
     unexplained = sum(getattr(result, name).get("unexplained", 0) for result in results for name in SEARCHES)
     farthest = max((result.largest_logit_difference for result in results), default=0.0)
     print(f"{len(results)} configurations: logits differ by at most {farthest:.1e}, {unexplained} outputs unexplained")
-    return int(unexplained > 0 or farthest >= LOGITS)
+    return unexplained > 0 or farthest >= LOGITS
+
+
+def versions() -> dict[str, object]:
+    """The machine, and the versions of what is compared."""
+    names = ("transformers", "ctranslate2")
+    return describe_machine(torch.device("cpu")) | {name: importlib.metadata.version(name) for name in names}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,572 @@
+"""Other people's weights on this code, and back (chapter 90). Nothing is downloaded: folders are made here."""
+
+import io
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from annotated.batching import pad_sequences
+from annotated.checkpoint import read_json, write_json
+from annotated.cli import main
+from annotated.corpora import InputError, load_corpus
+from annotated.decoding import beam_search, greedy_search, score_outputs
+from annotated.grammar import embedded_split
+from annotated.marian import load_marian, save_ctranslate2, save_marian, to_concatenated, vocabularies
+from annotated.model import Transformer, TransformerConfig
+from annotated.tokenization import PairTokenizer, decode, encode, train_tokenizer
+from annotated.translation import Translator
+from tools.parity import GRID, LOGITS, SHARE, Case, compare, generate, quiet, random_sources, way_back, write_folder
+
+with quiet():
+    import ctranslate2
+    from ctranslate2.converters import TransformersConverter
+    from transformers import MarianMTModel, MarianTokenizer
+
+ROOT = Path(__file__).resolve().parents[1]
+SHIPPED = ROOT / "data" / "models" / "embedded"
+TESTED = [case for case in GRID if case.d_model == 64 and (case.layers == 2) == (case.activation == "relu")]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> dict[bool, Path]:
+    """A Marian folder with a shared vocabulary, and one with separate vocabularies; tests that change one copy it."""
+    made = {shared: tmp_path_factory.mktemp("marian") / "folder" for shared in (True, False)}
+    for shared, folder in made.items():
+        with quiet():
+            write_folder(Case("swish", shared, 2, 64), folder)
+    return made
+
+
+@pytest.fixture
+def folder(folders, tmp_path) -> Path:
+    """A copy that a test may spoil."""
+    copy = tmp_path / "opus"
+    copy.mkdir()
+    for path in folders[True].iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    return copy
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Translator:
+    return Translator.load(SHIPPED, "cpu")
+
+
+def theirs(folder: Path) -> MarianMTModel:
+    with quiet():
+        return MarianMTModel.from_pretrained(folder).eval()
+
+
+def their_tokenizer(folder: Path) -> MarianTokenizer:
+    with quiet():
+        return MarianTokenizer.from_pretrained(folder)
+
+
+@torch.inference_mode()
+def their_logits(model: MarianMTModel, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    mask = (source != model.config.pad_token_id).long()
+    return model(input_ids=source, attention_mask=mask, decoder_input_ids=target).logits
+
+
+# Reading
+
+
+@pytest.mark.parametrize("case", TESTED, ids=lambda case: case.name)
+def test_logits_and_outputs_are_those_of_transformers(case: Case, tmp_path: Path):
+    """The full grid, 200 inputs each, is `python -m tools.parity`."""
+    result = compare(case, tmp_path / "marian", 20)
+    assert result.largest_logit_difference < LOGITS
+    assert result.logit_spread > 1
+    assert result.distinct_outputs >= 5
+    assert result.greedy == {"equal": 20}
+    assert result.beam_without_penalty == {"equal": 20}
+    assert set(result.beam) <= {"equal", "limit", "tie"}
+    assert result.beam["equal"] >= 10
+
+
+def test_the_recorded_grid_is_whole():
+    record = read_json(ROOT / "data" / "runs" / "marian-parity" / "results.json")
+    assert [result["name"] for result in record["results"]] == [case.name for case in GRID]
+    for result in record["results"]:
+        assert result["inputs"] == 200
+        assert result["largest_logit_difference"] < LOGITS
+        for name in ("greedy", "beam", "beam_without_penalty"):
+            assert sum(result[name].values()) == 200
+            assert set(result[name]) <= {"equal", "limit", "tie"}
+
+
+def test_the_configuration_says_what_the_folder_says(folders):
+    config = load_marian(folders[False], "cpu").model.config
+    assert (config.activation, config.positions, config.norm_eps) == ("swish", "concatenated", 1e-5)
+    assert config.attention_bias
+    assert config.output_bias
+    assert config.scale_embeddings
+    assert config.tie_output
+    assert not config.tie_embeddings
+    assert config.pad_id == config.start_id == config.vocab_size - 1
+    assert load_marian(folders[True], "cpu").model.config.tie_embeddings
+
+
+def test_the_start_symbol_is_seen_though_it_is_padding(folders):
+    """Teacher forcing, full decoding and cached decoding agree: none of them masks the first place."""
+    translator = load_marian(folders[True], "cpu")
+    sources = pad_sequences(random_sources(translator, 6), translator.model.config.pad_id)
+    cached = greedy_search(translator.model, sources, limit=12)
+    full = greedy_search(translator.model, sources, limit=12, cache=False)
+    assert [h.tokens for h in cached] == [h.tokens for h in full]
+    outputs = pad_sequences([h.tokens for h in cached], translator.model.config.pad_id)
+    totals = score_outputs(translator.model, sources, outputs)
+    assert torch.allclose(totals, torch.tensor([h.log_probability for h in cached]), atol=1e-3)
+
+
+def test_a_model_may_start_with_its_end_symbol(folder: Path):
+    """As BART does: the end symbol must stay possible, or no output would ever end."""
+    write_json(folder / "config.json", read_json(folder / "config.json") | {"decoder_start_token_id": 0})
+    translator = load_marian(folder, "cpu")
+    sources = pad_sequences(random_sources(translator, 20), translator.model.config.pad_id)
+    assert any(h.tokens[-1] == 0 for h in greedy_search(translator.model, sources, limit=40))
+
+
+@pytest.mark.parametrize("names", [
+    ["model.encoder.embed_tokens.weight"],
+    ["model.decoder.embed_tokens.weight", "lm_head.weight"],
+    ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"],
+])  # fmt: skip
+def test_a_shared_matrix_is_found_under_any_of_its_names(folder: Path, names: list[str]):
+    before = load_marian(folder, "cpu").model.target_embedding.weight
+    tensors = load_file(folder / "model.safetensors")
+    shared = tensors.pop("model.shared.weight")
+    save_file(tensors | {name: shared.clone() for name in names}, folder / "model.safetensors")
+    assert load_marian(folder, "cpu").model.target_embedding.weight.equal(before)
+
+
+def test_half_precision_weights_become_float32(folder: Path):
+    tensors = load_file(folder / "model.safetensors")
+    save_file({name: tensor.half() for name, tensor in tensors.items()}, folder / "model.safetensors")
+    assert {p.dtype for p in load_marian(folder, "cpu").model.parameters()} == {torch.float32}
+
+
+def test_a_stored_table_of_sinusoids_and_a_missing_bias_are_fine(folder: Path):
+    tensors = load_file(folder / "model.safetensors")
+    with quiet():
+        model = MarianMTModel.from_pretrained(folder)
+    tensors["model.encoder.embed_positions.weight"] = model.model.encoder.embed_positions.weight.detach().clone()
+    del tensors["final_logits_bias"]
+    save_file(tensors, folder / "model.safetensors")
+    assert load_marian(folder, "cpu").model.output.bias.abs().max() == 0
+
+
+# Settings of the search
+
+
+def test_the_search_settings_come_with_the_folder(folder: Path):
+    write_json(folder / "generation_config.json", {"num_beams": 3, "length_penalty": 0.5, "no_repeat_ngram_size": 2})
+    translator = load_marian(folder, "cpu")
+    assert translator.search == {"beam_size": 3, "length_penalty": 0.5, "penalty": "power"}
+    assert translator.notes["ignored"] == ["no_repeat_ngram_size"]
+    text = embedded_split("test")[0].source
+    (translations,) = translator.translate_n_best([text])
+    source = torch.tensor(translator.encode([text]))
+    ((first, *others),) = beam_search(translator.model, source, beam_size=3, alpha=0.5, penalty="power", n_best=3)
+    assert [t.score for t in translations] == [first.score, *(h.score for h in others)]
+    assert translations[0].score == pytest.approx(first.log_probability / len(first.tokens) ** 0.5)
+
+
+def test_older_folders_have_them_in_the_configuration(folder: Path):
+    (folder / "generation_config.json").unlink()
+    values = read_json(folder / "config.json") | {"num_beams": 6, "bad_words_ids": [[5], [read_pad(folder)]]}
+    write_json(folder / "config.json", values)
+    translator = load_marian(folder, "cpu")
+    assert translator.search["beam_size"] == 6
+    assert translator.search["length_penalty"] == 1.0
+    assert translator.notes["ignored"] == ["bad_words_ids"]
+
+
+def read_pad(folder: Path) -> int:
+    return read_json(folder / "config.json")["pad_token_id"]
+
+
+# The tokenizer
+
+
+def strings() -> list[str]:
+    """A thousand texts: real ones, odd ones, and random ones from all of Unicode."""
+    odd = [
+        "", " ", "\t\n", "a", "😀", "👩‍👩‍👧‍👦 family", "ﬁne ﬂow", "Ⅷ ½ ²", "ＦＵＬＬ　ｗｉｄｔｈ", "e\u0301 é", "Å Å",
+        "日本語のテキスト", "Привет мир", "שלום", "\u200bzero\u200dwidth", "\ufeffmark", "tab\tand\nline",
+        "  many   spaces  ", "▁piece", ">>fra<< Hello", ">>de<<", ">> no code", "x >>fra<< y", ">>a<<>>b<< c", "<<>>",
+        "naïve café", "…—–“”", "\x00\x01", "word " * 2000, "x" * 5000, "😀" * 300, "the" * 700, "Zürich Straße Öl",
+        "1,234.5%", "a\u00a0b", "<pad", "</ s>",
+    ]  # fmt: skip
+    generator = random.Random(0)
+    real = [text for pair in embedded_split("test")[:250] for text in (pair.source, pair.target)]
+    blocks = ((32, 127), (160, 600), (0x370, 0x5FF), (0x4E00, 0x5000), (0x1F300, 0x1F700), (0xFB00, 0xFF70))
+    random_ones = []
+    while len(odd) + len(real) + len(random_ones) < 1000:
+        spans = [blocks[int(generator.random() * len(blocks))] for _ in range(1 + int(generator.random() * 40))]
+        random_ones.append("".join(chr(low + int(generator.random() * (high - low))) for low, high in spans))
+    return odd + real + random_ones
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_ids_are_those_of_marian_tokenizer(folders, shared: bool):
+    texts = strings()
+    assert len(texts) == 1000
+    ours, known = load_marian(folders[shared], "cpu").tokenizer, their_tokenizer(folders[shared])
+    assert encode(ours, texts) == [known(text).input_ids for text in texts]
+    assert encode(ours, texts, target=True) == [known(text_target=text).input_ids for text in texts]
+    assert sum(ours.unk_id in ids for ids in encode(ours, texts)) > 100
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_texts_are_those_of_marian_tokenizer(folders, shared: bool):
+    ours, known = load_marian(folders[shared], "cpu").tokenizer, their_tokenizer(folders[shared])
+    generator = random.Random(1)
+    rows = [[int(generator.random() * len(ours)) for _ in range(int(generator.random() * 20))] for _ in range(300)]
+    assert decode(ours, rows) == known.batch_decode(rows, skip_special_tokens=True)
+
+
+def test_special_tokens_written_in_a_text_stay_text(folders):
+    """The one documented difference: MarianTokenizer would end the sentence here."""
+    ours, known = load_marian(folders[True], "cpu").tokenizer, their_tokenizer(folders[True])
+    text = "The child </s> sleeps."
+    assert encode(ours, [text])[0].count(ours.eos_id) == 1
+    assert known(text).input_ids.count(known.eos_token_id) == 2
+
+
+# The way back
+
+
+def sources_to_translate() -> tuple[str, list[str]]:
+    """Multi30k's test sources where they are, else those of the embedded corpus."""
+    try:
+        return "multi30k", [pair.source for pair in load_corpus("multi30k").split("test")]
+    except InputError:
+        return "embedded", [pair.source for pair in embedded_split("test")]
+
+
+def test_our_model_gives_the_same_tokens_in_transformers_and_ctranslate2(shipped, tmp_path: Path):
+    """Multi30k is foreign to this model, so its outputs are odd there; they must be equal all the same."""
+    corpus, texts = sources_to_translate()
+    equal = way_back(shipped, texts, tmp_path)
+    assert equal["sentences"] == len(texts)
+    for system in ("transformers", "ctranslate2"):
+        assert equal[system] >= SHARE * len(texts), f"{system}: {equal} on {corpus}"
+
+
+SMALL = TransformerConfig(
+    320, d_model=32, d_ff=48, num_heads=4, num_layers=2, max_length=64, norm_eps=1e-5, scale_embeddings=True
+)
+VARIANTS = {
+    "paper": {},
+    "biases": {"attention_bias": True, "output_bias": True},
+    "concatenated": {"positions": "concatenated", "activation": "swish"},
+    "gelu, unscaled": {"activation": "gelu", "scale_embeddings": False},
+    "own output": {"tie_output": False},
+    "own source": {"tie_embeddings": False},
+    "nothing tied": {"tie_embeddings": False, "tie_output": False, "output_bias": True},
+    "deep encoder": {"num_layers": 3, "num_decoder_layers": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer([text for pair in embedded_split("valid")[:100] for text in (pair.source, pair.target)], 320)
+
+
+def random_translator(config: TransformerConfig, tokenizer) -> Translator:
+    """Random weights everywhere, biases and norms included."""
+    torch.manual_seed(0)
+    model = Transformer(config)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 1:
+            torch.nn.init.normal_(parameter, mean=float(name.endswith("norm.weight")), std=0.3)
+    return Translator(model, tokenizer, {"source": "en", "target": "de"})
+
+
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+@torch.inference_mode()
+def test_every_layout_goes_out_and_comes_back(changes: dict, tokenizer, tmp_path: Path):
+    translator = random_translator(replace(SMALL, **changes), tokenizer)
+    save_marian(translator, tmp_path / "marian")
+    source = pad_sequences(random_sources(translator, 10)[:6], 0)
+    target = torch.randint(4, 320, (6, 9))
+    expected = translator.model(source, target)
+    assert (their_logits(theirs(tmp_path / "marian"), source, target) - expected).abs().max() < LOGITS
+    back = load_marian(tmp_path / "marian", "cpu")
+    assert (back.model(source, target) - expected).abs().max() < LOGITS
+    assert back.notes["source"] == "en"
+    assert back.search == {"beam_size": 4, "length_penalty": 0.6, "penalty": "power"}
+    texts = [pair.source for pair in embedded_split("test")[:50]]
+    assert encode(back.tokenizer, texts) == encode(tokenizer, texts)
+    known = their_tokenizer(tmp_path / "marian")
+    assert [known(text).input_ids for text in texts] == encode(tokenizer, texts)
+
+
+CTRANSLATE2_VARIANTS = VARIANTS | {
+    "epsilon": {"norm_eps": 0.01},
+    "norm first": {"norm_first": True},
+    "learned": {"positions": "learned"},
+}
+
+
+@pytest.mark.parametrize("changes", CTRANSLATE2_VARIANTS.values(), ids=CTRANSLATE2_VARIANTS)
+def test_ctranslate2_scores_outputs_as_we_do(changes: dict, tokenizer, tmp_path: Path):
+    """Log-probabilities of given outputs, not only the likeliest tokens: they show a wrong epsilon or start too."""
+    translator = random_translator(replace(SMALL, **changes), tokenizer)
+    save_ctranslate2(translator, tmp_path / "model")
+    engine = ctranslate2.Translator(str(tmp_path / "model"), compute_type="float32", intra_threads=1)
+    sources = random_sources(translator, 10)[:6]
+    outputs = [[*source[:-1][::-1], 3] for source in sources]
+    pieces = list(vocabularies(tokenizer)[0])
+    words = [[[pieces[i] for i in row] for row in side] for side in (sources, [row[:-1] for row in outputs])]
+    totals = [sum(scores.log_probs) for scores in engine.score_batch(*words)]
+    own = score_outputs(translator.model, pad_sequences(sources), pad_sequences(outputs)).tolist()
+    assert totals == pytest.approx(own, rel=1e-4)
+
+
+def test_the_stock_converter_refuses_our_layout(shipped, tmp_path: Path):
+    """It takes the last row for padding and drops it; a silent success here would be a wrong model."""
+    save_marian(shipped, tmp_path / "marian")
+    with quiet(), pytest.raises(ValueError, match="vocabulary"):
+        TransformersConverter(str(tmp_path / "marian")).convert(str(tmp_path / "stock"))
+
+
+def test_a_folder_from_outside_survives_the_round_trip(folders, tmp_path: Path):
+    """Names, values and vocabularies; then the stock converter is right about it, and agrees with ours."""
+    translator = load_marian(folders[True], "cpu")
+    translator.model.output.bias.data[translator.model.config.pad_id] = -50.0  # never written, as in a trained model
+    save_marian(translator, tmp_path / "marian")
+    before, after = load_file(folders[True] / "model.safetensors"), load_file(tmp_path / "marian" / "model.safetensors")
+    assert before.keys() == after.keys()
+    assert all(before[name].equal(after[name]) for name in before if name != "final_logits_bias")
+    for name in ("source.spm", "target.spm"):
+        assert (folders[True] / name).read_bytes() == (tmp_path / "marian" / name).read_bytes()
+    assert read_json(folders[True] / "vocab.json") == read_json(tmp_path / "marian" / "vocab.json")
+    with quiet():
+        TransformersConverter(str(tmp_path / "marian")).convert(str(tmp_path / "stock"))
+    save_ctranslate2(translator, tmp_path / "ours")
+    pieces = {i: piece for piece, i in translator.tokenizer.vocabulary.items()}
+    sources = random_sources(translator, 20)[1:]  # CTranslate2 does not translate nothing
+    words = [[pieces[i] for i in source] for source in sources]
+    outputs = []
+    for name in ("stock", "ours"):
+        engine = ctranslate2.Translator(str(tmp_path / name), compute_type="float32", intra_threads=1)
+        results = engine.translate_batch(words, beam_size=1, max_decoding_length=30)
+        outputs.append([result.hypotheses[0] for result in results])
+    assert outputs[0] == outputs[1]
+    batch = pad_sequences(sources, translator.model.config.pad_id)
+    own = [[i for i in h.tokens if i != 0] for h in greedy_search(translator.model, batch, limit=30)]
+    assert [[pieces[i] for i in row] for row in own] == outputs[1]
+    assert [row + [0] * (len(row) < 30) for row in own] == generate(theirs(tmp_path / "marian"), batch, 30, num_beams=1)
+
+
+def test_separate_vocabularies_survive_too(folders, tmp_path: Path):
+    save_marian(load_marian(folders[False], "cpu"), tmp_path / "marian")
+    for name in ("vocab.json", "target_vocab.json"):
+        assert read_json(folders[False] / name) == read_json(tmp_path / "marian" / name)
+    known = their_tokenizer(tmp_path / "marian")
+    assert known("The child sleeps.").input_ids == their_tokenizer(folders[False])("The child sleeps.").input_ids
+
+
+@torch.inference_mode()
+def test_our_own_folder_format_keeps_an_imported_model(folders, tmp_path: Path):
+    for shared, name in ((True, "shared"), (False, "separate")):
+        translator = load_marian(folders[shared], "cpu")
+        translator.save(tmp_path / name)
+        back = Translator.load(tmp_path / name, "cpu")
+        assert isinstance(back.tokenizer, PairTokenizer)
+        assert back.search == translator.search
+        assert back.model.config == translator.model.config
+        texts = [pair.source for pair in embedded_split("test")[:5]]
+        assert back.translate(texts, beam_size=1) == translator.translate(texts, beam_size=1)
+
+
+def test_channels_are_renumbered_where_a_tensor_has_them():
+    tensor = torch.arange(6.0)[None].expand(4, 6)
+    part = "encoder.layers.0.feed_forward"
+    assert to_concatenated(f"{part}.inner.weight", tensor, 6)[0].tolist() == [0, 2, 4, 1, 3, 5]
+    assert to_concatenated(f"{part}.outer.weight", tensor.T, 6)[:, 0].tolist() == [0, 2, 4, 1, 3, 5]
+    bias = torch.arange(6.0)
+    assert to_concatenated(f"{part}.inner.bias", bias, 6) is bias
+
+
+@pytest.mark.parametrize(("changes", "word"), [
+    ({"norm_first": True}, "norm_first"), ({"positions": "learned"}, "learned positions"), ({"d_k": 4}, "d_k 4"),
+])  # fmt: skip
+def test_what_the_format_has_no_place_for(changes: dict, word: str, tokenizer, tmp_path: Path):
+    with pytest.raises(InputError, match=word):
+        save_marian(random_translator(replace(SMALL, **changes), tokenizer), tmp_path / "marian")
+    assert list(tmp_path.iterdir()) == []
+
+
+# Bad input
+
+
+def change(name: str, **values) -> Callable[[Path], None]:
+    return lambda folder: write_json(folder / name, read_json(folder / name) | values)
+
+
+def remove(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def put(name: str, content: bytes) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def tensors(edit: Callable[[dict], object]) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        found = load_file(folder / "model.safetensors")
+        edit(found)
+        save_file(found, folder / "model.safetensors")
+
+    return spoil
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def truncated(folder: Path) -> None:
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
+
+
+def vocabulary(edit: Callable[[dict], object]) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        pieces = read_json(folder / "vocab.json")
+        edit(pieces)
+        write_json(folder / "vocab.json", pieces)
+
+    return spoil
+
+
+BAD = {
+    "empty": (lambda folder: [path.unlink() for path in folder.iterdir()], "config.json: cannot be read"),
+    "config foreign": (change("config.json", model_type="bart"), "config.json: not a Marian model: model_type"),
+    "config text": (put("config.json", b"hello"), "config.json: not a JSON file"),
+    "config list": (put("config.json", b"[]"), "config.json: settings with names were expected, not list"),
+    "config value missing": (change("config.json", d_model=None), "config.json: d_model is missing"),
+    "config text for number": (change("config.json", d_model="64"), "config.json: d_model is '64', not a whole number"),
+    "activation": (change("config.json", activation_function="gelu_new"), "activation_function 'gelu_new' is none of"),
+    "layout": (change("config.json", normalize_before=True), "normalize_before True is not supported, only False"),
+    "learned positions": (change("config.json", static_position_embeddings=False), "static_position_embeddings False"),
+    "heads differ": (change("config.json", decoder_attention_heads=1), "decoder_attention_heads 1 is not supported"),
+    "inner layers differ": (change("config.json", decoder_ffn_dim=8), "decoder_ffn_dim 8 is not supported"),
+    "several ends": (change("config.json", eos_token_id=[0, 1]), r"eos_token_id is \[0, 1\], not a whole number"),
+    "end elsewhere": (change("config.json", eos_token_id=5), "eos_token_id is 5, but in the vocabulary it is 0"),
+    "padding elsewhere": (change("config.json", pad_token_id=5), "pad_token_id is 5, but in the vocabulary it is"),
+    "start outside": (change("config.json", decoder_start_token_id=10**6), "decoder_start_token_id 1000000 is no"),
+    "fewer rows": (change("config.json", vocab_size=50, decoder_vocab_size=50), r"vocab.json: \d+ pieces, but config"),
+    "pickle": (pickled, r"pytorch_model.bin: a pickle can run any code when it is read, so it is refused"),
+    "pickle renamed": (put("model.safetensors", b"PK\x03\x04" * 50), "model.safetensors: not a readable safetensors"),
+    "no weights": (remove("model.safetensors"), "model.safetensors: no such file"),
+    "shards": (lambda folder: (remove("model.safetensors")(folder), put("model.safetensors.index.json", b"{}")(folder)),
+        "weights in several files are not supported"),
+    "truncated": (truncated, "model.safetensors: not a readable safetensors file"),
+    "tensor missing": (tensors(lambda t: t.pop("model.encoder.layers.1.fc1.bias")),
+        "model.safetensors: the tensor model.encoder.layers.1.fc1.bias is missing"),
+    "tensor foreign": (tensors(lambda t: t.update(adapter=torch.ones(1))), "adapter is no tensor of this model"),
+    "shape": (tensors(lambda t: t.update({"model.decoder.layers.0.fc2.weight": torch.ones(3, 4)})),
+        r"model.decoder.layers.0.fc2.weight has the shape \[3, 4\] instead of \[64, 256\]"),
+    "bias shape": (tensors(lambda t: t.update(final_logits_bias=torch.ones(1, 4))), r"final_logits_bias has the shape"),
+    "not finite": (tensors(lambda t: t["model.shared.weight"].fill_(float("nan"))), "model.shared.weight has values"),
+    "two matrices": (tensors(lambda t: t.update({"lm_head.weight": t["model.shared.weight"] + 1})),
+        "lm_head.weight is not model.shared.weight"),
+    "positions": (tensors(lambda t: t.update({"model.encoder.embed_positions.weight": torch.ones(9, 64)})),
+        "model.encoder.embed_positions.weight holds learned positions"),
+    "vocabulary missing": (remove("vocab.json"), "vocab.json: no such file"),
+    "vocabulary text": (put("vocab.json", b"a b"), "vocab.json: not a JSON file"),
+    "vocabulary list": (put("vocab.json", b'["a"]'), "vocab.json: not a list of pieces with a whole number each"),
+    "vocabulary too short": (vocabulary(dict.popitem), "vocab.json: there is no <pad> among the pieces"),
+    "id twice": (vocabulary(lambda pieces: pieces.update({"<unk>": 0})), "vocab.json: two pieces have the id 0"),
+    "id missing": (vocabulary(lambda pieces: pieces.update({"<unk>": 9999})), "vocab.json: no piece has the id 1"),
+    "no end": (vocabulary(lambda pieces: pieces.update({"x": pieces.pop("</s>")})), "there is no </s> among"),
+    "model missing": (remove("source.spm"), "source.spm: no such file"),
+    "model text": (put("target.spm", b"pieces"), "target.spm: not a SentencePiece model"),
+    "target vocabulary missing": (change("tokenizer_config.json", separate_vocabs=True), "target_vocab.json: no such"),
+    "beams": (change("generation_config.json", num_beams="four"), "generation_config.json: num_beams 'four'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "says"), BAD.values(), ids=BAD)
+def test_bad_folders_get_one_line(folder: Path, spoil: Callable, says: str):
+    spoil(folder)
+    with pytest.raises(InputError, match=says) as caught:
+        load_marian(folder, "cpu")
+    assert "\n" not in str(caught.value)
+    assert str(folder) in str(caught.value)
+
+
+def test_no_folder(tmp_path: Path):
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        load_marian(tmp_path / "nowhere")
+
+
+# The command line
+
+
+def test_import_translate_and_export(folder: Path, tmp_path: Path, capsys, monkeypatch):
+    model, again, engine = (tmp_path / name for name in ("model", "again", "engine"))
+    write_json(folder / "generation_config.json", {"num_beams": 2, "do_sample": True})
+    assert main(["import-marian", str(folder), str(model)]) == 0
+    said = capsys.readouterr().err
+    assert "settings of" in said
+    assert "do_sample" in said
+    assert "parameters is in" in said
+    assert main(["info", str(model)]) == 0
+    assert "'beam_size': 2" in capsys.readouterr().out
+    texts = [pair.source for pair in embedded_split("test")[:3]]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
+    assert main(["translate", str(model), "--device", "cpu"]) == 0
+    assert capsys.readouterr().out.splitlines() == load_marian(folder, "cpu").translate(texts)
+    assert main(["export", "--format", "marian", str(model), str(again)]) == 0
+    assert read_json(again / "vocab.json") == read_json(folder / "vocab.json")
+    assert main(["export", "--format", "ctranslate2", str(model), str(engine)]) == 0
+    assert (engine / "model.bin").exists()
+    capsys.readouterr()
+    for command in (["import-marian", folder, model], ["export", "--format", "ctranslate2", model, engine]):
+        assert main([str(word) for word in command]) == 1
+        assert "holds a model already" in capsys.readouterr().err
+
+
+def test_a_bad_folder_leaves_no_model_behind(folder: Path, tmp_path: Path, capsys):
+    truncated(folder)
+    assert main(["import-marian", str(folder), str(tmp_path / "model")]) == 1
+    assert capsys.readouterr().err.startswith(
+        f"annotated import-marian: {folder / 'model.safetensors'}: not a readable"
+    )
+    assert not (tmp_path / "model").exists()
+
+
+def test_nothing_here_needs_the_optional_packages(folder: Path, tmp_path: Path):
+    """Marian folders are read and written without transformers and CTranslate2; the export to the latter says so."""
+    program = f"""
+import sys
+sys.modules.update(transformers=None, ctranslate2=None)
+import annotated
+translator = annotated.load_marian({str(folder)!r}, "cpu")
+annotated.save_marian(translator, {str(tmp_path / "out")!r})
+print(len(translator.translate(["The child sleeps."], beam_size=1)))
+try:
+    annotated.save_ctranslate2(translator, {str(tmp_path / "engine")!r})
+except annotated.InputError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["1", "the package ctranslate2 is not installed: pip install ctranslate2"]
+    assert not (tmp_path / "engine").exists()
+
+
+def test_json_of_the_vocabulary_is_what_marian_tokenizer_reads(folders):
+    assert json.loads((folders[True] / "vocab.json").read_text(encoding="utf-8"))["</s>"] == 0
