@@ -12,7 +12,6 @@ import importlib.metadata
 import io
 import itertools
 import json
-import os
 import random
 import sys
 import tempfile
@@ -96,8 +95,11 @@ class Result:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Without the progress bars and the advice of transformers."""
-    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
-    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
