@@ -36,6 +36,7 @@ __all__ = [
     "load_marian",
     "marian_config",
     "marian_names",
+    "marian_settings",
     "marian_tensors",
     "marian_tokenizer",
     "marian_values",
@@ -85,7 +86,7 @@ SETTINGS = {  # ours: theirs, and what holds when it is absent (None: it must be
 }
 
 
-# book/90_pretrained.ipynb#marian-config
+# book/90_pretrained.ipynb#marian-settings
 REQUIRED = {  # a value, or the setting that must be equal
     "decoder_ffn_dim": "encoder_ffn_dim",
     "decoder_attention_heads": "encoder_attention_heads",
@@ -97,6 +98,23 @@ REQUIRED = {  # a value, or the setting that must be equal
 KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
+def marian_settings(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Our settings with Marian's values. Raises InputError, naming `path` and what is missing or of the wrong kind.
+
+    Defined in chapter 90: `marian-settings`.
+    """
+    settings = {}
+    for ours, (theirs, default) in SETTINGS.items():
+        value = settings[ours] = values.get(theirs, default)
+        kind = bool if ours.startswith(("tie", "scale")) else float if ours.endswith("dropout") else int
+        if value is None:
+            raise InputError(f"{path}: {theirs} is missing")
+        if type(value) is not kind and (kind, type(value)) != (float, int):
+            raise InputError(f"{path}: {theirs} is {value!r}, not {KINDS[kind]}")
+    return settings
+
+
+# book/90_pretrained.ipynb#marian-config
 def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
     """The configuration that a Marian `config.json` describes. Raises InputError, naming `path` and the setting.
 
@@ -110,14 +128,7 @@ def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
             raise InputError(f"{path}: {name} {found!r} is not supported, only {wanted!r}")
     if (activation := values.get("activation_function")) not in ACTIVATION_NAMES:
         raise InputError(f"{path}: activation_function {activation!r} is none of {', '.join(ACTIVATION_NAMES)}")
-    settings = {ours: values.get(theirs, default) for ours, (theirs, default) in SETTINGS.items()}
-    for ours, value in settings.items():
-        kind = bool if ours.startswith(("tie", "scale")) else float if ours.endswith("dropout") else int
-        if value is None:
-            raise InputError(f"{path}: {SETTINGS[ours][0]} is missing")
-        if type(value) is not kind and (kind, type(value)) != (float, int):
-            raise InputError(f"{path}: {SETTINGS[ours][0]} is {value!r}, not {KINDS[kind]}")
-    start = values.get("decoder_start_token_id")
+    settings, start = marian_settings(values, path), values.get("decoder_start_token_id")
     settings["start_id"] = settings["pad_id"] if start is None else start
     settings["vocab_size"] = values.get("decoder_vocab_size") or values["vocab_size"]
     settings |= {"activation": ACTIVATION_NAMES[activation], "attention_bias": True, "output_bias": True}
