@@ -27,7 +27,7 @@ import sentencepiece
 import torch
 
 from annotated.batching import pad_sequences
-from annotated.checkpoint import write_json
+from annotated.checkpoint import read_json, write_json
 from annotated.corpora import load_corpus
 from annotated.decoding import (
     Finished,
@@ -52,6 +52,8 @@ from annotated.translation import Translator
 OUTPUT = Path("data/runs/marian-parity")
 LENGTHS = 100  # sources have 1 to 100 tokens, all in one batch
 NEW_TOKENS = 64
+INPUTS = 200  # a configuration
+OTHERS = ("transformers", "ctranslate2")
 SEARCHES = ("greedy", "beam", "beam_without_penalty")
 LOGITS = 1e-4  # the largest difference allowed
 SHARE = 0.995  # of the sentences must be equal on the way back
@@ -301,8 +303,7 @@ def way_back(translator: Translator, texts: list[str], folder: Path) -> dict[str
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.parity", description=__doc__.splitlines()[0])
-    parser.add_argument("--inputs", type=int, default=200, help="sources a configuration (default: 200)")
-    parser.add_argument("--only", default="", help="configurations whose name contains this")
+    parser.add_argument("--again", action="store_true", help="also the configurations that are recorded already")
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"folder for the record (default: {OUTPUT})")
     parser.add_argument("--model", type=Path, help="export a model and compare on its corpus, test split")
     options = parser.parse_args(arguments)
@@ -327,26 +328,26 @@ def check_model(model: Path, output: Path) -> bool:
 
 
 def check_grid(options: argparse.Namespace) -> bool:
-    """The grid, recorded if it is whole; whether something is not as it should be."""
-    results = []
+    """The grid, recorded as it goes, so that an interrupted run goes on; whether something is not as it should be."""
+    path, about = options.output / "results.json", {"command": "python -m tools.parity", **versions()}
+    record = read_json(path) if path.exists() else {}
+    same = not options.again and all(record.get(name) == about[name] for name in ("torch", *OTHERS))
+    results = {result["name"]: Result(**result) for result in record["results"]} if same else {}
     for case in GRID:
-        if options.only in case.name:
+        if case.name not in results:
             with tempfile.TemporaryDirectory() as folder:
-                results.append(compare(case, Path(folder) / "marian", options.inputs))
-            print(json.dumps(asdict(results[-1])), flush=True)
-    if not options.only:
-        about = {"command": "python -m tools.parity", **versions(), "results": [asdict(result) for result in results]}
-        write_json(options.output / "results.json", about)
-    unexplained = sum(getattr(result, name).get("unexplained", 0) for result in results for name in SEARCHES)
-    farthest = max((result.largest_logit_difference for result in results), default=0.0)
+                results[case.name] = compare(case, Path(folder) / "marian", INPUTS)
+            write_json(path, about | {"results": [asdict(result) for result in results.values()]})
+        print(json.dumps(asdict(results[case.name])), flush=True)
+    unexplained = sum(getattr(result, name).get("unexplained", 0) for result in results.values() for name in SEARCHES)
+    farthest = max(result.largest_logit_difference for result in results.values())
     print(f"{len(results)} configurations: logits differ by at most {farthest:.1e}, {unexplained} outputs unexplained")
     return unexplained > 0 or farthest >= LOGITS
 
 
 def versions() -> dict[str, object]:
     """The machine, and the versions of what is compared."""
-    names = ("transformers", "ctranslate2")
-    return describe_machine(torch.device("cpu")) | {name: importlib.metadata.version(name) for name in names}
+    return describe_machine(torch.device("cpu")) | {name: importlib.metadata.version(name) for name in OTHERS}
 
 
 if __name__ == "__main__":
