@@ -59,7 +59,7 @@ def to_concatenated(name: str, tensor: Tensor, d_model: int) -> Tensor:
     Defined in chapter 90: `to-concatenated`.
     """
     if name == "output.bias" or name.endswith(("inner.bias", "query.bias", "key.bias", "value.bias")):
-        return tensor  # not a vector of d_model channels
+        return tensor  # its channels belong to tokens, to the inner layer or to heads
     order = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
     writes = name.endswith(("attention.output.weight", "outer.weight")) or tensor.dim() == 1
     return tensor[order] if writes else tensor[:, order]
@@ -139,7 +139,7 @@ def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
 
 
 # book/90_pretrained.ipynb#names
-NAMES = {  # ours: theirs; the longer first
+NAMES = {  # ours: theirs; the longer first, since they contain the shorter
     "around_self_attention.norm": "self_attn_layer_norm",
     "around_cross_attention.norm": "encoder_attn_layer_norm",
     "around_feed_forward.norm": "final_layer_norm",
@@ -212,7 +212,9 @@ def check_positions(left: Mapping[str, Tensor], path: Path) -> None:
         if not name.endswith("embed_positions.weight") or tensor.dim() != 2 or tensor.shape[1] % 2:
             raise InputError(f"{path}: {name} is no tensor of this model")
         length, d_model = tensor.shape
-        if not torch.allclose(tensor.float(), sinusoidal_encoding(length, d_model, interleaved=False), atol=1e-3):
+        if not torch.allclose(
+            tensor.float(), sinusoidal_encoding(length, d_model, interleaved=False), atol=1e-3
+        ):  # float16
             raise InputError(f"{path}: {name} holds learned positions, which are not supported, only sinusoids")
 
 
@@ -254,11 +256,12 @@ def marian_tokenizer(folder: Path, settings: Mapping[str, Any]) -> PairTokenizer
     Defined in chapter 90: `marian-tokenizer`.
     """
     models = (read_model_file(folder / "source.spm"), read_model_file(folder / "target.spm"))
-    special = []
+    special, lists = [], []
     for name, default in (("pad_token", "<pad>"), ("unk_token", "<unk>"), ("eos_token", "</s>")):
         token = settings.get(name) or default
-        special.append(token["content"] if isinstance(token, dict) else token)
-    lists = []
+        special.append(token.get("content") if isinstance(token, dict) else token)
+        if not isinstance(special[-1], str):
+            raise InputError(f"{folder / 'tokenizer_config.json'}: {name} {token!r} is no token")
     for name in ("vocab.json", "target_vocab.json")[: 2 if settings.get("separate_vocabs") else 1]:
         with naming(folder / name):
             lists.append(json.loads((folder / name).read_bytes()))
@@ -272,9 +275,8 @@ def check_ids(config: TransformerConfig, tokenizer: PairTokenizer, folder: Path)
     Defined in chapter 90: `marian-tokenizer`.
     """
     lists = ("vocab.json", "target_vocab.json" if tokenizer.target_vocabulary else "vocab.json")
-    for name, number_of, size in zip(
-        lists, tokenizer.numbers, (config.source_vocab_size, config.vocab_size), strict=True
-    ):
+    sizes = (config.source_vocab_size, config.vocab_size)
+    for name, number_of, size in zip(lists, tokenizer.numbers, sizes, strict=True):
         if len(number_of) != size:
             raise InputError(f"{folder / name}: {len(number_of)} pieces, but config.json says {size}")
     pad, _, eos = tokenizer.special
@@ -288,10 +290,12 @@ def check_ids(config: TransformerConfig, tokenizer: PairTokenizer, folder: Path)
 
 
 # book/90_pretrained.ipynb#search-settings
-NEUTRAL = {  # settings of `generate` that change its output, and their values that do not
-    "do_sample": False, "early_stopping": False, "min_length": 0, "min_new_tokens": 0, "repetition_penalty": 1.0,
-    "no_repeat_ngram_size": 0, "forced_bos_token_id": None, "suppress_tokens": None, "renormalize_logits": False,
-    "num_beam_groups": 1, "diversity_penalty": 0.0,
+NEUTRAL = {  # settings of `generate` that change its output, and the values with which they do not
+    "do_sample": False, "early_stopping": False, "min_length": 0, "min_new_tokens": 0, "renormalize_logits": False,
+    "repetition_penalty": 1.0, "encoder_repetition_penalty": 1.0, "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0, "num_beam_groups": 1, "diversity_penalty": 0.0, "guidance_scale": 1.0,
+    "forced_bos_token_id": None, "forced_decoder_ids": None, "suppress_tokens": None, "begin_suppress_tokens": None,
+    "sequence_bias": None, "exponential_decay_length_penalty": None,
 }  # fmt: skip
 
 
@@ -301,14 +305,15 @@ def search_settings(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     Defined in chapter 90: `search-settings`.
     """
     path = folder / "generation_config.json"
-    given = {**values, **(read_settings(path) if path.exists() else {})}
-    beam_size, alpha = given.get("num_beams") or 1, given.get("length_penalty")
-    alpha = 1.0 if alpha is None else alpha
-    if type(beam_size) is not int or beam_size < 1 or not isinstance(alpha, int | float):
-        raise InputError(f"{path}: num_beams {beam_size!r} or length_penalty {alpha!r} is no such number")
+    given = read_settings(path) if path.exists() else values
+    beam_size, alpha = (given.get(name, 1) for name in ("num_beams", "length_penalty"))
+    if type(beam_size) is not int or beam_size < 1:
+        raise InputError(f"{path if path.exists() else folder / 'config.json'}: num_beams {beam_size!r} is no number")
+    if type(alpha) not in (int, float):
+        raise InputError(f"{path if path.exists() else folder / 'config.json'}: length_penalty {alpha!r} is no number")
     ignored = [name for name, value in NEUTRAL.items() if given.get(name) not in (value, None)]
-    banned = {tuple(words) for words in given.get("bad_words_ids") or []}
-    if banned - {(given.get("pad_token_id"),), (given.get("decoder_start_token_id"),)}:
+    banned, blocked = given.get("bad_words_ids") or [], [values["pad_token_id"], values.get("decoder_start_token_id")]
+    if not isinstance(banned, list) or any(words not in ([token] for token in blocked) for words in banned):
         ignored.append("bad_words_ids")
     search = {"beam_size": beam_size, "length_penalty": float(alpha), "penalty": "power"}
     return {"search": search} | ({"ignored": ignored} if ignored else {})
@@ -318,7 +323,8 @@ def search_settings(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 def load_marian(folder: str | Path, device: str = "auto") -> Translator:
     """A translator from a folder in Hugging Face's MarianMT format, such as a downloaded OPUS-MT model.
 
-    The folder holds `config.json`, `model.safetensors`, `source.spm`, `target.spm` and `vocab.json`.
+    The folder holds `config.json`, `model.safetensors`, `source.spm`, `target.spm` and `vocab.json`; perhaps also
+    `generation_config.json`, `tokenizer_config.json` and `target_vocab.json`.
     Raises InputError, naming the file and what is wrong with it.
 
     Defined in chapter 90: `load-marian`.
@@ -350,7 +356,9 @@ def marian_weights(model: Transformer) -> dict[str, Tensor]:
         if config.positions == "sinusoidal":
             tensor = to_concatenated(name, tensor, config.d_model)
         names = marian_names(config, name)
-        for stored in names[:1] if config.tie_output else names:  # where little is tied, every reader wants its own
+        for stored in (
+            names[:1] if config.tie_output else names
+        ):  # without tie_word_embeddings transformers ties nothing
             tensors[stored] = tensor.float().cpu().contiguous().clone()
         if names[0].endswith("out_proj.weight") and not config.attention_bias:
             layer = names[0].removesuffix("out_proj.weight")
@@ -418,6 +426,7 @@ def check_head_sizes(config: TransformerConfig, system: str) -> None:
 def save_marian(translator: Translator, folder: str | Path) -> None:
     """Write a translator in Hugging Face's MarianMT format, for `MarianMTModel` and `MarianTokenizer`.
 
+    The format has no place for GNMT's length penalty: then its readers use their own, |Y|^1.
     Raises InputError when the model has something that the format has no place for; then nothing is written.
 
     Defined in chapter 90: `save-marian`.
@@ -428,7 +437,8 @@ def save_marian(translator: Translator, folder: str | Path) -> None:
         if unfit:
             raise InputError(f"Marian's format has no place for {name}")
     banned = [[token] for token in sorted({config.pad_id, config.start_id} - {config.end_id})]
-    generation = {"num_beams": translator.search["beam_size"], "length_penalty": translator.search["length_penalty"]}
+    search, generation = translator.search, {"num_beams": translator.search["beam_size"]}
+    generation |= {"length_penalty": search["length_penalty"]} if search["penalty"] == "power" else {}
     generation |= {"pad_token_id": config.pad_id, "eos_token_id": config.end_id, "bad_words_ids": banned}
     generation |= {"decoder_start_token_id": config.start_id, "max_length": config.max_length}
     for name, content in tokenizer_files(translator).items():
@@ -470,10 +480,9 @@ def fill_stack(spec: Any, stack: nn.Module, config: TransformerConfig) -> None:
         fill_linear(known.self_attention.linear[1], attention.output)
         fill_norm(known.self_attention.layer_norm, layer.around_self_attention.norm)
         if (cross := getattr(layer, "cross_attention", None)) is not None:
-            for linear, parts in zip(
-                known.attention.linear, ((cross.query,), (cross.key, cross.value), (cross.output,))
-            ):
-                fill_linear(linear, *parts)
+            parts = ((cross.query,), (cross.key, cross.value), (cross.output,))
+            for linear, layers in zip(known.attention.linear, parts, strict=True):
+                fill_linear(linear, *layers)
             fill_norm(known.attention.layer_norm, layer.around_cross_attention.norm)
         fill_linear(known.ffn.linear_0, layer.feed_forward.inner)
         fill_linear(known.ffn.linear_1, layer.feed_forward.outer)
@@ -506,6 +515,9 @@ def ctranslate2_spec(model: Transformer) -> Any:
     fill_stack(spec.encoder, model.encoder, config)
     fill_stack(spec.decoder, model.decoder, config)
     fill_linear(spec.decoder.projection, model.output)
+    bias = torch.zeros(config.vocab_size) if model.output.bias is None else model.output.bias.detach().cpu().clone()
+    bias[list({config.pad_id, config.start_id} - {config.end_id})] = torch.finfo(torch.float16).min  # as in chapter 60
+    spec.decoder.projection.bias = bias.numpy()
     return spec
 
 
@@ -523,13 +535,12 @@ def save_ctranslate2(translator: Translator, folder: str | Path) -> None:
         spec = ctranslate2_spec(translator.model)
     except ImportError:
         raise InputError("the package ctranslate2 is not installed: pip install ctranslate2") from None
-    registers = (spec.register_source_vocabulary, spec.register_target_vocabulary)
-    for register, number_of in zip(registers, vocabularies(translator.tokenizer), strict=True):
-        pieces = sorted(number_of, key=number_of.__getitem__)
-        register(pieces)
+    source, target = (sorted(ids, key=ids.__getitem__) for ids in vocabularies(translator.tokenizer))
+    spec.register_source_vocabulary(source)
+    spec.register_target_vocabulary(target)
     spec.config.layer_norm_epsilon = config.norm_eps
-    spec.config.decoder_start_token, spec.config.eos_token = pieces[config.start_id], pieces[config.end_id]
-    spec.config.unk_token = pieces[translator.tokenizer.unk_id]
+    spec.config.decoder_start_token, spec.config.eos_token = target[config.start_id], target[config.end_id]
+    spec.config.unk_token = target[translator.tokenizer.unk_id]
     spec.validate()
     spec.optimize()
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -141,7 +141,7 @@ class PairTokenizer(Tokenizer):
         target_vocabulary: dict[str, int] | None = None,
         special: tuple[str, str, str] = ("<pad>", "<unk>", "</s>"),
     ):
-        """Raises InputError when a model is none, ids are not 0, 1, 2 ..., or a special token has no id."""
+        """Raises InputError for bytes that are no SentencePiece model, and for what `check_vocabulary` refuses."""
         self.models, self.special = models, special
         self.vocabulary, self.target_vocabulary = vocabulary, target_vocabulary
         self.source, self.target = (read_processor(model) for model in models)
@@ -151,7 +151,7 @@ class PairTokenizer(Tokenizer):
         self.pieces = {number: piece for piece, number in self.numbers[1].items()}
         self.source_size, self.target_size = map(len, self.numbers)
         self.pad_id, self.unk_id, self.eos_id = (vocabulary[name] for name in special)
-        self.bos_id = self.pad_id
+        self.bos_id = self.pad_id  # Marian starts with it
 
     def to_ids(self, text: str, target: bool = False) -> list[int]:
         number_of, code = self.numbers[target], re.match(r">>.*?<<", text, re.DOTALL)
@@ -162,7 +162,7 @@ class PairTokenizer(Tokenizer):
     def to_text(self, ids: list[int]) -> str:
         pieces = [self.pieces[i] for i in ids if i in self.pieces]
         text = self.target.decode([piece for piece in pieces if piece not in self.special])
-        return text.replace("▁", " ").strip()  # of pieces that only the source's model knows
+        return text.replace("▁", " ").strip()  # the rest: marks of pieces that only the source's model knows
 
     def files(self) -> dict[str, bytes]:
         """What to save, by file name."""

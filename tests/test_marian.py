@@ -17,7 +17,7 @@ from annotated.batching import pad_sequences
 from annotated.checkpoint import read_json, write_json
 from annotated.cli import main
 from annotated.corpora import InputError, load_corpus
-from annotated.decoding import beam_search, greedy_search, score_outputs
+from annotated.decoding import beam_search, block_special_tokens, greedy_search, score_outputs
 from annotated.grammar import embedded_split
 from annotated.marian import load_marian, save_ctranslate2, save_marian, to_concatenated, vocabularies
 from annotated.model import Transformer, TransformerConfig
@@ -190,6 +190,20 @@ def test_older_folders_have_them_in_the_configuration(folder: Path):
     assert translator.notes["ignored"] == ["bad_words_ids"]
 
 
+@pytest.mark.parametrize("banned", [[1], 7, [[3, 4]], "ab"])
+def test_other_banned_words_are_named(folder: Path, banned):
+    write_json(folder / "generation_config.json", {"bad_words_ids": banned})
+    assert load_marian(folder, "cpu").notes["ignored"] == ["bad_words_ids"]
+
+
+def test_a_token_may_be_written_with_its_properties(folder: Path):
+    known = {"content": "<pad>", "lstrip": False, "__type": "AddedToken"}
+    write_json(folder / "tokenizer_config.json", {"pad_token": known, "source_lang": "en"})
+    translator = load_marian(folder, "cpu")
+    assert translator.tokenizer.special[0] == "<pad>"
+    assert translator.notes["source"] == "en"
+
+
 def read_pad(folder: Path) -> int:
     return read_json(folder / "config.json")["pad_token_id"]
 
@@ -304,7 +318,7 @@ def test_every_layout_goes_out_and_comes_back(changes: dict, tokenizer, tmp_path
     back = load_marian(tmp_path / "marian", "cpu")
     assert (back.model(source, target) - expected).abs().max() < LOGITS
     assert back.notes["source"] == "en"
-    assert back.search == {"beam_size": 4, "length_penalty": 0.6, "penalty": "power"}
+    assert back.search == {"beam_size": 4, "length_penalty": 1.0, "penalty": "power"}  # GNMT's has no place there
     texts = [pair.source for pair in embedded_split("test")[:50]]
     assert encode(back.tokenizer, texts) == encode(tokenizer, texts)
     known = their_tokenizer(tmp_path / "marian")
@@ -325,12 +339,32 @@ def test_ctranslate2_scores_outputs_as_we_do(changes: dict, tokenizer, tmp_path:
     save_ctranslate2(translator, tmp_path / "model")
     engine = ctranslate2.Translator(str(tmp_path / "model"), compute_type="float32", intra_threads=1)
     sources = random_sources(translator, 10)[:6]
-    outputs = [[*source[:-1][::-1], 3] for source in sources]
+    outputs = [[*(i for i in source[::-1] if i > 3), 3] for source in sources]
     pieces = list(vocabularies(tokenizer)[0])
     words = [[[pieces[i] for i in row] for row in side] for side in (sources, [row[:-1] for row in outputs])]
     totals = [sum(scores.log_probs) for scores in engine.score_batch(*words)]
-    own = score_outputs(translator.model, pad_sequences(sources), pad_sequences(outputs)).tolist()
-    assert totals == pytest.approx(own, rel=1e-4)
+    source, target = pad_sequences(sources), pad_sequences(outputs)
+    shifted = torch.cat([torch.full((len(target), 1), 2), target[:, :-1]], dim=1)
+    with torch.inference_mode():  # there, blocked tokens have no share of the probability
+        own = block_special_tokens(translator.model, translator.model(source, shifted)).log_softmax(dim=-1)
+    chosen = own.gather(-1, target[:, :, None])[..., 0].masked_fill(target == 0, 0.0)
+    assert totals == pytest.approx(chosen.sum(dim=-1).tolist(), rel=1e-4)
+
+
+def test_ctranslate2_never_writes_padding(folder: Path, tmp_path: Path):
+    """A padding row of zeros has the best logit where all others are negative; every system must block it."""
+    translator = load_marian(folder, "cpu")
+    translator.model.output.bias.data -= 12
+    translator.model.output.bias.data[-1] = 0
+    save_ctranslate2(translator, tmp_path / "engine")
+    engine = ctranslate2.Translator(str(tmp_path / "engine"), compute_type="float32", intra_threads=1)
+    pieces = {i: piece for piece, i in translator.tokenizer.vocabulary.items()}
+    sources = random_sources(translator, 20)[1:]
+    words = [[pieces[i] for i in source] for source in sources]
+    found = [r.hypotheses[0] for r in engine.translate_batch(words, beam_size=1, max_decoding_length=20)]
+    batch = pad_sequences(sources, translator.model.config.pad_id)
+    own = [[pieces[i] for i in h.tokens if i != 0] for h in greedy_search(translator.model, batch, limit=20)]
+    assert found == own
 
 
 def test_the_stock_converter_refuses_our_layout(shipped, tmp_path: Path):
@@ -495,6 +529,10 @@ BAD = {
     "model text": (put("target.spm", b"pieces"), "target.spm: not a SentencePiece model"),
     "target vocabulary missing": (change("tokenizer_config.json", separate_vocabs=True), "target_vocab.json: no such"),
     "beams": (change("generation_config.json", num_beams="four"), "generation_config.json: num_beams 'four'"),
+    "penalty": (change("generation_config.json", length_penalty=True), "generation_config.json: length_penalty True"),
+    "token dictionary": (change("tokenizer_config.json", pad_token={"x": 1}), "tokenizer_config.json: pad_token {'x'"),
+    "token list": (change("tokenizer_config.json", eos_token=["a"]), r"tokenizer_config.json: eos_token \['a'\] is no"),
+    "token unknown": (change("tokenizer_config.json", unk_token="<u>"), "vocab.json: there is no <u> among the pieces"),
 }  # fmt: skip
 
 
