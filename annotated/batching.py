@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-__all__ = ["Batch", "Example", "make_batch", "pad_sequences", "padding_share", "token_batches"]
+__all__ = ["Batch", "Example", "make_batch", "pad_sequences", "padding_share", "similar_length", "token_batches"]
 
 
 # book/51_data_and_batching.ipynb#batching
@@ -56,6 +56,17 @@ def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) 
 
 
 # book/51_data_and_batching.ipynb#token-batches
+def similar_length(source: list[int], target: list[int]) -> tuple[int, int]:
+    """What to sort by so that neighbours need little padding on both sides: the longer side, then the difference.
+
+    The difference runs up and down in turn, so that it does not jump where the longer side grows by one.
+
+    Defined in chapter 51: `token-batches`.
+    """
+    longer, difference = max(len(source), len(target)), len(source) - len(target)
+    return longer, difference if longer % 2 else -difference
+
+
 def token_batches(examples: Sequence[Example], max_tokens: int, seed: int | None = None) -> list[list[int]]:
     """Divide examples of about the same length into batches of at most `max_tokens` source and target tokens each.
 
@@ -68,7 +79,7 @@ def token_batches(examples: Sequence[Example], max_tokens: int, seed: int | None
     generator = random.Random(seed)
     if seed is not None:
         generator.shuffle(order)
-    order.sort(key=lambda i: (len(examples[i][1]), len(examples[i][0])))
+    order.sort(key=lambda i: similar_length(*examples[i]))
     batches: list[list[int]] = []
     longest = 0
     for i in order:

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["label_smoothed_loss", "smoothed_targets"]
+__all__ = ["ChunkedLoss", "chunked_loss", "label_smoothed_loss", "smoothed_targets"]
 
 
 # book/54_regularization.ipynb#smoothed-targets
@@ -42,3 +42,60 @@ def label_smoothed_loss(
         label_smoothing=smoothing,
         reduction="sum",
     )
+
+
+# book/54_regularization.ipynb#chunked-loss
+class ChunkedLoss(torch.autograd.Function):
+    """The sum of label-smoothed losses of `hidden @ weight.T + bias`, with the gradients made on the way forward.
+
+    Defined in chapter 54: `chunked-loss`.
+    """
+
+    @staticmethod
+    def forward(ctx, hidden, weight, bias, targets, smoothing, rows, learning):
+        device, dtype = hidden.device.type, hidden.dtype
+        if torch.is_autocast_enabled(device):
+            dtype = torch.get_autocast_dtype(device)
+        inputs, matrix, spread = hidden.to(dtype), weight.to(dtype), smoothing / len(weight)
+        grads = [torch.empty_like(inputs), torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)]
+        total = hidden.new_zeros((), dtype=torch.float32)
+        with torch.autocast(device, enabled=False):
+            for x, y, grad in zip(*(part.split(rows) for part in (inputs, targets, grads[0])), strict=True):
+                logits = (x @ matrix.T).float()
+                log_p = (logits if bias is None else logits.add_(bias)).log_softmax(dim=-1)
+                total -= (1 - smoothing) * log_p.gather(1, y[:, None]).sum() + spread * log_p.sum()
+                if not learning:
+                    continue
+                surplus = log_p.exp_().sub_(spread)  # softmax - smoothed targets
+                surplus.scatter_add_(1, y[:, None], surplus.new_full((len(y), 1), smoothing - 1))
+                if bias is not None:
+                    grads[2] += surplus.sum(dim=0)
+                surplus = surplus.to(dtype)
+                torch.mm(surplus, matrix, out=grad)
+                grads[1] += surplus.T @ x
+        ctx.save_for_backward(*grads)
+        return total
+
+    @staticmethod
+    def backward(ctx, grad_total):
+        grads = [None if grad is None else grad * grad_total for grad in ctx.saved_tensors]
+        return *grads, None, None, None, None
+
+
+def chunked_loss(
+    hidden: Float[Tensor, "batch target d_model"],
+    weight: Float[Tensor, "vocab d_model"],
+    bias: Float[Tensor, " vocab"] | None,
+    targets: Int[Tensor, "batch target"],
+    smoothing: float = 0.1,
+    pad_id: int = 0,
+    rows: int = 1024,
+) -> Float[Tensor, ""]:
+    """`label_smoothed_loss` of the logits `hidden @ weight.T + bias`, which never exist as a whole.
+
+    `rows` positions at a time; padding is left out before the product.
+
+    Defined in chapter 54: `chunked-loss`.
+    """
+    real = targets != pad_id
+    return ChunkedLoss.apply(hidden[real], weight, bias, targets[real], smoothing, rows, torch.is_grad_enabled())

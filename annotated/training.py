@@ -30,8 +30,9 @@ from annotated.checkpoint import (
     write_json,
 )
 from annotated.corpora import Corpus, InputError, SentencePair
+from annotated.masks import padding_mask
 from annotated.model import Transformer, TransformerConfig
-from annotated.regularization import label_smoothed_loss
+from annotated.regularization import chunked_loss
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
 from annotated.tokenization import Tokenizer, encode, load_tokenizer, train_tokenizer
 
@@ -72,8 +73,10 @@ def training_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
 
     Defined in chapter 59: `training-loss`.
     """
-    logits = model(batch.source, batch.target_input)
-    return label_smoothed_loss(logits, batch.target_output, smoothing, model.config.pad_id)
+    source_mask = padding_mask(batch.source, model.config.pad_id)
+    hidden = model.decode(batch.target_input, model.encode(batch.source, source_mask), source_mask)
+    weight, bias, pad_id = model.output.weight, model.output.bias, model.config.pad_id
+    return chunked_loss(hidden, weight, bias, batch.target_output, smoothing, pad_id)
 
 
 # book/59_training.ipynb#training-config
