@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from annotated.batching import Batch, make_batch, token_batches
     from annotated.checkpoint import average_weights, load_model, save_model
     from annotated.corpora import Corpus, InputError, load_corpus
+    from annotated.cost import forward_flops, training_flops, tune_machine
     from annotated.decoding import Hypothesis, beam_search, greedy_search, length_penalty, score_outputs
     from annotated.embeddings import OutputProjection, TokenEmbedding
     from annotated.evaluation import Scores, evaluate_translations
@@ -58,6 +59,7 @@ __all__ = [
     "causal_mask",
     "embedded_split",
     "evaluate_translations",
+    "forward_flops",
     "greedy_search",
     "label_smoothed_loss",
     "learning_rate",
@@ -78,6 +80,8 @@ __all__ = [
     "train",
     "train_on_corpus",
     "train_tokenizer",
+    "training_flops",
+    "tune_machine",
 ]
 _HOME = {
     "AddNorm": "stacks",
@@ -111,6 +115,7 @@ _HOME = {
     "causal_mask": "masks",
     "embedded_split": "grammar",
     "evaluate_translations": "evaluation",
+    "forward_flops": "cost",
     "greedy_search": "decoding",
     "label_smoothed_loss": "regularization",
     "learning_rate": "schedule",
@@ -131,6 +136,8 @@ _HOME = {
     "train": "training",
     "train_on_corpus": "training",
     "train_tokenizer": "tokenization",
+    "training_flops": "cost",
+    "tune_machine": "cost",
 }
 
 

@@ -30,6 +30,7 @@ from annotated.checkpoint import (
     write_json,
 )
 from annotated.corpora import Corpus, InputError, load_corpus
+from annotated.cost import tune_machine
 from annotated.evaluation import evaluate_translations
 from annotated.grammar import SentencePair
 from annotated.marian import load_marian, save_ctranslate2, save_marian
@@ -328,6 +329,7 @@ def train_command(arguments: argparse.Namespace) -> int:
     beyond = ", ".join(f"{name} {value}" for name, value in options.items()) or "nothing"
     begun = f"resuming the run in {folder}" if run else f"recipe {arguments.recipe or recipe_for(arguments.corpus)}"
     say(f"{begun}; beyond the paper: {beyond}")
+    tune_machine()
     with remembered_signals() as received:
         state = train_on_corpus(
             corpus, lambda size: TransformerConfig(size, **model_options), training, folder, vocab_size=vocab_size,
@@ -411,7 +413,8 @@ def translate_command(arguments: argparse.Namespace) -> None:
 
     Defined in chapter 91: `translate-command`.
     """
-    translator = Translator.load(arguments.model, arguments.device)
+    tune_machine()
+    translator = Translator.load(arguments.model, arguments.device, arguments.precision)
     n_best, options = arguments.n_best or 1, search_options(arguments, translator)
     if n_best > options["beam_size"]:
         arguments.error(f"argument --n-best: a beam of {options['beam_size']} has no {n_best} translations")
@@ -491,7 +494,8 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     outputs = {name: Path(path) for name in ("translations", "json") if (path := getattr(arguments, name))}
     for path in outputs.values():
         check_writable(path)
-    translator = Translator.load(arguments.model, arguments.device)
+    tune_machine()
+    translator = Translator.load(arguments.model, arguments.device, arguments.precision)
     corpus = corpus_to_score(arguments, translator.notes)
     pairs = pairs_to_score(corpus, arguments.split, arguments.max_words)
     options, start = search_options(arguments, translator), time.perf_counter()
@@ -503,12 +507,8 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
         write_atomically(outputs["translations"], "".join(line + "\n" for line in translations).encode())
     if "json" in outputs:
         about = {"model": arguments.model, "corpus": corpus.name, "split": arguments.split}
-        about |= (
-            {"max_words": arguments.max_words, "penalty": translator.search["penalty"]}
-            | options
-            | asdict(scores)
-            | {"seconds": round(seconds, 2)}
-        )
+        about |= {"max_words": arguments.max_words, "penalty": translator.search["penalty"]} | options
+        about |= {"precision": arguments.precision} | asdict(scores) | {"seconds": round(seconds, 2)}
         write_json(outputs["json"], about | describe_machine(translator.model.target_embedding.weight.device))
     print(f"{corpus.name}, {arguments.split}: {scores.sentences} sentences, beam {options['beam_size']}, "
           f"length penalty {options['length_penalty']}, {scores.sentences / seconds:.1f} sentences/s")  # fmt: skip
@@ -794,6 +794,8 @@ def add_search_options(command: argparse.ArgumentParser) -> None:
         help="alpha of the length penalty; more favours longer outputs (default: 0.6, or likewise)")  # fmt: skip
     command.add_argument("--max-tokens", type=count, default=2048, metavar="N",
         help="source tokens a batch, padding counted; fewer need less memory (default: 2048)")  # fmt: skip
+    command.add_argument("--precision", choices=("float32", "bfloat16"), default="float32",
+        help="bfloat16 is faster where the processor has instructions for it (default: float32)")  # fmt: skip
     command.add_argument("--device", **DEVICE)
 
 

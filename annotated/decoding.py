@@ -35,6 +35,7 @@ __all__ = [
     "length_power",
     "output_limits",
     "score_outputs",
+    "top_tokens",
 ]
 
 
@@ -54,12 +55,12 @@ def output_limits(
 
 # book/60_beam_search.ipynb#next-token-scores
 def block_special_tokens(model: Transformer, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
-    """Scores with pad and the start symbol made impossible: no output contains them, unless one of them is the end.
+    """Make pad and the start symbol impossible, in place: no output contains them, unless one of them is the end.
 
     Defined in chapter 60: `next-token-scores`.
     """
     blocked = list({model.config.pad_id, model.config.start_id} - {model.config.end_id})
-    return logits.index_fill(-1, torch.tensor(blocked, device=logits.device), -math.inf)
+    return logits.index_fill_(-1, torch.tensor(blocked, device=logits.device), -math.inf)
 
 
 # book/60_beam_search.ipynb#hypothesis
@@ -185,6 +186,24 @@ def first_beam(model: Transformer, source: Int[Tensor, "batch source"], width: i
     return Beam(tokens, log_probabilities, list(range(len(source))))
 
 
+# book/60_beam_search.ipynb#top-tokens
+def top_tokens(scores: Float[Tensor, "*batch vocab"], k: int) -> tuple[Tensor, Tensor]:
+    """`scores.topk(k)` for a large vocabulary: the best k of many columns first, then the best k in those columns.
+
+    A token is among the best k only if its column's maximum is among the best k maxima.
+
+    Defined in chapter 60: `top-tokens`.
+    """
+    column, vocab = 80, scores.shape[-1]
+    if vocab % column or k > vocab // column:
+        return scores.topk(k, dim=-1)
+    grid = scores.unflatten(-1, (column, -1))  # column j holds the tokens j, j + width, j + 2 width, ...
+    columns = grid.amax(dim=-2).topk(k, dim=-1).indices
+    inside = grid.gather(-1, columns[..., None, :].expand(*grid.shape[:-1], k)).flatten(-2)
+    best, place = inside.topk(k, dim=-1)
+    return best, place // k * grid.shape[-1] + columns.gather(-1, place % k)
+
+
 # book/60_beam_search.ipynb#extend
 def extend(model: Transformer, beam: Beam, state: DecodingState) -> tuple[Tensor, Tensor, Tensor]:
     """The best 2 x width continuations of each sentence's hypotheses: log-probabilities, parents, tokens.
@@ -196,7 +215,7 @@ def extend(model: Transformer, beam: Beam, state: DecodingState) -> tuple[Tensor
     width = beam.tokens.shape[1]
     log_probabilities = decoding_step(model, beam.tokens[:, :, -1], state).float().log_softmax(dim=-1)
     wanted = min(2 * width, log_probabilities.shape[-1])  # no hypothesis can contribute more
-    best, tokens = block_special_tokens(model, log_probabilities).topk(wanted, dim=-1)
+    best, tokens = top_tokens(block_special_tokens(model, log_probabilities), wanted)
     totals = beam.log_probabilities[:, :, None] + best
     totals, order = totals.flatten(1).topk(2 * width, dim=-1)
     return totals, order // wanted, tokens.flatten(1).gather(1, order)

@@ -83,12 +83,16 @@ class Translator:
         self.search = SEARCH | self.notes.get("search", {})
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "auto") -> "Translator":
+    def load(cls, folder: str | Path, device: str = "auto", precision: str = "float32") -> "Translator":
         """Read a model folder (`model.safetensors`, `config.json`, and the tokenizer's file or files).
 
-        Raises InputError, naming the file, when one is missing or foreign.
+        `precision` is float32 or bfloat16; the second is faster where the processor has instructions for it.
+        Raises InputError, naming the file, when one is missing or foreign, and ValueError for another precision.
         """
-        return cls(*load_model(Path(folder), best_device(device)))
+        if precision not in ("float32", "bfloat16"):
+            raise ValueError(f"precision must be float32 or bfloat16, not {precision!r}")
+        model, tokenizer, notes = load_model(Path(folder), best_device(device))
+        return cls(model.to(getattr(torch, precision)), tokenizer, notes)
 
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write the model folder; `dtype=torch.float16` halves its size."""

@@ -19,6 +19,7 @@ from annotated.decoding import (
     length_power,
     output_limits,
     score_outputs,
+    top_tokens,
 )
 from annotated.model import DecodingState, Transformer, TransformerConfig, start_decoding
 from annotated.training import training_loss
@@ -365,3 +366,17 @@ def test_n_best_outside_the_beam_is_refused(n_best):
     """Chapter 60: a beam of 4 has no fifth hypothesis."""
     with pytest.raises(ValueError, match="between 1 and beam_size 4"):
         beam_search(random_model(), torch.tensor([[5, EOS]]), beam_size=4, n_best=n_best)
+
+
+@pytest.mark.parametrize("vocab", [8000, 800, 801, 79, 160])
+@pytest.mark.parametrize("k", [1, 8])
+def test_top_tokens_is_topk(vocab: int, k: int):
+    """For vocabularies that fit the columns and for others, with impossible tokens among them."""
+    scores = torch.randn(3, 4, vocab)
+    scores[..., ::3] = -math.inf
+    scores[0, 0, 5:] = -math.inf  # fewer possible tokens than wanted
+    expected, found = scores.topk(k), top_tokens(scores, k)
+    assert torch.equal(expected.values, found[0])
+    finite = expected.values.isfinite()
+    assert torch.equal(expected.indices[finite], found[1][finite])
+    assert torch.equal(scores.gather(-1, found[1]), found[0])

@@ -14,7 +14,7 @@ from torch import nn
 
 from annotated.batching import make_batch
 from annotated.model import Transformer, TransformerConfig
-from annotated.regularization import label_smoothed_loss, smoothed_targets
+from annotated.regularization import chunked_loss, label_smoothed_loss, smoothed_targets
 from annotated.stacks import AddNorm, Dropout
 from annotated.training import TrainingConfig, validation_loss
 
@@ -225,3 +225,46 @@ def test_validation_loss_is_taken_without_smoothing() -> None:
     logits = model(batch.source, batch.target_input).detach()
     real = batch.target_output != 0
     assert loss == pytest.approx(F.cross_entropy(logits[real], batch.target_output[real]).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 1024])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_the_loss_in_chunks_is_the_loss(rows: int, with_bias: bool):
+    """Value and all gradients, whatever the size of the chunks; padding has no share in any of them."""
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(4, 6, 16, requires_grad=True), torch.randn(30, 16, requires_grad=True)
+    bias = torch.randn(30, requires_grad=True) if with_bias else None
+    targets = torch.randint(1, 30, (4, 6))
+    targets[2, 3:] = targets[3, 1:] = 0
+    inputs = [hidden, weight, *([bias] if with_bias else [])]
+    readable = label_smoothed_loss(F.linear(hidden, weight, bias), targets, 0.1)
+    chunked = chunked_loss(hidden, weight, bias, targets, 0.1, rows=rows)
+    assert torch.allclose(readable, chunked, atol=1e-4)
+    for one, other in zip(torch.autograd.grad(3 * readable, inputs), torch.autograd.grad(3 * chunked, inputs)):
+        assert torch.allclose(one, other, atol=1e-4)
+    with torch.no_grad():
+        assert torch.equal(chunked_loss(hidden, weight, bias, targets, 0.1, rows=rows), chunked)
+
+
+def test_the_loss_in_chunks_obeys_autocast():
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(2, 5, 16, requires_grad=True), torch.randn(30, 16, requires_grad=True)
+    targets = torch.randint(1, 30, (2, 5))
+    with torch.autocast("cpu", torch.bfloat16):
+        readable = label_smoothed_loss(F.linear(hidden, weight), targets)
+        chunked = chunked_loss(hidden, weight, None, targets)
+    assert chunked.dtype == torch.float32
+    assert torch.allclose(readable, chunked, rtol=1e-2)
+    for one, other in zip(
+        torch.autograd.grad(readable, (hidden, weight)), torch.autograd.grad(chunked, (hidden, weight))
+    ):
+        assert one.dtype == other.dtype == torch.float32
+        assert torch.allclose(one, other, atol=0.02)
+
+
+def test_the_loss_in_chunks_of_padding_only_is_zero():
+    hidden, weight = torch.randn(1, 3, 8, requires_grad=True), torch.randn(9, 8, requires_grad=True)
+    loss = chunked_loss(hidden, weight, None, torch.zeros(1, 3, dtype=torch.long))
+    loss.backward()
+    assert loss == 0
+    assert hidden.grad.abs().sum() == weight.grad.abs().sum() == 0

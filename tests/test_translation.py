@@ -176,3 +176,13 @@ def test_big_for_french_drops_less():
     with torch.device("meta"):
         model = Transformer(french)
     assert {module.p for module in model.modules() if isinstance(module, Dropout) and module.p} == {0.1}
+
+
+def test_bfloat16_is_an_option(translator, tmp_path):
+    translator.save(tmp_path)
+    half = Translator.load(tmp_path, "cpu", "bfloat16")
+    assert half.model.target_embedding.weight.dtype == torch.bfloat16
+    same = sum(map(str.__eq__, half.translate(SOURCES), translator.translate(SOURCES)))
+    assert same >= 0.9 * len(SOURCES)
+    with pytest.raises(ValueError, match="precision must be float32 or bfloat16, not 'int3'"):
+        Translator.load(tmp_path, "cpu", "int3")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import importlib.metadata
 import io
 import itertools
@@ -18,7 +19,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -208,8 +209,19 @@ def generate(model, batch: torch.Tensor, limit: int = NEW_TOKENS, **settings) ->
     return [cut_after(row, model.config.eos_token_id) for row in rows[:, 1:].tolist()]
 
 
-def explain(translator: Translator, source: torch.Tensor, ours: list[int], theirs: list[int], alpha: float) -> str:
-    """Why two outputs for one source differ: the rule of `generate` for the limit, a tie, or nothing known."""
+def explain(
+    translator: Translator,
+    source: torch.Tensor,
+    ours: list[int],
+    theirs: list[int],
+    alpha: float,
+    exact: Callable[[], list[int]],
+) -> str:
+    """Why two outputs for one source differ: the rule of `generate` for the limit, a tie, or nothing known.
+
+    It is a tie where scores are nearly equal, or where `exact`, their search in double precision, gives our output:
+    then rounding had decided between prefixes on the way.
+    """
     if ours == theirs:
         return "equal"
     by_their_rule = best_at_limit(translator.model, source, alpha)
@@ -219,7 +231,9 @@ def explain(translator: Translator, source: torch.Tensor, ours: list[int], their
     outputs = pad_sequences(rows, translator.model.config.pad_id)
     totals = score_outputs(translator.model, source[None].expand(3, -1), outputs).tolist()
     *own, score = (total / length_power(len(row), alpha) for total, row in zip(totals, rows, strict=True))
-    return "tie" if min(abs(score - other) for other in own) < TIE else "unexplained"
+    if min(abs(score - other) for other in own) < TIE:
+        return "tie"
+    return "tie" if exact() in (ours, by_their_rule) else "unexplained"
 
 
 def best_at_limit(model: Transformer, source: torch.Tensor, alpha: float) -> list[int]:
@@ -233,6 +247,11 @@ def best_at_limit(model: Transformer, source: torch.Tensor, alpha: float) -> lis
     tokens, total = beam.tokens[0, 0, 1:].tolist(), beam.log_probabilities[0, 0].item()
     unfinished = Hypothesis(tokens, total, total / length_power(NEW_TOKENS, alpha))
     return max([*finished[0].hypotheses, unfinished], key=lambda hypothesis: hypothesis.score).tokens
+
+
+def generate_exactly(model, source: torch.Tensor, **settings) -> list[int]:
+    """The output of `generate` for one source in double precision."""
+    return generate(copy.deepcopy(model).double(), source[source != model.config.pad_token_id][None], **settings)[0]
 
 
 @torch.inference_mode()
@@ -257,14 +276,17 @@ def compare(case: Case, folder: Path, inputs: int, seed: int = 0) -> Result:
     result.largest_logit_difference = (ours - expected).abs().max().item()
     result.logit_spread = expected.std(dim=-1).mean().item()
     own = {"greedy": [h.tokens for h in greedy_search(translator.model, batch, limit=NEW_TOKENS)]}
-    theirs_by_search = {"greedy": generate(theirs, batch, num_beams=1)}
+    settings = {"greedy": {"num_beams": 1}}
     for name, alpha in (("beam", 1.0), ("beam_without_penalty", 0.0)):
-        theirs_by_search[name] = generate(theirs, batch, num_beams=4, length_penalty=alpha)
+        settings[name] = {"num_beams": 4, "length_penalty": alpha}
         options = {"beam_size": 4, "n_best": 4, "alpha": alpha, "penalty": "power", "limit": NEW_TOKENS}
         own[name] = [hypotheses[0].tokens for hypotheses in beam_search(translator.model, batch, **options)]
     for name, outputs in own.items():
-        rows = zip(batch, outputs, theirs_by_search[name], strict=True)
-        setattr(result, name, dict(Counter(explain(translator, *row, float(name == "beam")) for row in rows)))
+        kinds = Counter()
+        for source, ours, other in zip(batch, outputs, generate(theirs, batch, **settings[name]), strict=True):
+            exact = partial(generate_exactly, theirs, source, **settings[name])
+            kinds[explain(translator, source, ours, other, settings[name].get("length_penalty", 0.0), exact)] += 1
+        setattr(result, name, dict(kinds))
     result.distinct_outputs = len(set(map(tuple, own["greedy"])))
     result.mean_output_tokens = sum(map(len, own["greedy"])) / inputs
     result.seconds = round(time.monotonic() - began, 1)
@@ -337,7 +359,8 @@ def check_grid(options: argparse.Namespace) -> bool:
         if case.name not in results:
             with tempfile.TemporaryDirectory() as folder:
                 results[case.name] = compare(case, Path(folder) / "marian", INPUTS)
-            write_json(path, about | {"results": [asdict(result) for result in results.values()]})
+            done = [asdict(results[known.name]) for known in GRID if known.name in results]
+            write_json(path, about | {"results": done})
         print(json.dumps(asdict(results[case.name])), flush=True)
     unexplained = sum(getattr(result, name).get("unexplained", 0) for result in results.values() for name in SEARCHES)
     farthest = max(result.largest_logit_difference for result in results.values())

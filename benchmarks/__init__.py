@@ -1,0 +1,1 @@
+"""This package beside the systems people would use instead: `make bench`."""

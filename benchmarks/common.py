@@ -1,0 +1,88 @@
+"""What both tables need: a model and data, peers with the same weights, interleaved rounds, a record."""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from annotated.checkpoint import write_json
+from annotated.corpora import load_corpus
+from annotated.cost import keep_freed_memory, tune_machine
+from annotated.training import describe_machine
+from annotated.translation import Translator
+
+ROOT = Path(__file__).resolve().parents[1]
+TRAINED, SHIPPED = ROOT / "runs" / "multi30k", ROOT / "data" / "models" / "embedded"
+RECORDS = ROOT / "data" / "runs"
+
+
+def model_folder() -> Path:
+    """The Multi30k model if it was trained here, else the shipped one."""
+    folder = TRAINED if (TRAINED / "model.safetensors").exists() else SHIPPED
+    print(f"model: {folder.relative_to(ROOT)}")
+    return folder
+
+
+def pairs(translator: Translator, split: str) -> list:
+    """The split of the corpus that the model was trained on."""
+    return load_corpus(translator.notes["corpus"]).split(split)
+
+
+def interleaved(contestants: dict[str, Callable[[], float]], rounds: int) -> dict[str, dict[str, float]]:
+    """Let all run once a round, in turn; from each the amounts a second that it returns, as median and range."""
+    speeds: dict[str, list[float]] = {name: [] for name in contestants}
+    for turn in range(rounds):
+        names = list(contestants)
+        for name in names if turn % 2 == 0 else names[::-1]:
+            gc.collect()
+            speeds[name].append(contestants[name]())
+    return {
+        name: {"median": statistics.median(found), "lowest": min(found), "highest": max(found)}
+        for name, found in speeds.items()
+    }
+
+
+def timed(work: Callable[[], float]) -> Callable[[], float]:
+    """What `work` returns the amount of, a second."""
+
+    def run() -> float:
+        start = time.perf_counter()
+        amount = work()
+        return amount / (time.perf_counter() - start)
+
+    return run
+
+
+def both_settings(name: str, work: Callable[[], float]) -> dict[str, Callable[[], float]]:
+    """The same work with PyTorch as it comes, and with the settings of `annotated.cost` where they took effect."""
+    took = tune_machine()
+
+    def run(tuned: bool) -> float:
+        keep_freed_memory(tuned)
+        if took["faster_products"]:
+            torch.backends.mkldnn.matmul.fp32_precision = "bf16" if tuned else "ieee"
+        return work()
+
+    return {f"{name}, as PyTorch comes": lambda: run(False), f"{name}, tuned": lambda: run(True)}
+
+
+def record(name: str, content: dict) -> None:
+    """Write a table with machine and versions to `data/runs/`."""
+    versions = {package: importlib.metadata.version(package) for package in ("torch", "transformers", "ctranslate2")}
+    about = describe_machine(torch.device("cpu")) | {"versions": versions}
+    write_json(RECORDS / name / "results.json", {"command": f"python -m benchmarks {name}"} | about | content)
+
+
+def show(title: str, unit: str, table: dict[str, dict[str, float]]) -> None:
+    """Print a table, fastest first."""
+    print(f"\n{title}")
+    best = max(row["median"] for row in table.values())
+    for name, row in sorted(table.items(), key=lambda item: -item[1]["median"]):
+        span = f"{row['lowest']:.0f} to {row['highest']:.0f}"
+        print(f"  {name:<44} {row['median']:9.0f} {unit} ({span}), {row['median'] / best:.2f} of the best")

@@ -1,0 +1,100 @@
+"""Decoding the test split: beam 4, length penalty 0.6, at most source + 50 tokens, the same weights everywhere."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from annotated.batching import pad_sequences
+from annotated.decoding import beam_search
+from annotated.marian import save_ctranslate2, vocabularies
+from annotated.translation import Translator
+from benchmarks.common import both_settings, interleaved, model_folder, pairs, record, show, timed
+from benchmarks.peers import marian
+
+SENTENCES = {1: 40, 32: 160, 100: 300}  # batch size: sentences a turn
+EXTRA = 50
+
+
+def in_batches(sources: list[list[int]], size: int) -> list[list[list[int]]]:
+    return [sources[i : i + size] for i in range(0, len(sources), size)]
+
+
+def our_search(model, sources: list[list[int]], size: int) -> list[list[int]]:
+    outputs = []
+    for batch in in_batches(sources, size):
+        outputs += [best.tokens for (best,) in beam_search(model, pad_sequences(batch, model.config.pad_id))]
+    return outputs
+
+
+def their_generate(model, sources: list[list[int]], size: int) -> list[list[int]]:
+    outputs = []
+    for batch in in_batches(sources, size):
+        rows = pad_sequences(batch, model.config.pad_token_id)
+        mask, limit = (rows != model.config.pad_token_id).long(), rows.shape[1] + EXTRA
+        settings = {"num_beams": 4, "length_penalty": 0.6, "do_sample": False, "max_length": None}
+        outputs += model.generate(rows, attention_mask=mask, max_new_tokens=limit, **settings)[:, 1:].tolist()
+    return outputs
+
+
+def engine_search(engine, pieces: list[str], sources: list[list[int]], size: int) -> list[list[str]]:
+    words = [[pieces[i] for i in source] for source in sources]
+    limit = max(map(len, sources)) + EXTRA
+    settings = {"beam_size": 4, "length_penalty": 0.6, "max_decoding_length": limit}
+    results = engine.translate_batch(words, max_batch_size=size, **settings)
+    return [result.hypotheses[0] for result in results]
+
+
+def contestants(folder: Path, exported: Path) -> dict[str, Callable[[list[list[int]], int], list]]:
+    """Every system as a function from sources and batch size to outputs."""
+    import ctranslate2
+
+    translator = Translator.load(folder, "cpu")
+    pieces = sorted(vocabularies(translator.tokenizer)[0], key=vocabularies(translator.tokenizer)[0].__getitem__)
+    save_ctranslate2(translator, exported)
+    systems: dict[str, Callable] = {}
+    for precision in ("float32", "bfloat16"):
+        model = Translator.load(folder, "cpu", precision).model
+        systems[f"annotated, {precision}"] = lambda s, n, model=model: our_search(model, s, n)
+    for precision in (torch.float32, torch.bfloat16):
+        model = marian(translator, "sdpa").eval().to(precision)
+        name = f"Hugging Face generate, {str(precision).removeprefix('torch.')}"
+        systems[name] = lambda s, n, model=model: their_generate(model, s, n)
+    for precision in ("float32", "int8"):
+        for workers, threads in ((1, 2), (2, 1)):
+            engine = ctranslate2.Translator(
+                str(exported), compute_type=precision, inter_threads=workers, intra_threads=threads
+            )
+            name = f"CTranslate2 {precision}, {workers} x {threads} threads"
+            systems[name] = lambda s, n, engine=engine: engine_search(engine, pieces, s, n)
+    return systems
+
+
+def translated(system: Callable, sources: list[list[int]], size: int) -> int:
+    """Translate, and return how many sentences that were."""
+    return len(system(sources, size))
+
+
+def run(rounds: int = 3) -> None:
+    """Three batch sizes, each one interleaved run; printed and recorded."""
+    folder = model_folder()
+    translator = Translator.load(folder, "cpu")
+    texts = [pair.source for pair in pairs(translator, "test")]
+    sources = sorted(translator.encode(texts), key=len)
+    tables = {}
+    with tempfile.TemporaryDirectory() as exported, torch.inference_mode():
+        systems = contestants(folder, Path(exported) / "model")
+        for size, count in SENTENCES.items():
+            chosen = sources[:: max(1, len(sources) // count)][:count]
+            works: dict[str, Callable[[], float]] = {}
+            for name, system in systems.items():
+                work = timed(partial(translated, system, chosen, size))
+                works |= {name: work} if name.startswith("CTranslate2") else both_settings(name, work)
+            interleaved(works, 1)  # to warm up
+            tables[str(size)] = interleaved(works, rounds)
+            show(f"decoding, batch {size}, sentences a second", "sentences/s", tables[str(size)])
+    record("benchmark-decoding", {"model": folder.name, "rounds": rounds, "sentences": SENTENCES, "tables": tables})

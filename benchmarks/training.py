@@ -1,0 +1,107 @@
+"""Training steps: forward, label-smoothed loss, backward, Adam, on real and changing batches."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+from annotated.batching import Batch, make_batch, token_batches
+from annotated.cost import training_flops
+from annotated.schedule import build_optimizer
+from annotated.training import TrainingConfig, encode_pairs, train_step
+from annotated.translation import Translator
+from benchmarks.common import both_settings, interleaved, model_folder, pairs, record, show, timed
+from benchmarks.peers import TorchTransformer, marian
+
+MAX_TOKENS = 3072
+STEPS = 6  # a turn
+SMOOTHING = 0.1
+
+
+class Contestant:
+    """A model that trains on the same batches as the others, one after another."""
+
+    def __init__(self, step: Callable[[Batch], None], batches: list[Batch]):
+        self.step, self.batches, self.place = step, batches, 0
+
+    def turn(self) -> float:
+        """Some steps; returns their target tokens."""
+        tokens = 0
+        for _ in range(STEPS):
+            batch = self.batches[self.place % len(self.batches)]
+            self.step(batch)
+            self.place, tokens = self.place + 1, tokens + batch.num_tokens
+        return tokens
+
+
+def plain_step(model, logits_of, precision: torch.dtype) -> Callable[[Batch], None]:
+    """The usual training step of a PyTorch model: cross-entropy of all logits, autocast, fused Adam."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+    def step(batch: Batch) -> None:
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
+            logits = logits_of(batch)
+        flat, targets = logits.flatten(0, 1).float(), batch.target_output.flatten()
+        loss = F.cross_entropy(flat, targets, ignore_index=0, label_smoothing=SMOOTHING, reduction="sum")
+        (loss / batch.num_tokens).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+def contestants(translator: Translator, batches: list[Batch], precision: torch.dtype) -> dict[str, Callable[[], float]]:
+    """Every system with a copy of the same weights. Raises AssertionError when their logits differ."""
+    model = copy.deepcopy(translator.model)
+    systems = {"torch.nn.Transformer": TorchTransformer(model)}
+    systems |= {f"Hugging Face Marian, {kind}": marian(translator, kind) for kind in ("eager", "sdpa")}
+
+    def logits_of(system):
+        if isinstance(system, TorchTransformer):
+            return lambda batch: system(batch.source, batch.target_input)
+        return lambda batch: (
+            system(
+                input_ids=batch.source, attention_mask=(batch.source != 0).long(), decoder_input_ids=batch.target_input
+            ).logits
+        )
+
+    with torch.inference_mode():
+        batch = batches[0]
+        expected = model.eval()(batch.source, batch.target_input)[batch.target_output != 0]
+        for name, system in systems.items():
+            found = logits_of(system.eval())(batch)[batch.target_output != 0]
+            assert (found - expected).abs().max() < 1e-3, f"{name} computes something else"
+    optimizer, config = build_optimizer(model.train().parameters()), TrainingConfig(max_tokens=MAX_TOKENS, max_steps=1)
+    for group in optimizer.param_groups:
+        group["lr"] = 1e-4
+    steps = {"annotated": lambda batch: train_step(model, optimizer, [batch], config, precision)}
+    steps |= {name: plain_step(system.train(), logits_of(system), precision) for name, system in systems.items()}
+    works: dict[str, Callable[[], float]] = {}
+    for name, step in steps.items():
+        works |= both_settings(name, timed(Contestant(step, batches).turn))
+    return works
+
+
+def run(rounds: int = 5) -> None:
+    """Both precisions, each one interleaved run; printed and recorded."""
+    folder = model_folder()
+    translator = Translator.load(folder, "cpu")
+    examples = encode_pairs(translator.tokenizer, pairs(translator, "train"), translator.model.config.max_length)
+    batches = [make_batch([examples[i] for i in rows]) for rows in token_batches(examples, MAX_TOKENS, seed=1)][:200]
+    tables = {}
+    for precision in (torch.float32, torch.bfloat16):
+        name = str(precision).removeprefix("torch.")
+        works = contestants(translator, batches, precision)
+        interleaved(works, 1)  # to warm up
+        table = interleaved(works, rounds)
+        show(f"training, {name}, target tokens a second", "tokens/s", table)
+        tables[name] = table
+    shapes = [(*batch.source.shape, batch.target_input.shape[1]) for batch in batches]
+    flops = sum(training_flops(translator.model.config, *shape) for shape in shapes)
+    record("benchmark-training", {
+        "model": folder.name, "max_tokens": MAX_TOKENS, "rounds": rounds, "steps": STEPS,
+        "flops_per_target_token": flops / sum(batch.num_tokens for batch in batches), "tables": tables,
+    })  # fmt: skip
