@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env book html execute lab export test lint format clean
+.PHONY: help env book html execute lab export bench test lint format clean
 
 BIN := .venv/bin
 PY := $(BIN)/python
@@ -63,6 +63,9 @@ lab: env ## open Jupyter in book/
 
 export: env ## write annotated/ from the chapters
 	@$(PY) -m tools.export
+
+bench: env ## compare speeds with other systems: some ten minutes, recorded in data/runs
+	@OMP_WAIT_POLICY=PASSIVE $(PY) -m benchmarks
 
 lint: env ## ruff, and whether notebooks and package are as they should be
 	@$(BIN)/ruff check .

@@ -16,7 +16,7 @@ from annotated.translation import Translator
 from benchmarks.common import both_settings, interleaved, model_folder, pairs, record, show, timed
 from benchmarks.peers import marian
 
-SENTENCES = {1: 40, 32: 160, 100: 300}  # batch size: sentences a turn
+SENTENCES = {1: 40, 32: 160, 100: 200}  # batch size: sentences a turn
 EXTRA = 50
 
 

@@ -17,7 +17,7 @@ from benchmarks.common import both_settings, interleaved, model_folder, pairs, r
 from benchmarks.peers import TorchTransformer, marian
 
 MAX_TOKENS = 3072
-STEPS = 6  # a turn
+STEPS = 4  # a turn
 SMOOTHING = 0.1
 
 
@@ -85,7 +85,7 @@ def contestants(translator: Translator, batches: list[Batch], precision: torch.d
     return works
 
 
-def run(rounds: int = 5) -> None:
+def run(rounds: int = 4) -> None:
     """Both precisions, each one interleaved run; printed and recorded."""
     folder = model_folder()
     translator = Translator.load(folder, "cpu")
