@@ -65,7 +65,7 @@ export: env ## write annotated/ from the chapters
 	@$(PY) -m tools.export
 
 bench: env ## compare speeds with other systems: some ten minutes, recorded in data/runs
-	@OMP_WAIT_POLICY=PASSIVE $(PY) -m benchmarks
+	@$(PY) -m benchmarks
 
 lint: env ## ruff, and whether notebooks and package are as they should be
 	@$(BIN)/ruff check .

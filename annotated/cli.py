@@ -12,11 +12,14 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from types import FrameType, UnionType
 from typing import Any, get_args
+
+import torch
 
 from annotated import __version__
 from annotated.checkpoint import (
@@ -421,16 +424,17 @@ def translate_command(arguments: argparse.Namespace) -> None:
     options |= {"max_tokens": arguments.max_tokens, "n_best": n_best}
     size = arguments.chunk or (1 if sys.stdin and sys.stdin.isatty() else 1000)
     done = 0
-    for lines in chunks(input_lines(), size):
-        results = translator.translate_n_best(lines, warn=about_lines(done), **options)
-        for number, translations in enumerate(results, start=done + 1):
-            if arguments.n_best is None:
-                print(translations[0].text)
-            else:
-                for translation in translations:
-                    print(number, f"{translation.score:.4f}", translation.text, sep="\t")
-        sys.stdout.flush()
-        done += len(lines)
+    with translator.workers(arguments.workers or (1 if size == 1 else torch.get_num_threads())):
+        for lines in chunks(input_lines(), size):
+            results = translator.translate_n_best(lines, warn=about_lines(done), **options)
+            for number, translations in enumerate(results, start=done + 1):
+                if arguments.n_best is None:
+                    print(translations[0].text)
+                else:
+                    for translation in translations:
+                        print(number, f"{translation.score:.4f}", translation.text, sep="\t")
+            sys.stdout.flush()
+            done += len(lines)
 
 
 # book/91_command_line.ipynb#translate-parts
@@ -500,7 +504,8 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     pairs = pairs_to_score(corpus, arguments.split, arguments.max_words)
     options, start = search_options(arguments, translator), time.perf_counter()
     sources = [pair.source for pair in pairs]
-    translations = translator.translate(sources, warn=say, max_tokens=arguments.max_tokens, **options)
+    with translator.workers(arguments.workers or torch.get_num_threads()):
+        translations = translator.translate(sources, warn=say, max_tokens=arguments.max_tokens, **options)
     seconds = time.perf_counter() - start
     scores = evaluate_translations(translations, [pair.target for pair in pairs])
     if "translations" in outputs:
@@ -796,6 +801,8 @@ def add_search_options(command: argparse.ArgumentParser) -> None:
         help="source tokens a batch, padding counted; fewer need less memory (default: 2048)")  # fmt: skip
     command.add_argument("--precision", choices=("float32", "bfloat16"), default="float32",
         help="bfloat16 is faster where the processor has instructions for it (default: float32)")  # fmt: skip
+    command.add_argument("--workers", type=count, metavar="N",
+        help="processes that translate, on the CPU (default: one a core; for line by line, one)")  # fmt: skip
     command.add_argument("--device", **DEVICE)
 
 
@@ -884,7 +891,11 @@ def explained(error: BaseException) -> tuple[int, str]:
         return 130, "interrupted"
     if isinstance(error, BrokenPipeError):
         return 141, ""  # the reader went away: nobody is left to tell
-    if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
+    if (
+        isinstance(error, MemoryError | BrokenProcessPool)
+        or "allocate memory" in str(error)
+        or "out of memory" in str(error)
+    ):
         return 1, "out of memory: lower --max-tokens, or choose a smaller model"
     if isinstance(error, OSError) and error.strerror:
         return 1, f"{error.filename or 'standard output'}: {error.strerror}"

@@ -212,9 +212,7 @@ def check_positions(left: Mapping[str, Tensor], path: Path) -> None:
         if not name.endswith("embed_positions.weight") or tensor.dim() != 2 or tensor.shape[1] % 2:
             raise InputError(f"{path}: {name} is no tensor of this model")
         length, d_model = tensor.shape
-        if not torch.allclose(
-            tensor.float(), sinusoidal_encoding(length, d_model, interleaved=False), atol=1e-3
-        ):  # float16
+        if not torch.allclose(tensor.float(), sinusoidal_encoding(length, d_model, interleaved=False), atol=1e-3):
             raise InputError(f"{path}: {name} holds learned positions, which are not supported, only sinusoids")
 
 

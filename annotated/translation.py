@@ -1,8 +1,12 @@
 # Written by `make export` from book/61_machine_translation.ipynb: do not edit here, edit the chapter.
 """Machine translation: chapter 61 of the book, section 6.1 of the paper."""
 
+import multiprocessing
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +18,17 @@ from annotated.decoding import Hypothesis, beam_search
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, decode, encode
 
-__all__ = ["SEARCH", "Translation", "Translator", "best_device", "encode_sources"]
+__all__ = [
+    "SEARCH",
+    "Translation",
+    "Translator",
+    "WORKER",
+    "become_worker",
+    "best_device",
+    "encode_sources",
+    "search_batch",
+    "search_in_worker",
+]
 
 
 # book/61_machine_translation.ipynb#translator
@@ -81,6 +95,7 @@ class Translator:
     def __init__(self, model: Transformer, tokenizer: Tokenizer, notes: dict | None = None):
         self.model, self.tokenizer, self.notes = model.eval(), tokenizer, notes or {}
         self.search = SEARCH | self.notes.get("search", {})
+        self.pool: ProcessPoolExecutor | None = None
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "float32") -> "Translator":
@@ -130,13 +145,71 @@ class Translator:
         results = [[Translation("", 0.0, 0.0)] for _ in sources]
         wanted = [i for i, source in enumerate(sources) if len(source) > 1]  # more than eos
         examples = [(sources[i], sources[i]) for i in wanted]
-        device = self.model.target_embedding.weight.device
-        for indices in token_batches(examples, max_tokens):
-            batch = pad_sequences([examples[i][0] for i in indices], self.model.config.pad_id).to(device)
-            for i, hypotheses in zip(indices, beam_search(self.model, batch, **options), strict=True):
-                results[wanted[i]] = [self.to_text(hypothesis) for hypothesis in hypotheses]
+        batches = [[wanted[i] for i in indices] for indices in reversed(token_batches(examples, max_tokens))]
+        found = self.search_all([[sources[i] for i in batch] for batch in batches], options)
+        for batch, outputs in zip(batches, found, strict=True):
+            for i, hypotheses in zip(batch, outputs, strict=True):
+                results[i] = [self.to_text(hypothesis) for hypothesis in hypotheses]
         return results
+
+    def search_all(self, batches: list[list[list[int]]], options: dict) -> Iterator[list[list[Hypothesis]]]:
+        """Beam search for each batch of sources, in the worker processes where there are some."""
+        if self.pool is None:
+            return (search_batch(self, batch, options) for batch in batches)
+        return self.pool.map(search_in_worker, batches, [options] * len(batches))
+
+    @contextmanager
+    def workers(self, count: int) -> Iterator[None]:
+        """Translate in `count` processes of one thread each, for as long as the context lasts.
+
+        On the CPU that is faster than threads inside one search, whose steps are too small to be shared. Elsewhere than
+        on Linux, on a GPU, and for a count of 1 everything stays in this process.
+        """
+        on_cpu = self.model.target_embedding.weight.device.type == "cpu"
+        if count == 1 or not on_cpu or sys.platform != "linux":
+            yield
+            return
+        context = multiprocessing.get_context("fork")  # the workers share this process's weights
+        with ProcessPoolExecutor(count, context, initializer=become_worker, initargs=(self,)) as self.pool:
+            try:
+                yield
+            finally:
+                self.pool.shutdown(cancel_futures=True)
+                self.pool = None
 
     def to_text(self, hypothesis: Hypothesis) -> Translation:
         text = decode(self.tokenizer, [hypothesis.tokens])[0]
         return Translation(" ".join(text.split()), hypothesis.score, hypothesis.log_probability)
+
+
+# book/61_machine_translation.ipynb#workers
+WORKER: dict[str, Translator] = {}  # in a worker process: the translator it was started with
+
+
+def become_worker(translator: Translator) -> None:
+    """Prepare a process for its work: one thread, no pool of its own, and Ctrl-C left to the parent.
+
+    Defined in chapter 61: `workers`.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    translator.pool = None
+    WORKER["translator"] = translator
+
+
+def search_in_worker(sources: list[list[int]], options: dict) -> list[list[Hypothesis]]:
+    """`search_batch` in a worker.
+
+    Defined in chapter 61: `workers`.
+    """
+    return search_batch(WORKER["translator"], sources, options)
+
+
+def search_batch(translator: Translator, sources: list[list[int]], options: dict) -> list[list[Hypothesis]]:
+    """Beam search for one batch of sources.
+
+    Defined in chapter 61: `workers`.
+    """
+    model = translator.model
+    batch = pad_sequences(sources, model.config.pad_id).to(model.target_embedding.weight.device)
+    return beam_search(model, batch, **options)

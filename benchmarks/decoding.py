@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from benchmarks.common import both_settings, interleaved, model_folder, pairs, r
 from benchmarks.peers import marian
 
 SENTENCES = {1: 40, 32: 160, 100: 200}  # batch size: sentences a turn
-EXTRA = 50
+EXTRA, WORKERS = 50, 2
 
 
 def in_batches(sources: list[list[int]], size: int) -> list[list[list[int]]]:
@@ -29,6 +30,12 @@ def our_search(model, sources: list[list[int]], size: int) -> list[list[int]]:
     for batch in in_batches(sources, size):
         outputs += [best.tokens for (best,) in beam_search(model, pad_sequences(batch, model.config.pad_id))]
     return outputs
+
+
+def shared_search(translator: Translator, sources: list[list[int]], size: int) -> list[list[int]]:
+    """Our search in the translator's worker processes."""
+    found = translator.search_all(in_batches(sources, size), {"beam_size": 4})
+    return [best.tokens for batch in found for (best,) in batch]
 
 
 def their_generate(model, sources: list[list[int]], size: int) -> list[list[int]]:
@@ -49,7 +56,7 @@ def engine_search(engine, pieces: list[str], sources: list[list[int]], size: int
     return [result.hypotheses[0] for result in results]
 
 
-def contestants(folder: Path, exported: Path) -> dict[str, Callable[[list[list[int]], int], list]]:
+def contestants(folder: Path, exported: Path, pools: ExitStack) -> dict[str, Callable[[list[list[int]], int], list]]:
     """Every system as a function from sources and batch size to outputs."""
     import ctranslate2
 
@@ -58,19 +65,22 @@ def contestants(folder: Path, exported: Path) -> dict[str, Callable[[list[list[i
     save_ctranslate2(translator, exported)
     systems: dict[str, Callable] = {}
     for precision in ("float32", "bfloat16"):
-        model = Translator.load(folder, "cpu", precision).model
-        systems[f"annotated, {precision}"] = lambda s, n, model=model: our_search(model, s, n)
+        own = Translator.load(folder, "cpu", precision)
+        systems[f"annotated, {precision}"] = partial(our_search, own.model)
+        shared = Translator.load(folder, "cpu", precision)
+        pools.enter_context(shared.workers(WORKERS))
+        systems[f"annotated, {precision}, {WORKERS} workers"] = partial(shared_search, shared)
     for precision in (torch.float32, torch.bfloat16):
         model = marian(translator, "sdpa").eval().to(precision)
         name = f"Hugging Face generate, {str(precision).removeprefix('torch.')}"
-        systems[name] = lambda s, n, model=model: their_generate(model, s, n)
+        systems[name] = partial(their_generate, model)
     for precision in ("float32", "int8"):
         for workers, threads in ((1, 2), (2, 1)):
             engine = ctranslate2.Translator(
                 str(exported), compute_type=precision, inter_threads=workers, intra_threads=threads
             )
             name = f"CTranslate2 {precision}, {workers} x {threads} threads"
-            systems[name] = lambda s, n, engine=engine: engine_search(engine, pieces, s, n)
+            systems[name] = partial(engine_search, engine, pieces)
     return systems
 
 
@@ -86,14 +96,15 @@ def run(rounds: int = 3) -> None:
     texts = [pair.source for pair in pairs(translator, "test")]
     sources = sorted(translator.encode(texts), key=len)
     tables = {}
-    with tempfile.TemporaryDirectory() as exported, torch.inference_mode():
-        systems = contestants(folder, Path(exported) / "model")
+    with tempfile.TemporaryDirectory() as exported, ExitStack() as pools, torch.inference_mode():
+        systems = contestants(folder, Path(exported) / "model", pools)
         for size, count in SENTENCES.items():
             chosen = sources[:: max(1, len(sources) // count)][:count]
             works: dict[str, Callable[[], float]] = {}
             for name, system in systems.items():
                 work = timed(partial(translated, system, chosen, size))
-                works |= {name: work} if name.startswith("CTranslate2") else both_settings(name, work)
+                fixed = name.startswith("CTranslate2") or name.endswith("workers")  # processes keep their settings
+                works |= {name: work} if fixed else both_settings(name, work)
             interleaved(works, 1)  # to warm up
             tables[str(size)] = interleaved(works, rounds)
             show(f"decoding, batch {size}, sentences a second", "sentences/s", tables[str(size)])

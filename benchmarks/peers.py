@@ -39,6 +39,7 @@ class TorchTransformer(nn.Module):
         sizes = (config.d_model, config.num_heads, config.num_layers, config.num_layers, config.d_ff)
         self.core = nn.Transformer(*sizes, config.dropout, batch_first=True, layer_norm_eps=config.norm_eps)
         self.core.encoder.norm = self.core.decoder.norm = None  # post-norm needs no final one
+        self.core.encoder.enable_nested_tensor = False  # only for evaluation, and it warns
         self.dropout = nn.Dropout(config.dropout)
         for layer in [*self.core.encoder.layers, *self.core.decoder.layers]:
             layer.dropout.p = layer.self_attn.dropout = 0.0

@@ -1,6 +1,7 @@
 """The benchmarks compare equals: same weights, same outputs; a turn runs (chapter 52)."""
 
 import copy
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -69,10 +70,12 @@ def test_different_weights_are_noticed(translator, batches, monkeypatch):
 
 def test_every_system_translates(translator, tmp_path):
     sources = translator.encode([pair.source for pair in embedded_split("test")[:4]])
-    systems = decoding.contestants(ROOT / "data" / "models" / "embedded", tmp_path / "engine")
-    assert len(systems) == 8
-    lengths = {name: [len(row) for row in system(sources, 2)] for name, system in systems.items()}
+    with ExitStack() as pools:
+        systems = decoding.contestants(ROOT / "data" / "models" / "embedded", tmp_path / "engine", pools)
+        assert len(systems) == 10
+        lengths = {name: [len(row) for row in system(sources, 2)] for name, system in systems.items()}
     assert all(len(found) == 4 for found in lengths.values())
+    assert lengths["annotated, float32, 2 workers"] == lengths["annotated, float32"]
     ours = decoding.our_search(translator.model, sources, 2)
     pieces = [translator.tokenizer.processor.id_to_piece(i) for i in range(len(translator.tokenizer))]
     words = [[pieces[i] for i in row[:-1]] for row in ours]

@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import shutil
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 
@@ -186,3 +188,32 @@ def test_bfloat16_is_an_option(translator, tmp_path):
     assert same >= 0.9 * len(SOURCES)
     with pytest.raises(ValueError, match="precision must be float32 or bfloat16, not 'int3'"):
         Translator.load(tmp_path, "cpu", "int3")
+
+
+def test_workers_translate_as_one_process_does(translator):
+    """Same translations in the same order, from processes that end with the block."""
+    texts = [*SOURCES, "", *SOURCES[::-1]]
+    alone = translator.translate_n_best(texts, max_tokens=100)
+    with translator.workers(2):
+        assert translator.pool is not None
+        together = translator.translate_n_best(texts, max_tokens=100)
+        processes = list(translator.pool._processes.values())
+        assert len(processes) == 2
+    assert translator.pool is None
+    assert not any(process.is_alive() for process in processes)
+    assert [[t.text for t in row] for row in together] == [[t.text for t in row] for row in alone]
+    with translator.workers(1):
+        assert translator.pool is None
+
+
+def test_an_error_in_a_worker_is_raised_here(translator):
+    with translator.workers(2), pytest.raises(ValueError, match="n_best must lie between 1 and beam_size 2, not 3"):
+        translator.translate_n_best(SOURCES, beam_size=2, n_best=3)
+    assert translator.pool is None
+
+
+def test_a_worker_that_dies_is_noticed(translator, monkeypatch):
+    """As when the system ends a process for memory: an error, not an endless wait."""
+    monkeypatch.setattr("annotated.translation.search_batch", lambda *_: os._exit(9))
+    with pytest.raises(BrokenProcessPool), translator.workers(2):
+        translator.translate(SOURCES)
