@@ -20,6 +20,7 @@ from annotated.translation import Translator
 ROOT = Path(__file__).resolve().parents[1]
 TRAINED, SHIPPED = ROOT / "runs" / "multi30k", ROOT / "data" / "models" / "embedded"
 RECORDS = ROOT / "data" / "runs"
+THREADS = torch.get_num_threads()
 
 
 def model_folder() -> Path:
@@ -59,22 +60,28 @@ def timed(work: Callable[[], float]) -> Callable[[], float]:
     return run
 
 
-def both_settings(name: str, work: Callable[[], float]) -> dict[str, Callable[[], float]]:
-    """The same work with PyTorch as it comes, and with the settings of `annotated.cost` where they took effect."""
+def both_settings(name: str, work: Callable[[], float], one_thread: bool = False) -> dict[str, Callable[[], float]]:
+    """The same work with PyTorch as it comes, and with the settings of `annotated.cost` where they took effect.
+
+    With `one_thread` the second also with one thread, which is the better choice for small pieces of work.
+    """
     took = tune_machine()
 
-    def run(tuned: bool) -> float:
+    def run(tuned: bool, threads: int) -> float:
+        torch.set_num_threads(threads)
         keep_freed_memory(tuned)
         if took["faster_products"]:
             torch.backends.mkldnn.matmul.fp32_precision = "bf16" if tuned else "ieee"
         return work()
 
-    return {f"{name}, as PyTorch comes": lambda: run(False), f"{name}, tuned": lambda: run(True)}
+    works = {f"{name}, as PyTorch comes": lambda: run(False, THREADS), f"{name}, tuned": lambda: run(True, THREADS)}
+    return works | ({f"{name}, tuned, one thread": lambda: run(True, 1)} if one_thread else {})
 
 
 def record(name: str, content: dict) -> None:
     """Write a table with machine and versions to `data/runs/`."""
     versions = {package: importlib.metadata.version(package) for package in ("torch", "transformers", "ctranslate2")}
+    torch.set_num_threads(THREADS)
     about = describe_machine(torch.device("cpu")) | {"versions": versions}
     write_json(RECORDS / name / "results.json", {"command": f"python -m benchmarks {name}"} | about | content)
 

@@ -104,7 +104,7 @@ def run(rounds: int = 3) -> None:
             for name, system in systems.items():
                 work = timed(partial(translated, system, chosen, size))
                 fixed = name.startswith("CTranslate2") or name.endswith("workers")  # processes keep their settings
-                works |= {name: work} if fixed else both_settings(name, work)
+                works |= {name: work} if fixed else both_settings(name, work, one_thread=True)
             interleaved(works, 1)  # to warm up
             tables[str(size)] = interleaved(works, rounds)
             show(f"decoding, batch {size}, sentences a second", "sentences/s", tables[str(size)])
