@@ -71,8 +71,26 @@ def test_it_gets_the_pronouns_of_the_famous_sentence_right(translator: Translato
     assert "sie" in words(wide)
 
 
-@pytest.mark.parametrize("folder", sorted((DATA / "runs").iterdir()), ids=lambda path: path.name)
-def test_every_recorded_run_says_how_it_came_about(folder: Path):
+TRAINED = sorted(path.parent for path in (DATA / "runs").glob("*/run.json"))
+COMPARED = sorted(path for path in (DATA / "runs").glob("*/*.json") if not (path.parent / "run.json").exists())
+
+
+def test_every_recorded_folder_is_a_training_run_or_a_comparison():
+    assert {path.name for path in (DATA / "runs").iterdir()} == {path.name for path in TRAINED} | {
+        path.parent.name for path in COMPARED
+    }
+
+
+@pytest.mark.parametrize("path", COMPARED, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_comparison_says_how_it_came_about(path: Path):
+    content = read_json(path)
+    assert {"command", "revision", "device", "threads", "python", "torch"} <= content.keys()
+    assert content["command"].startswith("python -m ")
+    assert {"transformers", "ctranslate2"} <= content.get("versions", content).keys()
+
+
+@pytest.mark.parametrize("folder", TRAINED, ids=lambda path: path.name)
+def test_every_training_run_says_how_it_came_about(folder: Path):
     run = read_json(folder / "run.json")
     wanted = {"command", "revision", "device", "threads", "python", "torch", "wall_seconds", "model", "training"}
     assert wanted <= run.keys()
