@@ -302,13 +302,15 @@ def search_settings(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
 
     Defined in chapter 90: `search-settings`.
     """
-    path = folder / "generation_config.json"
-    given = read_settings(path) if path.exists() else values
+    path, given = folder / "config.json", values
+    if (folder / "generation_config.json").exists():
+        path = folder / "generation_config.json"
+        given = read_settings(path)
     beam_size, alpha = (given.get(name, 1) for name in ("num_beams", "length_penalty"))
     if type(beam_size) is not int or beam_size < 1:
-        raise InputError(f"{path if path.exists() else folder / 'config.json'}: num_beams {beam_size!r} is no number")
+        raise InputError(f"{path}: num_beams {beam_size!r} is no number")
     if type(alpha) not in (int, float):
-        raise InputError(f"{path if path.exists() else folder / 'config.json'}: length_penalty {alpha!r} is no number")
+        raise InputError(f"{path}: length_penalty {alpha!r} is no number")
     ignored = [name for name, value in NEUTRAL.items() if given.get(name) not in (value, None)]
     banned, blocked = given.get("bad_words_ids") or [], [values["pad_token_id"], values.get("decoder_start_token_id")]
     if not isinstance(banned, list) or any(words not in ([token] for token in blocked) for words in banned):

@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 
 from annotated.batching import pad_sequences
-from annotated.decoding import beam_search
 from annotated.marian import save_ctranslate2, vocabularies
 from annotated.translation import Translator
 from benchmarks.common import both_settings, interleaved, model_folder, pairs, record, show, timed
@@ -25,15 +24,8 @@ def in_batches(sources: list[list[int]], size: int) -> list[list[list[int]]]:
     return [sources[i : i + size] for i in range(0, len(sources), size)]
 
 
-def our_search(model, sources: list[list[int]], size: int) -> list[list[int]]:
-    outputs = []
-    for batch in in_batches(sources, size):
-        outputs += [best.tokens for (best,) in beam_search(model, pad_sequences(batch, model.config.pad_id))]
-    return outputs
-
-
-def shared_search(translator: Translator, sources: list[list[int]], size: int) -> list[list[int]]:
-    """Our search in the translator's worker processes."""
+def our_search(translator: Translator, sources: list[list[int]], size: int) -> list[list[int]]:
+    """Our search, in the translator's worker processes if it has some."""
     found = translator.search_all(in_batches(sources, size), {"beam_size": 4})
     return [best.tokens for batch in found for (best,) in batch]
 
@@ -61,15 +53,15 @@ def contestants(folder: Path, exported: Path, pools: ExitStack) -> dict[str, Cal
     import ctranslate2
 
     translator = Translator.load(folder, "cpu")
-    pieces = sorted(vocabularies(translator.tokenizer)[0], key=vocabularies(translator.tokenizer)[0].__getitem__)
+    number_of = vocabularies(translator.tokenizer)[0]
+    pieces = sorted(number_of, key=number_of.__getitem__)
     save_ctranslate2(translator, exported)
     systems: dict[str, Callable] = {}
     for precision in ("float32", "bfloat16"):
-        own = Translator.load(folder, "cpu", precision)
-        systems[f"annotated, {precision}"] = partial(our_search, own.model)
+        systems[f"annotated, {precision}"] = partial(our_search, Translator.load(folder, "cpu", precision))
         shared = Translator.load(folder, "cpu", precision)
         pools.enter_context(shared.workers(WORKERS))
-        systems[f"annotated, {precision}, {WORKERS} workers"] = partial(shared_search, shared)
+        systems[f"annotated, {precision}, {WORKERS} workers"] = partial(our_search, shared)
     for precision in (torch.float32, torch.bfloat16):
         model = marian(translator, "sdpa").eval().to(precision)
         name = f"Hugging Face generate, {str(precision).removeprefix('torch.')}"

@@ -12,16 +12,14 @@ from torch import nn
 from annotated.marian import save_marian
 from annotated.model import Transformer
 from annotated.translation import Translator
+from tools.parity import quiet
 
 
 def marian(translator: Translator, attention: str):
     """Hugging Face's MarianMTModel, with `eager` or `sdpa` attention."""
     from transformers import MarianMTModel
-    from transformers.utils import logging
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, quiet():
         save_marian(translator, Path(folder))
         return MarianMTModel.from_pretrained(folder, attn_implementation=attention)
 
@@ -35,11 +33,11 @@ class TorchTransformer(nn.Module):
     def __init__(self, model: Transformer):
         super().__init__()
         config = model.config
-        self.config, self.embedding, self.positions = config, nn.Embedding(config.vocab_size, config.d_model), None
+        self.config, self.embedding = config, nn.Embedding(config.vocab_size, config.d_model)
         sizes = (config.d_model, config.num_heads, config.num_layers, config.num_layers, config.d_ff)
         self.core = nn.Transformer(*sizes, config.dropout, batch_first=True, layer_norm_eps=config.norm_eps)
         self.core.encoder.norm = self.core.decoder.norm = None  # post-norm needs no final one
-        self.core.encoder.enable_nested_tensor = False  # only for evaluation, and it warns
+        self.core.encoder.use_nested_tensor = False  # only for evaluation, and it warns
         self.dropout = nn.Dropout(config.dropout)
         for layer in [*self.core.encoder.layers, *self.core.decoder.layers]:
             layer.dropout.p = layer.self_attn.dropout = 0.0

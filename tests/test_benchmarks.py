@@ -76,7 +76,7 @@ def test_every_system_translates(translator, tmp_path):
         lengths = {name: [len(row) for row in system(sources, 2)] for name, system in systems.items()}
     assert all(len(found) == 4 for found in lengths.values())
     assert lengths["annotated, float32, 2 workers"] == lengths["annotated, float32"]
-    ours = decoding.our_search(translator.model, sources, 2)
+    ours = decoding.our_search(translator, sources, 2)
     pieces = [translator.tokenizer.processor.id_to_piece(i) for i in range(len(translator.tokenizer))]
     words = [[pieces[i] for i in row[:-1]] for row in ours]
     assert systems["CTranslate2 float32, 1 x 2 threads"](sources, 2) == words

@@ -97,8 +97,6 @@ def test_reduced_precision_is_not_taken_for_speed(monkeypatch):
 @pytest.mark.parametrize(("speed", "taken"), [(1.1, False), (2.0, True)])
 def test_the_switch_stays_on_only_where_it_pays(monkeypatch, speed: float, taken: bool):
     switch = torch.backends.mkldnn.matmul
-    if faster_products.__module__ and not torch.backends.mkldnn.is_available():
-        pytest.skip("this PyTorch has no oneDNN")
     monkeypatch.setattr(cost, "product_speed", lambda: speed if switch.fp32_precision == "bf16" else 1.0)
     a, b = torch.randn(64, 256), torch.randn(256, 64)
     switch.fp32_precision = "bf16"
