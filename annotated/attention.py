@@ -37,12 +37,12 @@ def scaled_dot_product_attention(
 
     Defined in chapter 32: `scaled-dot-product-attention`.
     """
-    scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])
-    if mask is None:
-        weights = scores.softmax(dim=-1)
-    else:
-        lowest = torch.finfo(scores.dtype).min
-        weights = scores.masked_fill(~mask, lowest).softmax(dim=-1).masked_fill(~mask, 0.0)
+    scores = query / math.sqrt(key.shape[-1]) @ key.transpose(-2, -1)
+    if mask is not None:
+        scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
+    if mask is not None:
+        weights = weights * mask.any(dim=-1, keepdim=True)
     return (weights if dropout is None else dropout(weights)) @ value, weights
 
 
@@ -71,8 +71,10 @@ class AdditiveAttention(nn.Module):
         hidden = torch.tanh(self.query(query).unsqueeze(-2) + self.key(key).unsqueeze(-3))
         scores = self.score(hidden).squeeze(-1)
         if mask is not None:
-            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        weights = scores.softmax(dim=-1) if mask is None else scores.softmax(dim=-1).masked_fill(~mask, 0.0)
+            scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
+        weights = scores.softmax(dim=-1)
+        if mask is not None:
+            weights = weights * mask.any(dim=-1, keepdim=True)
         return weights @ value, weights
 
 

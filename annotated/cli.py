@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
 from types import FrameType, UnionType
 from typing import Any, get_args
@@ -39,7 +39,14 @@ from annotated.grammar import SentencePair
 from annotated.marian import load_marian, save_ctranslate2, save_marian
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import load_tokenizer
-from annotated.training import TrainingConfig, TrainingState, checkpoints, describe_machine, train_on_corpus
+from annotated.training import (
+    TrainingConfig,
+    TrainingState,
+    checkpoints,
+    choose_precision,
+    describe_machine,
+    train_on_corpus,
+)
 from annotated.translation import Translator, best_device
 
 __all__ = [
@@ -224,8 +231,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "small": {
         "vocab_size": 8000, "d_model": 256, "d_ff": 1024, "num_heads": 4, "num_layers": 3, "max_length": 256,
         "dropout": 0.3, "max_tokens": 3072, "warmup_steps": 600, "rate_factor": 0.6, "clip_norm": 1.0,
-        "average_decay": 0.998, "max_minutes": 45.0,
-        "checkpoint_minutes": 2.0,
+        "average_decay": 0.998, "max_minutes": 25.0, "checkpoint_minutes": 2.0,
     },
 }  # fmt: skip
 
@@ -333,6 +339,10 @@ def train_command(arguments: argparse.Namespace) -> int:
     begun = f"resuming the run in {folder}" if run else f"recipe {arguments.recipe or recipe_for(arguments.corpus)}"
     say(f"{begun}; beyond the paper: {beyond}")
     tune_machine()
+    precision = str(choose_precision(training.precision, device)).removeprefix("torch.")
+    slower = ": bfloat16 is not much faster here" if (training.precision, precision) == ("auto", "float32") else ""
+    say(f"matrix products in {precision}{slower}")
+    training = replace(training, precision=precision)
     with remembered_signals() as received:
         state = train_on_corpus(
             corpus, lambda size: TransformerConfig(size, **model_options), training, folder, vocab_size=vocab_size,

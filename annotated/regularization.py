@@ -53,26 +53,27 @@ class ChunkedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, hidden, weight, bias, targets, smoothing, rows, learning):
-        device, dtype = hidden.device.type, hidden.dtype
-        if torch.is_autocast_enabled(device):
-            dtype = torch.get_autocast_dtype(device)
-        inputs, matrix, spread = hidden.to(dtype), weight.to(dtype), smoothing / len(weight)
-        grads = [torch.empty_like(inputs), torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)]
-        total = hidden.new_zeros((), dtype=torch.float32)
-        with torch.autocast(device, enabled=False):
-            for x, y, grad in zip(*(part.split(rows) for part in (inputs, targets, grads[0])), strict=True):
-                logits = (x @ matrix.T).float()
-                log_p = (logits if bias is None else logits.add_(bias)).log_softmax(dim=-1)
-                total -= (1 - smoothing) * log_p.gather(1, y[:, None]).sum() + spread * log_p.sum()
-                if not learning:
-                    continue
-                surplus = log_p.exp_().sub_(spread)  # softmax - smoothed targets
-                surplus.scatter_add_(1, y[:, None], surplus.new_full((len(y), 1), smoothing - 1))
+        matrix, spread = weight.to(hidden.dtype), smoothing / len(weight)
+        grads = [torch.empty_like(hidden), torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)]
+        total, block = hidden.new_zeros((), dtype=torch.float32), 64 if hidden.device.type == "cpu" else rows
+        for x, y, grad in zip(*(part.split(rows) for part in (hidden, targets, grads[0])), strict=True):
+            logits = x @ matrix.T
+            for part, tokens in zip(logits.split(block), y[:, None].split(block), strict=True):
+                scores = part.float()
+                if bias is not None:
+                    scores += bias
+                scores -= scores.amax(dim=-1, keepdim=True)
+                total -= (1 - smoothing) * scores.gather(1, tokens).sum() + spread * scores.sum()
+                sums = scores.exp_().sum(dim=-1, keepdim=True)
+                total += sums.log().sum()
+                surplus = scores.div_(sums).sub_(spread)  # softmax - smoothed targets
+                surplus.scatter_add_(1, tokens, surplus.new_full(tokens.shape, smoothing - 1))
+                part.copy_(surplus)
                 if bias is not None:
                     grads[2] += surplus.sum(dim=0)
-                surplus = surplus.to(dtype)
-                torch.mm(surplus, matrix, out=grad)
-                grads[1] += surplus.T @ x
+            if learning:
+                torch.mm(logits, matrix, out=grad)
+                grads[1] += logits.T @ x
         ctx.save_for_backward(*grads)
         return total
 
@@ -97,5 +98,8 @@ def chunked_loss(
 
     Defined in chapter 54: `chunked-loss`.
     """
-    real = targets != pad_id
-    return ChunkedLoss.apply(hidden[real], weight, bias, targets[real], smoothing, rows, torch.is_grad_enabled())
+    real, device = targets != pad_id, hidden.device.type
+    if torch.is_autocast_enabled(device):
+        hidden = hidden.to(torch.get_autocast_dtype(device))
+    with torch.autocast(device, enabled=False):
+        return ChunkedLoss.apply(hidden[real], weight, bias, targets[real], smoothing, rows, torch.is_grad_enabled())

@@ -54,8 +54,8 @@ class Dropout(nn.Module):
     """Zero each element with probability `p` while training and scale the others by 1 / (1 - p) (section 5.4).
 
     On the CPU the mask comes from 16-bit integers, four to a 64-bit draw, which is cheaper than `F.dropout`;
-    `p` is thereby rounded to a multiple of 1/65536, and the scale is exact for the rounded value.
-    Raises ValueError unless 0 <= p < 1.
+    `p` is thereby rounded to a multiple of 1/65536, but not to 0, and the scale is exact for the rounded value.
+    A `residual` is added, in the same pass. Raises ValueError unless 0 <= p < 1.
 
     Defined in chapter 31: `dropout`.
     """
@@ -66,15 +66,22 @@ class Dropout(nn.Module):
             raise ValueError(f"dropout must be at least 0 and below 1, not {p}")
         self.p = p
 
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        if not self.training or self.p == 0:
-            return x
-        if x.device.type != "cpu":
-            return F.dropout(x, self.p)
-        dropped = min(round(self.p * 65536), 65535)
+    def forward(
+        self, x: Float[Tensor, "*shape"], residual: Float[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "*shape"]:
+        if self.training and self.p > 0 and x.device.type == "cpu":
+            mask = self.mask(x)
+            return x * mask if residual is None else torch.addcmul(residual, x, mask)
+        x = F.dropout(x, self.p, self.training)
+        return x if residual is None else residual + x
+
+    def mask(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """A factor for each element: zero, or 1 / (1 - p)."""
+        dropped = min(max(round(self.p * 65536), 1), 65535)  # of all values that 16 bits can have
         draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-        keep = draws.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 32768
-        return x * keep.to(x.dtype).mul_(65536 / (65536 - dropped))
+        highest = dropped - 32769  # of those that mean "drop"
+        keep = draws.view(torch.int16)[: x.numel()].view(x.shape).clamp_(highest, highest + 1).sub_(highest)
+        return keep.to(x.dtype).mul_(65536 / (65536 - dropped))
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
@@ -100,8 +107,8 @@ class AddNorm(nn.Module):
         self, x: Float[Tensor, "batch length d_model"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "batch length d_model"]:
         if self.norm_first:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+            return self.dropout(sublayer(self.norm(x)), residual=x)
+        return self.norm(self.dropout(sublayer(x), residual=x))
 
 
 # book/31_stacks.ipynb#encoder-layer

@@ -1,6 +1,7 @@
 # Written by `make export` from book/59_training.ipynb: do not edit here, edit the chapter.
 """Training: chapter 59 of the book, section 5 of the paper."""
 
+import copy
 import json
 import math
 import platform
@@ -30,6 +31,7 @@ from annotated.checkpoint import (
     write_json,
 )
 from annotated.corpora import Corpus, InputError, SentencePair
+from annotated.cost import product_speed
 from annotated.masks import padding_mask
 from annotated.model import Transformer, TransformerConfig
 from annotated.regularization import chunked_loss
@@ -48,6 +50,7 @@ __all__ = [
     "choose_precision",
     "code_revision",
     "command_line",
+    "copied_weights",
     "describe_machine",
     "encode_pairs",
     "load_state",
@@ -64,6 +67,7 @@ __all__ = [
     "validate",
     "validation_loss",
     "weights_in_place",
+    "working_copy",
 ]
 
 
@@ -131,27 +135,62 @@ class TrainingConfig:
         return used | ({"norm_first": True} if model is not None and model.norm_first else {})
 
 
+# book/59_training.ipynb#working-copy
+def working_copy(model: Transformer, precision: torch.dtype) -> Transformer:
+    """What computes the steps of `model`: itself in float32, else a copy with both stacks in `precision`.
+
+    Embeddings, positions and output are shared with `model`.
+
+    Defined in chapter 59: `working-copy`.
+    """
+    if precision == torch.float32:
+        return model
+    shared = [module for name, module in model.named_children() if name not in ("encoder", "decoder")]
+    worker = copy.deepcopy(model, {id(module): module for module in shared})
+    for stack in (worker.encoder, worker.decoder):
+        stack.to(precision).register_forward_pre_hook(lambda _, args: (args[0].to(precision), *args[1:]))
+    return worker
+
+
+def copied_weights(model: Transformer, worker: Transformer) -> list[tuple[Tensor, Tensor]]:
+    """The weights of `model` that `worker` has a copy of, each with its copy.
+
+    Defined in chapter 59: `working-copy`.
+    """
+    both = zip(model.parameters(), worker.parameters(), strict=True)
+    return [(weight, working) for weight, working in both if working is not weight]
+
+
 # book/59_training.ipynb#train-step
 def train_step(
     model: Transformer, optimizer: torch.optim.Optimizer, batches: Sequence[Batch], config: TrainingConfig,
-    precision: torch.dtype = torch.float32,
+    worker: Transformer | None = None,
 ) -> Tensor:  # fmt: skip
     """One update from one or more batches, as if they were one large batch. Returns the loss a target token.
 
+    `worker` is the model's `working_copy`, if it has one.
+
     Defined in chapter 59: `train-step`.
     """
+    worker = worker or model
+    copies = copied_weights(model, worker)
     num_tokens = sum(batch.num_tokens for batch in batches)
     device = model.target_embedding.weight.device
     total = torch.zeros((), device=device)
     for batch in batches:
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
-            loss = training_loss(model, batch.to(device), config.label_smoothing) / num_tokens
+        loss = training_loss(worker, batch.to(device), config.label_smoothing) / num_tokens
         loss.backward()
         total += loss.detach()
+        for weight, working in copies:
+            weight.grad = working.grad.to(weight.dtype) if weight.grad is None else weight.grad + working.grad
+            working.grad = None
     if config.clip_norm is not None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+    with torch.no_grad():
+        for weight, working in copies:
+            working.copy_(weight)
     return total
 
 
@@ -202,16 +241,7 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype:
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
     if device.type != "cpu":
         return torch.float32
-    seconds = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        a, b = torch.ones(1024, 512, dtype=dtype), torch.ones(512, 1024, dtype=dtype)  # no random number is drawn
-        runs = []
-        for _ in range(8):
-            start = time.perf_counter()
-            a @ b
-            runs.append(time.perf_counter() - start)
-        seconds[dtype] = min(runs)
-    return torch.bfloat16 if seconds[torch.float32] > 1.5 * seconds[torch.bfloat16] else torch.float32
+    return torch.bfloat16 if product_speed(torch.bfloat16) > 1.5 * product_speed() else torch.float32
 
 
 # book/59_training.ipynb#training-state
@@ -483,16 +513,15 @@ def train(
     if resume:
         load_state(folder, state)
     log = TrainingLog(config, state, folder / "metrics.jsonl" if folder else None, progress)
-    precision = choose_precision(config.precision, model.target_embedding.weight.device)
     groups = batch_groups(examples, config, state.epoch, state.batch)
     start, saved = time.perf_counter() - state.seconds, state.seconds
-    model.train()
+    worker = working_copy(model.train(), choose_precision(config.precision, model.target_embedding.weight.device))
     with closing(log.bar):
         while share_done(config, state) < 1 and not stop():
             group, state.epoch, state.batch = next(groups)
             rate = learning_rate(state.step + 1, model.config.d_model, config.warmup_steps, config.rate_factor)
             set_learning_rate(state.optimizer, rate)
-            loss = train_step(model, state.optimizer, group, config, precision)
+            loss = train_step(model, state.optimizer, group, config, worker)
             state.advance(group, config, time.perf_counter() - start)
             log.after_step(loss, rate)
             if state.step % config.validate_every == 0:

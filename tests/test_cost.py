@@ -1,6 +1,7 @@
 """Operations counted, and settings that change nothing but the time (chapter 52)."""
 
 import ctypes
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,7 +11,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from annotated import cost
 from annotated.batching import make_batch
-from annotated.cost import faster_products, forward_flops, keep_freed_memory, training_flops, tune_machine
+from annotated.cost import (
+    faster_products,
+    forward_flops,
+    keep_freed_memory,
+    keep_kernels,
+    training_flops,
+    tune_machine,
+)
 from annotated.model import Transformer, TransformerConfig
 from annotated.training import training_loss
 
@@ -113,10 +121,18 @@ def test_without_the_gnu_library_nothing_happens(monkeypatch):
     assert tune_machine()["keep_freed_memory"] is False
 
 
+def test_room_for_kernels_is_made_unless_the_user_has_a_number(monkeypatch):
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    assert keep_kernels(50)
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "50"
+    assert not keep_kernels(60)
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "50"
+
+
 def test_settings_change_no_result():
     model = Transformer(SMALL).eval()
     source, target = torch.randint(4, 300, (3, 9)), torch.randint(4, 300, (3, 7))
     with torch.inference_mode():
         before = model(source, target)
-        assert set(tune_machine()) == {"keep_freed_memory", "faster_products"}
+        assert set(tune_machine()) == {"keep_kernels", "keep_freed_memory", "faster_products"}
         assert torch.allclose(model(source, target), before, atol=1e-5)

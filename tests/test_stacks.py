@@ -138,11 +138,27 @@ def test_dropout_scales_each_element_and_its_gradient():
 
 
 def test_dropout_rounds_p_to_a_65536th_and_scales_by_the_rounded_value():
-    """0.1 becomes 6554/65536; a p below half a step drops nothing; one close to 1 still keeps a little."""
+    """0.1 becomes 6554/65536; a tiny p drops a little all the same; one close to 1 still keeps a little."""
     assert Dropout(0.1)(torch.ones(5000)).max() == torch.tensor(65536 / (65536 - 6554))
-    assert torch.equal(Dropout(1e-6)(torch.ones(5000)), torch.ones(5000))
+    hardly_any = Dropout(1e-6)(torch.ones(3_000_000))
+    assert set(hardly_any.unique().tolist()) == {0.0, torch.tensor(65536 / 65535).item()}
     nearly_all = Dropout(1 - 1e-9)(torch.ones(3_000_000))
     assert set(nearly_all.unique().tolist()) == {0.0, 65536.0}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dropout_adds_a_residual_in_the_same_pass(dtype: torch.dtype):
+    """The fast form draws the same mask and gives the same sum and gradients as two operations."""
+    x, residual = (torch.randn(7, 9, dtype=dtype, requires_grad=True) for _ in range(2))
+    results = []
+    for dropout in (lambda: Dropout(0.3)(x, residual), lambda: residual + Dropout(0.3)(x)):
+        torch.manual_seed(0)
+        result = dropout()
+        results.append((result, *torch.autograd.grad(result.float().square().sum(), (x, residual))))
+    for one, other in zip(*results, strict=True):
+        assert torch.allclose(one, other, rtol=0.02, atol=0.05 if dtype == torch.bfloat16 else 1e-5)
+    idle = Dropout(0.3).eval()
+    assert torch.equal(idle(x, residual), residual + x)
 
 
 def test_dropout_masks_are_fresh_and_follow_the_seed():

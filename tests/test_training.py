@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from annotated.batching import Batch, make_batch, token_batches
 from annotated.checkpoint import load_model, read_json, weights_of
@@ -20,6 +21,7 @@ from annotated.training import (
     batch_all,
     batch_groups,
     checkpoints,
+    copied_weights,
     encode_pairs,
     new_state,
     share_done,
@@ -28,6 +30,7 @@ from annotated.training import (
     train_step,
     training_loss,
     validation_loss,
+    working_copy,
 )
 
 SIZES = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1}
@@ -94,6 +97,48 @@ def test_accumulated_steps_move_the_weights_alike():
         moved.append(flat(model))
     assert (moved[0] - flat(small_model())).abs().max() > 5e-4
     assert (moved[0] - moved[1]).abs().max() < 1e-5
+
+
+def test_in_float32_the_model_works_itself():
+    model = small_model()
+    assert working_copy(model, torch.float32) is model
+
+
+def test_a_working_copy_shares_embeddings_and_follows_the_weights():
+    """Section "One step": the stacks are bfloat16, all gradients and weights of the model stay float32."""
+    model = small_model().train()
+    worker = working_copy(model, torch.bfloat16)
+    assert worker.target_embedding is model.target_embedding
+    assert worker.output is model.output
+    copies = copied_weights(model, worker)
+    assert sum(weight.numel() for weight, _ in copies) + model.output.weight.numel() == model.num_parameters()
+    assert {working.dtype for _, working in copies} == {torch.bfloat16}
+    optimizer = build_optimizer(model.parameters())
+    set_learning_rate(optimizer, 1e-3)
+    before = flat(model)
+    train_step(model, optimizer, [make_batch(PAIRS)], CONFIG, worker)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert (flat(model) != before).float().mean() > 0.5
+    for weight, working in copies:
+        assert torch.equal(working, weight.bfloat16())
+        assert working.grad is None
+
+
+@pytest.mark.parametrize("parts", [[PAIRS], [PAIRS[:1], PAIRS[1:]]])
+def test_a_step_in_bfloat16_points_where_that_in_float32_does(parts: list, monkeypatch: pytest.MonkeyPatch):
+    """The fast form against the readable one; with accumulation the float32 gradients add up."""
+    found = []
+    for precision in (torch.float32, torch.bfloat16):
+        model = small_model()
+        optimizer = build_optimizer(model.parameters())
+        monkeypatch.setattr(optimizer, "zero_grad", lambda **options: None)
+        batches = [make_batch(part) for part in parts]
+        loss = train_step(model, optimizer, batches, CONFIG, working_copy(model, precision))
+        found.append((loss, torch.cat([parameter.grad.flatten() for parameter in model.parameters()])))
+    (loss, gradient), (low_loss, low_gradient) = found
+    assert abs(low_loss / loss - 1) < 0.01
+    assert F.cosine_similarity(gradient, low_gradient, dim=0) > 0.999
+    assert low_gradient.dtype == torch.float32
 
 
 def test_clipping_bounds_the_gradient(monkeypatch: pytest.MonkeyPatch):
