@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env book html execute lab export bench test lint format clean
+.PHONY: help env book html execute lab export bench bench-full test lint format clean
 
 BIN := .venv/bin
 PY := $(BIN)/python
@@ -11,7 +11,7 @@ export PYTHONUNBUFFERED := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
 env: .venv/.locked .venv/.project node_modules/.installed .venv/.browser ## install everything, once
 
@@ -64,8 +64,11 @@ lab: env ## open Jupyter in book/
 export: env ## write annotated/ from the chapters
 	@$(PY) -m tools.export
 
-bench: env ## compare speeds with other systems: some ten minutes, recorded in data/runs
+bench: env ## compare speed and memory with other systems: some ten minutes, recorded in data/runs
 	@$(PY) -m benchmarks
+
+bench-full: env ## train on Multi30k first (25 minutes), then every table
+	@$(PY) -m benchmarks quality training decoding memory gains growth
 
 lint: env ## ruff, and whether notebooks and package are as they should be
 	@$(BIN)/ruff check .

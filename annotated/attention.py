@@ -111,8 +111,13 @@ class KeyValueCache:
         return KeyValues(self.keys[:, :, :end], self.values[:, :, :end])
 
     def select(self, rows: Tensor) -> None:
-        """Keep these rows of the batch."""
-        self.keys, self.values = self.keys[rows], self.values[rows]
+        """Keep these rows of the batch; positions that are still empty are not copied."""
+        self.keys, self.values = (self.kept(buffer, rows) for buffer in (self.keys, self.values))
+
+    def kept(self, buffer: Tensor, rows: Tensor) -> Tensor:
+        selected = buffer.new_empty(len(rows), *buffer.shape[1:])
+        selected[:, :, : self.length] = buffer[:, :, : self.length][rows]
+        return selected
 
 
 # book/32_attention.ipynb#fused-attention

@@ -1,15 +1,35 @@
-"""`python -m benchmarks [training] [decoding]`: print and record the tables."""
+"""`python -m benchmarks [training] [decoding] [memory] [quality] [gains] [growth]`: print and record the tables.
+
+Without arguments the first three, which are the comparison with other systems.
+"""
 
 from __future__ import annotations
 
 import sys
 
+from annotated.corpora import InputError
 from annotated.cost import tune_machine
-from benchmarks import decoding, training
+from benchmarks import decoding, gains, growth, memory, quality, training
+from benchmarks.common import ROOT, model_folder, say
 
-PARTS = {"training": training.run, "decoding": decoding.run}
+PARTS = {
+    "training": training.run,
+    "decoding": decoding.run,
+    "memory": memory.run,
+    "quality": quality.run,
+    "gains": gains.run,
+    "growth": growth.run,
+}
+COMPARISON = ("training", "decoding", "memory")
 
 if __name__ == "__main__":
-    print(f"settings for this process: {tune_machine()}")
-    for name in sys.argv[1:] or PARTS:
-        PARTS[name.removeprefix("benchmark-")]()
+    chosen = [name.removeprefix("benchmark-") for name in sys.argv[1:]] or COMPARISON
+    if unknown := [name for name in chosen if name not in PARTS]:
+        sys.exit(f"benchmarks: no part {', '.join(unknown)}: choose from {', '.join(PARTS)}")
+    say(f"settings for this process: {tune_machine()}")
+    say(f"model: {model_folder().relative_to(ROOT)}")
+    try:
+        for name in chosen:
+            PARTS[name]()
+    except InputError as error:  # the data of the model's corpus are not there
+        sys.exit(f"benchmarks: {error}")

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import json
+import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -23,11 +28,23 @@ RECORDS = ROOT / "data" / "runs"
 THREADS = torch.get_num_threads()
 
 
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
 def model_folder() -> Path:
     """The Multi30k model if it was trained here, else the shipped one."""
-    folder = TRAINED if (TRAINED / "model.safetensors").exists() else SHIPPED
-    print(f"model: {folder.relative_to(ROOT)}")
-    return folder
+    return TRAINED if (TRAINED / "model.safetensors").exists() else SHIPPED
+
+
+def in_a_process(module: str, *arguments: str, **environment: str) -> float:
+    """The number that `python -m module arguments` prints last. Raises RuntimeError with its errors if it fails."""
+    command = [sys.executable, "-m", module, *arguments]
+    settings = {name: value for name, value in os.environ.items() if name != "ONEDNN_PRIMITIVE_CACHE_CAPACITY"}
+    child = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=settings | environment)
+    if child.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{child.stderr}")
+    return json.loads(child.stdout.splitlines()[-1])
 
 
 def pairs(translator: Translator, split: str) -> list:
@@ -60,22 +77,27 @@ def timed(work: Callable[[], float]) -> Callable[[], float]:
     return run
 
 
-def both_settings(name: str, work: Callable[[], float], one_thread: bool = False) -> dict[str, Callable[[], float]]:
+def both_settings(
+    name: str, make: Callable[[], Callable[[], float]], one_thread: bool = False
+) -> dict[str, Callable[[], float]]:
     """The same work with PyTorch as it comes, and with the settings of `annotated.cost` where they took effect.
 
-    With `one_thread` the second also with one thread, which is the better choice for small pieces of work.
+    `make` makes the work anew for each. With `one_thread` the second also with one thread, which is the better choice
+    for small pieces of work. The room for oneDNN's kernels cannot be taken back: every system here has it.
     """
     took = tune_machine()
 
-    def run(tuned: bool, threads: int) -> float:
+    def run(work: Callable[[], float], tuned: bool, threads: int) -> float:
         torch.set_num_threads(threads)
         keep_freed_memory(tuned)
         if took["faster_products"]:
             torch.backends.mkldnn.matmul.fp32_precision = "bf16" if tuned else "ieee"
         return work()
 
-    works = {f"{name}, as PyTorch comes": lambda: run(False, THREADS), f"{name}, tuned": lambda: run(True, THREADS)}
-    return works | ({f"{name}, tuned, one thread": lambda: run(True, 1)} if one_thread else {})
+    choices = {"as PyTorch comes": (False, THREADS), "tuned": (True, THREADS)}
+    if one_thread:
+        choices["tuned, one thread"] = (True, 1)
+    return {f"{name}, {choice}": partial(run, make(), *setting) for choice, setting in choices.items()}
 
 
 def record(name: str, content: dict) -> None:
@@ -83,13 +105,13 @@ def record(name: str, content: dict) -> None:
     versions = {package: importlib.metadata.version(package) for package in ("torch", "transformers", "ctranslate2")}
     torch.set_num_threads(THREADS)
     about = describe_machine(torch.device("cpu")) | {"versions": versions}
-    write_json(RECORDS / name / "results.json", {"command": f"python -m benchmarks {name}"} | about | content)
+    write_json(RECORDS / name / "results.json", {"command": f"python -m benchmarks {name.removeprefix(chr(98) + "enchmark-")}"} | about | content)
 
 
 def show(title: str, unit: str, table: dict[str, dict[str, float]]) -> None:
     """Print a table, fastest first."""
-    print(f"\n{title}")
+    say(f"\n{title}")
     best = max(row["median"] for row in table.values())
     for name, row in sorted(table.items(), key=lambda item: -item[1]["median"]):
         span = f"{row['lowest']:.0f} to {row['highest']:.0f}"
-        print(f"  {name:<44} {row['median']:9.0f} {unit} ({span}), {row['median'] / best:.2f} of the best")
+        say(f"  {name:<44} {row['median']:9.0f} {unit} ({span}), {row['median'] / best:.2f} of the best")

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 
 from annotated.batching import Batch, make_batch, token_batches
 from annotated.cost import training_flops
-from annotated.schedule import build_optimizer
-from annotated.training import TrainingConfig, encode_pairs, train_step
+from annotated.model import Transformer
+from annotated.schedule import build_optimizer, set_learning_rate
+from annotated.training import TrainingConfig, encode_pairs, train_step, working_copy
 from annotated.translation import Translator
 from benchmarks.common import both_settings, interleaved, model_folder, pairs, record, show, timed
 from benchmarks.peers import TorchTransformer, marian
 
 MAX_TOKENS = 3072
+BATCHES = 12  # spread over an epoch
 STEPS = 4  # a turn
 SMOOTHING = 0.1
+SYSTEMS = ("annotated", "torch.nn.Transformer", "Hugging Face Marian, eager", "Hugging Face Marian, sdpa")
 
 
 class Contestant:
@@ -53,55 +57,86 @@ def plain_step(model, logits_of, precision: torch.dtype) -> Callable[[Batch], No
     return step
 
 
-def contestants(translator: Translator, batches: list[Batch], precision: torch.dtype) -> dict[str, Callable[[], float]]:
-    """Every system with a copy of the same weights. Raises AssertionError when their logits differ."""
-    model = copy.deepcopy(translator.model)
-    systems = {"torch.nn.Transformer": TorchTransformer(model)}
-    systems |= {f"Hugging Face Marian, {kind}": marian(translator, kind) for kind in ("eager", "sdpa")}
+def logits_of(system) -> Callable[[Batch], torch.Tensor]:
+    """How to call a peer."""
+    if isinstance(system, TorchTransformer):
+        return lambda batch: system(batch.source, batch.target_input)
+    return lambda batch: (
+        system(
+            input_ids=batch.source, attention_mask=(batch.source != 0).long(), decoder_input_ids=batch.target_input
+        ).logits
+    )
 
-    def logits_of(system):
-        if isinstance(system, TorchTransformer):
-            return lambda batch: system(batch.source, batch.target_input)
-        return lambda batch: (
-            system(
-                input_ids=batch.source, attention_mask=(batch.source != 0).long(), decoder_input_ids=batch.target_input
-            ).logits
-        )
 
-    with torch.inference_mode():
-        batch = batches[0]
-        expected = model.eval()(batch.source, batch.target_input)[batch.target_output != 0]
-        for name, system in systems.items():
-            found = logits_of(system.eval())(batch)[batch.target_output != 0]
-            assert (found - expected).abs().max() < 1e-3, f"{name} computes something else"
+def peers(translator: Translator, only: str | None = None) -> dict:
+    """The other systems, with copies of the same weights."""
+    makers: dict[str, Callable] = {"torch.nn.Transformer": lambda: TorchTransformer(translator.model)}
+    for kind in ("eager", "sdpa"):
+        makers[f"Hugging Face Marian, {kind}"] = partial(marian, translator, kind)
+    return {name: make() for name, make in makers.items() if only in (None, name)}
+
+
+@torch.inference_mode()
+def check_equal(translator: Translator, batch: Batch) -> None:
+    """Raises AssertionError when a system's logits differ from ours."""
+    expected = translator.model.eval()(batch.source, batch.target_input)[batch.target_output != 0]
+    for name, system in peers(translator).items():
+        found = logits_of(system.eval())(batch)[batch.target_output != 0]
+        assert (found - expected).abs().max() < 1e-3, f"{name} computes something else"
+
+
+def our_step(model: Transformer, precision: torch.dtype) -> Callable[[Batch], None]:
+    """This package's training step."""
     optimizer, config = build_optimizer(model.train().parameters()), TrainingConfig(max_tokens=MAX_TOKENS, max_steps=1)
-    for group in optimizer.param_groups:
-        group["lr"] = 1e-4
-    steps = {"annotated": lambda batch: train_step(model, optimizer, [batch], config, precision)}
-    steps |= {name: plain_step(system.train(), logits_of(system), precision) for name, system in systems.items()}
+    set_learning_rate(optimizer, 1e-4)
+    worker = working_copy(model, precision)
+    return lambda batch: train_step(model, optimizer, [batch], config, worker)
+
+
+def steps(translator: Translator, precision: torch.dtype, only: str | None = None) -> dict[str, Callable]:
+    """Every system's training step, by name."""
+    found = {}
+    if only not in (None, *SYSTEMS):
+        raise ValueError(f"no such system: {only}")
+    if only in (None, "annotated"):
+        found["annotated"] = our_step(copy.deepcopy(translator.model), precision)
+    for name, system in peers(translator, only).items():
+        found[name] = plain_step(system.train(), logits_of(system), precision)
+    return found
+
+
+def real_batches(translator: Translator) -> list[Batch]:
+    """An epoch of the corpus that the model was trained on."""
+    examples = encode_pairs(translator.tokenizer, pairs(translator, "train"), translator.model.config.max_length)
+    return [make_batch([examples[i] for i in rows]) for rows in token_batches(examples, MAX_TOKENS, seed=1)]
+
+
+def contestants(translator: Translator, batches: list[Batch], precision: torch.dtype) -> dict[str, Callable[[], float]]:
+    """Every system's turn, in every setting, after each has met all batches once."""
     works: dict[str, Callable[[], float]] = {}
-    for name, step in steps.items():
-        works |= both_settings(name, timed(Contestant(step, batches).turn))
+    for name, step in steps(translator, precision).items():
+        for batch in batches:
+            step(batch)
+        works |= both_settings(name, lambda step=step: timed(Contestant(step, batches).turn))
     return works
 
 
-def run(rounds: int = 4) -> None:
+def run(rounds: int = 3) -> None:
     """Both precisions, each one interleaved run; printed and recorded."""
     folder = model_folder()
     translator = Translator.load(folder, "cpu")
-    examples = encode_pairs(translator.tokenizer, pairs(translator, "train"), translator.model.config.max_length)
-    batches = [make_batch([examples[i] for i in rows]) for rows in token_batches(examples, MAX_TOKENS, seed=1)][:200]
+    epoch = real_batches(translator)
+    batches = epoch[:: max(1, len(epoch) // BATCHES)][:BATCHES]
+    check_equal(translator, batches[0])
     tables = {}
     for precision in (torch.float32, torch.bfloat16):
         name = str(precision).removeprefix("torch.")
-        works = contestants(translator, batches, precision)
-        interleaved(works, 1)  # to warm up
-        table = interleaved(works, rounds)
+        table = interleaved(contestants(translator, batches, precision), rounds)
         show(f"training, {name}, target tokens a second", "tokens/s", table)
         tables[name] = table
     shapes = [(*batch.source.shape, batch.target_input.shape[1]) for batch in batches]
     flops = sum(training_flops(translator.model.config, *shape) for shape in shapes)
     record("benchmark-training", {
-        "model": folder.name, "max_tokens": MAX_TOKENS, "rounds": rounds, "steps": STEPS,
+        "model": folder.name, "max_tokens": MAX_TOKENS, "batches": BATCHES, "rounds": rounds, "steps": STEPS,
         "flops_per_target_token": flops / sum(batch.num_tokens for batch in batches), "tables": tables,
     })  # fmt: skip

@@ -93,6 +93,19 @@ def test_equal_seeds_agree_and_others_differ() -> None:
     assert {frozenset(batch) for batch in other} != {frozenset(batch) for batch in batches}, "only the order differs"
 
 
+def test_every_epoch_has_batches_of_the_same_shapes() -> None:
+    """So that kernels compiled for a shape are used again (chapter 52), although the batches hold other pairs."""
+    examples = examples_of(caption_lengths(400))
+    shapes = []
+    for seed in (1, 2):
+        batches = [[examples[i] for i in batch] for batch in token_batches(examples, 200, seed=seed)]
+        shapes.append(
+            sorted((len(batch), *(max(map(len, side)) for side in zip(*batch, strict=True))) for batch in batches)
+        )
+    assert shapes[0] == shapes[1]
+    assert len(set(shapes[0])) > 10
+
+
 def test_the_global_random_state_has_no_say() -> None:
     examples = examples_of(caption_lengths(100))
     random.seed(1)

@@ -1,17 +1,24 @@
 """The benchmarks compare equals: same weights, same outputs; a turn runs (chapter 52)."""
 
+import contextlib
 import copy
+import json
+import shutil
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from annotated import training as training_module
+from annotated.attention import MultiHeadAttention
 from annotated.batching import make_batch, token_batches
 from annotated.grammar import embedded_split
+from annotated.stacks import Dropout
 from annotated.training import encode_pairs
 from annotated.translation import Translator
-from benchmarks import common, decoding, training
+from benchmarks import common, decoding, engine, gains, growth, quality, training
 from benchmarks.peers import TorchTransformer, marian
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,14 +57,16 @@ def test_dropout_acts_at_the_same_places(translator):
 
 def test_every_contestant_trains(translator, batches, monkeypatch):
     monkeypatch.setattr(training, "STEPS", 1)
-    works = training.contestants(translator, batches, torch.float32)
-    assert len(works) == 8
+    works = training.contestants(translator, batches[:2], torch.float32)
+    assert len(works) == 2 * len(training.SYSTEMS)
     table = common.interleaved(works, 1)
     assert all(row["lowest"] <= row["median"] <= row["highest"] for row in table.values())
     assert all(row["median"] > 0 for row in table.values())
 
 
 def test_different_weights_are_noticed(translator, batches, monkeypatch):
+    training.check_equal(translator, batches[0])
+
     def other(source, kind):
         system = marian(source, kind)
         system.final_logits_bias += 1
@@ -65,20 +74,106 @@ def test_different_weights_are_noticed(translator, batches, monkeypatch):
 
     monkeypatch.setattr(training, "marian", other)
     with pytest.raises(AssertionError, match="computes something else"):
-        training.contestants(translator, batches, torch.float32)
+        training.check_equal(translator, batches[0])
 
 
-def test_every_system_translates(translator, tmp_path):
-    sources = translator.encode([pair.source for pair in embedded_split("test")[:4]])
+@torch.inference_mode()
+def test_every_system_translates_alike(translator, tmp_path):
+    sources = translator.encode([pair.source for pair in embedded_split("test")[:6]])
     with ExitStack() as pools:
         systems = decoding.contestants(ROOT / "data" / "models" / "embedded", tmp_path / "engine", pools)
-        assert len(systems) == 10
-        lengths = {name: [len(row) for row in system(sources, 2)] for name, system in systems.items()}
-    assert all(len(found) == 4 for found in lengths.values())
-    assert lengths["annotated, float32, 2 workers"] == lengths["annotated, float32"]
-    ours = decoding.our_search(translator, sources, 2)
-    pieces = [translator.tokenizer.processor.id_to_piece(i) for i in range(len(translator.tokenizer))]
-    words = [[pieces[i] for i in row[:-1]] for row in ours]
-    assert systems["CTranslate2 float32, 1 x 2 threads"](sources, 2) == words
-    theirs = systems["Hugging Face generate, float32"](sources, 2)
-    assert [row[: len(own)] for row, own in zip(theirs, ours)] == ours
+        assert tuple(systems) == decoding.SYSTEMS
+        shares = decoding.same_outputs(systems, sources)
+        assert {share["greedy"] for name, share in shares.items() if "float32" in name} == {1.0}
+        assert shares["annotated, float32, 2 workers"] == {"greedy": 1.0, "beam": 1.0}
+        for system in systems.values():
+            assert len(system(sources, 4)) == 6
+        other = dict(systems)
+        other["Hugging Face generate, float32"] = lambda sources, size, width: [[5] for _ in sources]
+        with pytest.raises(AssertionError, match="generate, float32 writes something else"):
+            decoding.same_outputs(other, sources)
+
+
+@pytest.mark.parametrize("variant", gains.VARIANTS)
+def test_what_is_taken_back_computes_the_same(variant, translator, batches):
+    """Each fast form against the form it replaced: loss and gradient of a batch, without dropout."""
+    found = []
+    for context in (contextlib.nullcontext, gains.VARIANTS[variant]):
+        model = copy.deepcopy(translator.model).train()
+        for module in model.modules():
+            if isinstance(module, Dropout):
+                module.p = 0.0
+        with context():
+            loss = training_module.training_loss(model, batches[0], 0.1)
+            loss.backward()
+        found.append((loss, *(parameter.grad for parameter in model.parameters())))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
+def test_what_is_taken_back_is_used(translator, batches):
+    """Inside its context each variant runs, outside it does not."""
+    for variant, owner, name in (
+        ("all logits at once", training_module, "chunked_loss"),
+        ("the usual dropout", Dropout, "forward"),
+        ("the fused attention kernel", MultiHeadAttention, "attend"),
+    ):
+        usual = getattr(owner, name)
+        with gains.VARIANTS[variant]():
+            assert getattr(owner, name) is not usual
+        assert getattr(owner, name) is usual
+
+
+def test_memory_is_the_peak_of_a_process_of_its_own():
+    idle = common.in_a_process("benchmarks.memory", "nothing", "PyTorch imported")
+    assert 50 < idle <= engine.peak_memory() + 50  # this process has PyTorch too
+    with pytest.raises(RuntimeError, match="no such"):
+        common.in_a_process("benchmarks.memory", "training", "no such, float32")
+
+
+def test_kept_memory_grows_with_the_batch():
+    model = growth.random_model(d_model=32, layers=1).train()
+    one, two = (growth.kept_bytes(model, growth.random_batch(size, 6)) for size in (4, 8))
+    weights = sum(parameter.nbytes for parameter in model.parameters())
+    assert one < two
+    assert two - one < weights  # the weights are not counted
+
+
+def test_growth_has_a_point_for_each_size():
+    point = growth.decoding_point({"beam": 2, "batch": 1, "length": 3})
+    assert point["seconds"] > 0
+    assert point["bytes"] == 2 * 3 * 4 * (16 + 2 * 3) * 256  # keys and values, three layers, float32
+
+
+def test_a_model_is_kept_once_and_whole(tmp_path):
+    run, snapshots = tmp_path / "run", tmp_path / "kept"
+    quality.keep_newest(run, snapshots)  # nothing there yet
+    assert not snapshots.exists()
+    run.mkdir()
+    (run / "config.json").write_text('{"step": 500}')
+    quality.keep_newest(run, snapshots)  # the weights are still missing
+    assert not (snapshots / "500").exists()
+    (run / "tokenizer.model").write_text("pieces")
+    for step, weights in ((500, "first"), (500, "changed"), (1000, "second")):
+        (run / "config.json").write_text(json.dumps({"step": step}))
+        (run / "model.safetensors").write_text(weights)
+        quality.keep_newest(run, snapshots)
+    assert {path.name: (path / "model.safetensors").read_text() for path in snapshots.iterdir()} == {
+        "500": "first",
+        "1000": "second",
+    }
+
+
+def test_scores_over_time_follow_the_kept_models(tmp_path, monkeypatch):
+    shipped, run = ROOT / "data" / "models" / "embedded", tmp_path / "run"
+    monkeypatch.setattr(
+        quality, "load_corpus", lambda name: SimpleNamespace(split=lambda part: embedded_split(part)[:8])
+    )
+    for step in (100, 20):
+        shutil.copytree(shipped, tmp_path / "kept" / str(step))
+    run.mkdir()
+    lines = [{"step": 20, "seconds": 30.0, "loss": 1.0}, {"step": 100, "seconds": 60.0, "valid_loss": 1.0}]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    rows = quality.scores_over_time(run, tmp_path / "kept")
+    assert [(row["step"], row["minutes"]) for row in rows] == [(20, 0.5), (100, 1.0)]
+    assert rows[0]["beam 4"] == rows[1]["beam 4"] > 50

@@ -107,7 +107,7 @@ def refuses(says, tmp_path):
         *before, last = err.splitlines()
         assert last.startswith(f"annotated {arguments[0]}: ")
         assert "Traceback" not in err
-        assert len(before) <= 2, err  # `train` says what it begins with: corpus and recipe
+        assert len(before) <= 3, err  # `train` says what it begins with: corpus, recipe and precision
         assert not [line for line in before if line.startswith("annotated")]
         assert list(tmp_path.rglob("*.partial")) == []
         return last
