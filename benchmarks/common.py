@@ -105,7 +105,8 @@ def record(name: str, content: dict) -> None:
     versions = {package: importlib.metadata.version(package) for package in ("torch", "transformers", "ctranslate2")}
     torch.set_num_threads(THREADS)
     about = describe_machine(torch.device("cpu")) | {"versions": versions}
-    write_json(RECORDS / name / "results.json", {"command": f"python -m benchmarks {name.removeprefix(chr(98) + "enchmark-")}"} | about | content)
+    command = f"python -m benchmarks {name.removeprefix('benchmark-')}"
+    write_json(RECORDS / name / "results.json", {"command": command} | about | content)
 
 
 def show(title: str, unit: str, table: dict[str, dict[str, float]]) -> None:
