@@ -24,7 +24,7 @@ from annotated.translation import Translator
 from benchmarks import training
 from benchmarks.common import in_a_process, interleaved, model_folder, record, show, timed
 
-SHAPES = 40  # more than oneDNN's usual room for kernels
+SHAPES = 100  # together they need more than oneDNN's usual room for kernels
 CONFIG = TrainingConfig(max_tokens=training.MAX_TOKENS, max_steps=1)
 
 
