@@ -30,8 +30,10 @@ class Engine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.child.stdin.close()
+        """An empty line ends it. Closing the pipe would not: processes forked meanwhile hold it open too."""
+        print(file=self.child.stdin, flush=True)
         self.child.wait()
+        self.child.stdin.close()
         self.child.stdout.close()
 
     def translate(self, words: list[list[str]], **settings: object) -> tuple[list[list[str]], float]:
@@ -46,7 +48,7 @@ def serve(model: str, precision: str, workers: str, threads: str) -> None:
 
     threads_of = {"inter_threads": int(workers), "intra_threads": int(threads)}
     engine = ctranslate2.Translator(model, compute_type=precision, **threads_of)
-    for line in sys.stdin:
+    while line := sys.stdin.readline().strip():
         work = json.loads(line)
         found = engine.translate_batch(work["words"], **work["settings"])
         answer = {"outputs": [result.hypotheses[0] for result in found], "peak": peak_memory()}
