@@ -21,7 +21,7 @@ import sacrebleu
 import torch
 from safetensors.torch import load_file, save_file
 
-from annotated import cli
+from annotated import cli, training
 from annotated.model import Transformer, TransformerConfig
 from annotated.training import TrainingConfig
 from annotated.translation import Translator
@@ -261,6 +261,32 @@ def test_signal_handlers_are_put_back():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.parametrize(("gain", "said"), [
+    (1.0, "matrix products in float32: bfloat16 is not much faster here"),
+    (4.0, "matrix products in bfloat16"),
+])  # fmt: skip
+def test_train_says_once_which_precision_pays(corpus, says, tmp_path, monkeypatch, gain, said):
+    speed = {torch.float32: 1.0, torch.bfloat16: gain}
+    monkeypatch.setattr(training, "product_speed", lambda dtype=torch.float32: speed[dtype])
+    options = [*TINY, "--precision", "auto", "--max-steps", 3]
+    status, _, err = says("train", "--corpus", corpus, "--output", tmp_path / "run", *options)
+    assert status == 0
+    assert [line for line in err.splitlines() if "products" in line] == [said]
+    recorded = json.loads((tmp_path / "run" / "run.json").read_text())["training"]["precision"]
+    assert recorded in said
+
+
+def test_a_resumed_run_in_bfloat16_equals_an_unbroken_one(corpus, says, tmp_path):
+    """The working copy is made anew from the saved float32 weights."""
+    limit = ["--precision", "bfloat16", "--max-steps"]
+    assert says("train", "--corpus", corpus, "--output", tmp_path / "whole", *TINY, *limit, 12)[0] == 0
+    assert says("train", "--corpus", corpus, "--output", tmp_path / "parts", *TINY, *limit, 7)[0] == 0
+    assert says("train", "--resume", "--output", tmp_path / "parts", "--max-steps", 12, "--quiet")[0] == 0
+    one, other = (load_file(tmp_path / name / "state.safetensors") for name in ("whole", "parts"))
+    for name in one:
+        assert torch.equal(one[name], other[name]), name
 
 
 def test_training_works_outside_the_main_thread(corpus, tmp_path):
