@@ -57,7 +57,7 @@ def test_masked_weights_equal_a_softmax_over_minus_infinity():
     query, key, value = tensors(dtype=torch.float64)
     mask = causal_mask(5) & padding_mask(torch.tensor([[1, 1, 1, 0, 0], [1] * 5]), 0)
     _, weights = scaled_dot_product_attention(query, key, value, mask)
-    scores = (query @ key.transpose(-2, -1) / math.sqrt(8)).masked_fill(~mask, -math.inf)
+    scores = (query / math.sqrt(8) @ key.transpose(-2, -1)).masked_fill(~mask, -math.inf)
     assert torch.equal(weights, scores.softmax(dim=-1))
     assert not weights.masked_select(~mask).any()
     assert (weights.sum(dim=-1) - 1).abs().max() < 1e-12
