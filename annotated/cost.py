@@ -107,12 +107,13 @@ def keep_freed_memory(keep: bool = True) -> bool:
     return all(told)
 
 
+# book/52_hardware_and_schedule.ipynb#faster-products
 def faster_products(wanted: bool = True) -> bool:
     """Let oneDNN multiply float32 matrices if that is faster here and as exact as what PyTorch takes by itself.
 
     Returns whether it does. The setting holds for the whole process.
 
-    Defined in chapter 52: `settings`.
+    Defined in chapter 52: `faster-products`.
     """
     switch = getattr(torch.backends.mkldnn, "matmul", None)
     if not hasattr(switch, "fp32_precision"):
@@ -130,12 +131,13 @@ def faster_products(wanted: bool = True) -> bool:
     return switch.fp32_precision == "bf16"
 
 
+# book/52_hardware_and_schedule.ipynb#keep-kernels
 def keep_kernels(count: int = 20_000) -> bool:
     """Make room for `count` compiled kernels of oneDNN; of no effect once oneDNN was used. Returns whether it is so.
 
     A number that the user gave in the environment stays.
 
-    Defined in chapter 52: `settings`.
+    Defined in chapter 52: `keep-kernels`.
     """
     return os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(count)) == str(count)
 
@@ -143,7 +145,7 @@ def keep_kernels(count: int = 20_000) -> bool:
 def tune_machine() -> dict[str, bool]:
     """All settings at once, for training and translating on a CPU. Returns which took effect.
 
-    Defined in chapter 52: `settings`.
+    Defined in chapter 52: `keep-kernels`.
     """
     return {
         "keep_kernels": keep_kernels(),  # before the others, which use oneDNN

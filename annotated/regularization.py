@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["ChunkedLoss", "chunked_loss", "label_smoothed_loss", "smoothed_targets"]
+__all__ = ["ChunkedLoss", "chunked_loss", "label_smoothed_loss", "loss_and_surplus", "smoothed_targets"]
 
 
 # book/54_regularization.ipynb#smoothed-targets
@@ -44,6 +44,23 @@ def label_smoothed_loss(
     )
 
 
+# book/54_regularization.ipynb#loss-and-surplus
+def loss_and_surplus(
+    scores: Float[Tensor, "rows vocab"], targets: Int[Tensor, "rows 1"], smoothing: float
+) -> Float[Tensor, ""]:
+    """The summed label-smoothed loss of float32 logits, which become its gradient: softmax - smoothed targets.
+
+    Defined in chapter 54: `loss-and-surplus`.
+    """
+    spread = smoothing / scores.shape[-1]
+    scores -= scores.amax(dim=-1, keepdim=True)
+    loss = -(1 - smoothing) * scores.gather(1, targets).sum() - spread * scores.sum()
+    sums = scores.exp_().sum(dim=-1, keepdim=True)
+    scores.div_(sums).sub_(spread)
+    scores.scatter_add_(1, targets, scores.new_full(targets.shape, smoothing - 1))
+    return loss + sums.log().sum()
+
+
 # book/54_regularization.ipynb#chunked-loss
 class ChunkedLoss(torch.autograd.Function):
     """The sum of label-smoothed losses of `hidden @ weight.T + bias`, with the gradients made on the way forward.
@@ -53,7 +70,7 @@ class ChunkedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, hidden, weight, bias, targets, smoothing, rows, learning):
-        matrix, spread = weight.to(hidden.dtype), smoothing / len(weight)
+        matrix = weight.to(hidden.dtype)
         grads = [torch.empty_like(hidden), torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)]
         total, block = hidden.new_zeros((), dtype=torch.float32), 64 if hidden.device.type == "cpu" else rows
         for x, y, grad in zip(*(part.split(rows) for part in (hidden, targets, grads[0])), strict=True):
@@ -62,15 +79,10 @@ class ChunkedLoss(torch.autograd.Function):
                 scores = part.float()
                 if bias is not None:
                     scores += bias
-                scores -= scores.amax(dim=-1, keepdim=True)
-                total -= (1 - smoothing) * scores.gather(1, tokens).sum() + spread * scores.sum()
-                sums = scores.exp_().sum(dim=-1, keepdim=True)
-                total += sums.log().sum()
-                surplus = scores.div_(sums).sub_(spread)  # softmax - smoothed targets
-                surplus.scatter_add_(1, tokens, surplus.new_full(tokens.shape, smoothing - 1))
-                part.copy_(surplus)
+                total += loss_and_surplus(scores, tokens, smoothing)
+                part.copy_(scores)
                 if bias is not None:
-                    grads[2] += surplus.sum(dim=0)
+                    grads[2] += scores.sum(dim=0)
             if learning:
                 torch.mm(logits, matrix, out=grad)
                 grads[1] += logits.T @ x
@@ -83,6 +95,7 @@ class ChunkedLoss(torch.autograd.Function):
         return *grads, None, None, None, None
 
 
+# book/54_regularization.ipynb#chunked-loss-function
 def chunked_loss(
     hidden: Float[Tensor, "batch target d_model"],
     weight: Float[Tensor, "vocab d_model"],
@@ -96,7 +109,7 @@ def chunked_loss(
 
     `rows` positions at a time; padding is left out before the product.
 
-    Defined in chapter 54: `chunked-loss`.
+    Defined in chapter 54: `chunked-loss-function`.
     """
     real, device = targets != pad_id, hidden.device.type
     if torch.is_autocast_enabled(device):

@@ -1,4 +1,4 @@
-"""What both tables need: a model and data, peers with the same weights, interleaved rounds, a record."""
+"""What the tables need: a model and data, peers with the same weights, interleaved rounds, a record."""
 
 from __future__ import annotations
 

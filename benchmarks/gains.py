@@ -19,13 +19,12 @@ from annotated.cost import keep_freed_memory, tune_machine
 from annotated.regularization import label_smoothed_loss
 from annotated.schedule import set_learning_rate
 from annotated.stacks import Dropout
-from annotated.training import TrainingConfig, choose_precision, train_step, training_loss, working_copy
+from annotated.training import choose_precision, training_loss
 from annotated.translation import Translator
 from benchmarks import training
 from benchmarks.common import in_a_process, interleaved, model_folder, record, show, timed
 
 SHAPES = 100  # together they need more than oneDNN's usual room for kernels
-CONFIG = TrainingConfig(max_tokens=training.MAX_TOKENS, max_steps=1)
 
 
 @contextmanager
@@ -74,8 +73,10 @@ def fused_kernel(self: MultiHeadAttention, query, known, mask):
 @contextmanager
 def memory_given_back() -> Iterator[None]:
     keep_freed_memory(False)
-    yield
-    keep_freed_memory()
+    try:
+        yield
+    finally:
+        keep_freed_memory()
 
 
 VARIANTS: dict[str, Callable] = {
@@ -95,7 +96,7 @@ def autocast_step(model, precision: torch.dtype) -> Callable[[Batch], None]:
 
     def step(batch: Batch) -> None:
         with torch.autocast("cpu", precision):
-            loss = training_loss(model, batch, CONFIG.label_smoothing) / batch.num_tokens
+            loss = training_loss(model, batch, training.SMOOTHING) / batch.num_tokens
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -103,17 +104,21 @@ def autocast_step(model, precision: torch.dtype) -> Callable[[Batch], None]:
     return step
 
 
-def several_kernels_step(model, precision: torch.dtype) -> Callable[[Batch], None]:
+def unfused_step(model, precision: torch.dtype) -> Callable[[Batch], None]:
     """Adam weight by weight, in many operations."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, foreach=False, fused=False)
-    worker = working_copy(model, precision)
-    return lambda batch: train_step(model, optimizer, [batch], CONFIG, worker)
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9, foreach=False, fused=False)
+    return training.our_step(model, precision, optimizer)
+
+
+def of_different_shapes(batches: list[Batch]) -> list[Batch]:
+    """One batch of each shape."""
+    return list({(*batch.source.shape, batch.target_input.shape[1]): batch for batch in batches}.values())
 
 
 def epoch_seconds(precision: torch.dtype) -> float:
     """Seconds for some batches of different shapes, met for the second time."""
     translator = Translator.load(model_folder(), "cpu")
-    batches = training.real_batches(translator)[:SHAPES]
+    batches = of_different_shapes(training.real_batches(translator))[:SHAPES]
     step = training.our_step(translator.model, precision)
     for batch in batches:
         step(batch)
@@ -128,8 +133,7 @@ def run(rounds: int = 3) -> None:
     precision = choose_precision("auto", torch.device("cpu"))
     name = str(precision).removeprefix("torch.")
     translator = Translator.load(model_folder(), "cpu")
-    epoch = training.real_batches(translator)
-    batches = epoch[:: max(1, len(epoch) // training.BATCHES)][: training.BATCHES]
+    batches, shapes = training.some_batches(translator), of_different_shapes(training.real_batches(translator))
 
     def model():
         return copy.deepcopy(translator.model).train()
@@ -141,7 +145,7 @@ def run(rounds: int = 3) -> None:
             step(batch)
 
     steps = {"as it is": step} | {variant: partial(in_context, make) for variant, make in VARIANTS.items()}
-    steps["Adam weight by weight"] = several_kernels_step(model(), precision)
+    steps["Adam weight by weight"] = unfused_step(model(), precision)
     if precision == torch.bfloat16:
         steps["autocast in place of a working copy"] = autocast_step(model(), precision)
     works = {}
@@ -156,7 +160,8 @@ def run(rounds: int = 3) -> None:
     }
     record("benchmark-gains", {
         "model": model_folder().name, "precision": name, "rounds": rounds, "batches": training.BATCHES,
-        "table": table, "shapes": SHAPES, "seconds_by_room_for_kernels": kernels,
+        "table": table, "shapes": len(shapes[:SHAPES]), "shapes_in_epoch": len(shapes),
+        "seconds_by_room_for_kernels": kernels,
     })  # fmt: skip
 
 

@@ -85,11 +85,11 @@ def check_equal(translator: Translator, batch: Batch) -> None:
         assert (found - expected).abs().max() < 1e-3, f"{name} computes something else"
 
 
-def our_step(model: Transformer, precision: torch.dtype) -> Callable[[Batch], None]:
-    """This package's training step."""
-    optimizer, config = build_optimizer(model.train().parameters()), TrainingConfig(max_tokens=MAX_TOKENS, max_steps=1)
+def our_step(model: Transformer, precision: torch.dtype, optimizer=None) -> Callable[[Batch], None]:
+    """This package's training step, with its own optimizer unless one is given."""
+    optimizer, config = optimizer or build_optimizer(model.parameters()), TrainingConfig(max_steps=1)
     set_learning_rate(optimizer, 1e-4)
-    worker = working_copy(model, precision)
+    worker = working_copy(model.train(), precision)
     return lambda batch: train_step(model, optimizer, [batch], config, worker)
 
 
@@ -111,6 +111,12 @@ def real_batches(translator: Translator) -> list[Batch]:
     return [make_batch([examples[i] for i in rows]) for rows in token_batches(examples, MAX_TOKENS, seed=1)]
 
 
+def some_batches(translator: Translator) -> list[Batch]:
+    """A few of them, of all lengths."""
+    epoch = real_batches(translator)
+    return epoch[:: max(1, len(epoch) // BATCHES)][:BATCHES]
+
+
 def contestants(translator: Translator, batches: list[Batch], precision: torch.dtype) -> dict[str, Callable[[], float]]:
     """Every system's turn, in every setting, after each has met all batches once."""
     works: dict[str, Callable[[], float]] = {}
@@ -125,8 +131,7 @@ def run(rounds: int = 3) -> None:
     """Both precisions, each one interleaved run; printed and recorded."""
     folder = model_folder()
     translator = Translator.load(folder, "cpu")
-    epoch = real_batches(translator)
-    batches = epoch[:: max(1, len(epoch) // BATCHES)][:BATCHES]
+    batches = some_batches(translator)
     check_equal(translator, batches[0])
     tables = {}
     for precision in (torch.float32, torch.bfloat16):

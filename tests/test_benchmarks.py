@@ -124,6 +124,12 @@ def test_what_is_taken_back_is_used(translator, batches):
         assert getattr(owner, name) is usual
 
 
+def test_shapes_are_met_once(batches):
+    found = gains.of_different_shapes([*batches, *batches])
+    shapes = [(*batch.source.shape, batch.target_input.shape[1]) for batch in found]
+    assert len(shapes) == len(set(shapes)) == len({(*b.source.shape, b.target_input.shape[1]) for b in batches})
+
+
 def test_memory_is_the_peak_of_a_process_of_its_own():
     idle = common.in_a_process("benchmarks.memory", "nothing", "PyTorch imported")
     assert 50 < idle <= engine.peak_memory() + 50  # this process has PyTorch too
