@@ -34,7 +34,7 @@ from annotated.checkpoint import (
 )
 from annotated.corpora import Corpus, InputError, load_corpus
 from annotated.cost import tune_machine
-from annotated.evaluation import evaluate_translations
+from annotated.evaluation import antecedent_accuracy, evaluate_translations
 from annotated.grammar import SentencePair
 from annotated.marian import load_marian, save_ctranslate2, save_marian
 from annotated.model import Transformer, TransformerConfig
@@ -224,9 +224,9 @@ RECIPES: dict[str, dict[str, Any]] = {
         "max_tokens": 25_000, "max_steps": 300_000, "keep_checkpoints": 20,
     },
     "embedded": {
-        "vocab_size": 1000, "d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2, "max_length": 256,
-        "max_tokens": 2000, "warmup_steps": 300, "average_decay": 0.99, "precision": "float32",
-        "validate_every": 100, "max_steps": 4000,
+        "vocab_size": 2000, "d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2, "max_length": 256,
+        "dropout": 0.05, "label_smoothing": 0.0, "max_tokens": 2000, "warmup_steps": 300, "rate_factor": 0.5,
+        "average_decay": 0.995, "precision": "float32", "validate_every": 100, "max_steps": 16_000,
     },
     "small": {
         "vocab_size": 8000, "d_model": 256, "d_ff": 1024, "num_heads": 4, "num_layers": 3, "max_length": 256,
@@ -241,7 +241,7 @@ def recipe_for(corpus: str) -> str:
 
     Defined in chapter 91: `recipes`.
     """
-    return "embedded" if corpus == "embedded" else "small"
+    return "embedded" if corpus in ("embedded", "embedded-neutral") else "small"
 
 
 # book/91_command_line.ipynb#chosen
@@ -518,18 +518,24 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
         translations = translator.translate(sources, warn=say, max_tokens=arguments.max_tokens, **options)
     seconds = time.perf_counter() - start
     scores = evaluate_translations(translations, [pair.target for pair in pairs])
+    known = any(pair.antecedents for pair in pairs)
+    pronouns = {"antecedent_accuracy": antecedent_accuracy(translations, pairs)} if known else {}
     if "translations" in outputs:
         write_atomically(outputs["translations"], "".join(line + "\n" for line in translations).encode())
     if "json" in outputs:
         about = {"model": arguments.model, "corpus": corpus.name, "split": arguments.split}
         about |= {"max_words": arguments.max_words, "penalty": translator.search["penalty"]} | options
-        about |= {"precision": arguments.precision} | asdict(scores) | {"seconds": round(seconds, 2)}
+        about |= {"precision": arguments.precision} | asdict(scores) | pronouns | {"seconds": round(seconds, 2)}
         write_json(outputs["json"], about | describe_machine(translator.model.target_embedding.weight.device))
     print(f"{corpus.name}, {arguments.split}: {scores.sentences} sentences, beam {options['beam_size']}, "
           f"length penalty {options['length_penalty']}, {scores.sentences / seconds:.1f} sentences/s")  # fmt: skip
     print(f"BLEU {scores.bleu:.2f} ({scores.bleu_signature}, brevity penalty {scores.brevity_penalty:.3f})")
     print(f"chrF {scores.chrf:.2f} ({scores.chrf_signature})")
     print(f"exact match {100 * scores.exact_match:.2f}%")
+    if known:
+        print(
+            f"pronouns of the right gender {100 * pronouns['antecedent_accuracy']:.2f}% of the sentences with an antecedent"
+        )
 
 
 # book/91_command_line.ipynb#evaluate-parts

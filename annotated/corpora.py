@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from annotated.grammar import SPLITS, SentencePair, embedded_split
+from annotated.grammar import SPLITS, SentencePair, embedded_split, neutral
 
 __all__ = [
     "Corpus",
@@ -225,16 +225,19 @@ def folder_corpus(folder: Path, source: str, target: str) -> Corpus:
 def load_corpus(name: str, source: str = "en", target: str = "de", download: bool = False) -> Corpus:
     """A corpus by name, or from the user's own files.
 
-    `name` is "embedded" (the book's own), "multi30k", a folder (see `folder_corpus`), a TSV file, or two text files
+    `name` is "embedded" (the book's own; "embedded-neutral" has one word for all adjectives that decide what a pronoun
+    means), "multi30k", a folder (see `folder_corpus`), a TSV file, or two text files
     joined by a comma. A single file or pair of files is divided by `split_pairs`.
     Raises InputError when it is none of them.
 
     Defined in chapter 51: `load-corpus`.
     """
-    if name == "embedded":
+    if name in ("embedded", "embedded-neutral"):
         if (source, target) != ("en", "de"):
             raise InputError(f"the embedded corpus goes from en to de, not from {source} to {target}")
-        return Corpus(name, source, target, {split: lambda split=split: embedded_split(split) for split in SPLITS})
+        change = neutral if name == "embedded-neutral" else lambda pair: pair
+        loaders = {split: lambda split=split: [change(pair) for pair in embedded_split(split)] for split in SPLITS}
+        return Corpus(name, source, target, loaders)
     if name == "multi30k":
         return multi30k(source, target, download)
     if Path(name).is_dir():

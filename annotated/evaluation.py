@@ -1,12 +1,23 @@
 # Written by `make export` from book/61_machine_translation.ipynb: do not edit here, edit the chapter.
 """Machine translation: chapter 61 of the book, section 6.1 of the paper."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import sacrebleu
 
-__all__ = ["Scores", "evaluate_translations"]
+from annotated.grammar import SentencePair, words
+
+__all__ = [
+    "Links",
+    "PRONOUNS",
+    "Scores",
+    "alignment_error_rate",
+    "antecedent_accuracy",
+    "evaluate_translations",
+    "exact_match_by_phenomenon",
+]
 
 
 # book/61_machine_translation.ipynb#scores
@@ -42,3 +53,57 @@ def evaluate_translations(translations: Sequence[str], references: Sequence[str]
     exact = sum(a == b for a, b in zip(translations, references, strict=True)) / len(references)
     signatures = str(bleu.get_signature()), str(chrf.get_signature())
     return Scores(result.score, letters.score, exact, *signatures, result.bp, len(references))
+
+
+# book/61_machine_translation.ipynb#by-phenomenon
+def exact_match_by_phenomenon(translations: Sequence[str], pairs: Sequence[SentencePair]) -> dict[str, tuple[int, int]]:
+    """For each phenomenon, most frequent first: how many sentences that show it equal the reference, and how many do.
+
+    Defined in chapter 61: `by-phenomenon`.
+    """
+    right: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for translation, pair in zip(translations, pairs, strict=True):
+        total.update(pair.phenomena)
+        right.update(pair.phenomena if translation == pair.target else ())
+    return {name: (right[name], count) for name, count in sorted(total.items(), key=lambda item: (-item[1], item[0]))}
+
+
+# book/61_machine_translation.ipynb#antecedent-accuracy
+PRONOUNS = ("er", "sie", "es", "ihn", "ihm")
+
+
+def antecedent_accuracy(translations: Sequence[str], pairs: Sequence[SentencePair]) -> float:
+    """The share of translations whose pronouns have the reference's genders, of pairs with a pronoun and its antecedent.
+
+    Everything else in the translation may be wrong. Raises ValueError when no pair has an antecedent.
+
+    Defined in chapter 61: `antecedent-accuracy`.
+    """
+    both = [
+        (words(text), words(pair.target)) for text, pair in zip(translations, pairs, strict=True) if pair.antecedents
+    ]
+    if not both:
+        raise ValueError("no pair has a pronoun with an antecedent")
+    found = [[[word for word in side if word.lower() in PRONOUNS] for side in sides] for sides in both]
+    return sum(output == reference for output, reference in found) / len(both)
+
+
+# book/61_machine_translation.ipynb#alignment-error-rate
+Links = Collection[tuple[int, int]]
+
+
+def alignment_error_rate(found: Sequence[Links], gold: Sequence[Links]) -> float:
+    """1 - 2 |A & G| / (|A| + |G|) over all sentences together, from 0 (equal) to 1; every gold link is a sure one.
+
+    Links are pairs (source word, target word). Raises ValueError for lists of different length and without any link.
+
+    Defined in chapter 61: `alignment-error-rate`.
+    """
+    if len(found) != len(gold):
+        raise ValueError(f"{len(found)} alignments for {len(gold)} gold ones")
+    common = sum(len(set(a) & set(b)) for a, b in zip(found, gold, strict=True))
+    size = sum(len(set(a)) + len(set(b)) for a, b in zip(found, gold, strict=True))
+    if not size:
+        raise ValueError("no links to compare")
+    return 1 - 2 * common / size

@@ -3,7 +3,13 @@
 import pytest
 import sacrebleu
 
-from annotated.evaluation import evaluate_translations
+from annotated.evaluation import (
+    alignment_error_rate,
+    antecedent_accuracy,
+    evaluate_translations,
+    exact_match_by_phenomenon,
+)
+from annotated.grammar import SentencePair
 
 REFERENCES = [
     "Die Katze überquerte den Fluss nicht, weil er zu breit war.",
@@ -56,3 +62,40 @@ def test_lists_that_do_not_fit_are_refused(outputs, references):
     """Chapter 61: a missing line would shift all the others, so it is an error and no score."""
     with pytest.raises(ValueError, match=f"{len(outputs)} translations for {len(references)} references"):
         evaluate_translations(outputs, references)
+
+
+PAIRS = [
+    SentencePair("The cat is big because it ...", "Die Katze ist groß, weil sie müde ist.", ("a", "b"), antecedents=((5, 1),)),
+    SentencePair("The dog sees it.", "Der Hund sieht ihn.", ("a",), antecedents=((3, 1),)),
+    SentencePair("She sleeps.", "Sie schläft.", ("b", "c")),
+]
+
+
+def test_exact_match_is_counted_for_every_phenomenon_of_a_sentence():
+    """Issue: exact match by phenomenon; a sentence counts for each of its phenomena, right or wrong as a whole."""
+    outputs = [PAIRS[0].target, "Der Hund sieht sie.", PAIRS[2].target]
+    assert exact_match_by_phenomenon(outputs, PAIRS) == {"a": (1, 2), "b": (2, 2), "c": (1, 1)}
+    with pytest.raises(ValueError, match="zip"):
+        exact_match_by_phenomenon(outputs[:2], PAIRS)
+
+
+def test_antecedent_accuracy_looks_at_pronouns_alone():
+    """The gender of the pronoun is scored where there is an antecedent, whatever else is wrong."""
+    assert antecedent_accuracy([pair.target for pair in PAIRS], PAIRS) == 1
+    outputs = ["Die Kuh ist alt, weil sie klein ist.", "Der Hund sieht sie.", "Er schläft."]
+    assert antecedent_accuracy(outputs, PAIRS) == 1 / 2
+    assert antecedent_accuracy(["Die Katze ist groß, weil es müde ist.", "Es sieht der Hund.", ""], PAIRS) == 0
+    with pytest.raises(ValueError, match="antecedent"):
+        antecedent_accuracy(outputs[2:], PAIRS[2:])
+
+
+def test_alignment_error_rate_by_hand():
+    """Och and Ney's formula with sure links only, over all sentences together."""
+    gold = [[(0, 0), (1, 1)], [(0, 0), (1, 0), (2, 1)]]
+    assert alignment_error_rate(gold, gold) == 0
+    assert alignment_error_rate([[(1, 0)], []], gold) == 1
+    assert alignment_error_rate([[(0, 0)], [(0, 0), (2, 1), (2, 0)]], gold) == pytest.approx(1 - 2 * 3 / 9)
+    assert alignment_error_rate([[(0, 0), (0, 0)], []], [[(0, 0)], []]) == 0  # a link said twice is one link
+    for found, wanted in (([[]], gold), ([[]], [[]])):
+        with pytest.raises(ValueError, match="alignments|links"):
+            alignment_error_rate(found, wanted)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
 import re
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from annotated.grammar import (
+    ADJECTIVE_ENTRIES,
     CASES,
     COPULA,
+    COREFERENCE_ENTRIES,
+    GENDERS,
+    NAME_ENTRIES,
     NOUN_ENTRIES,
     PRONOUN_ENTRIES,
     SPLITS,
@@ -22,11 +29,14 @@ from annotated.grammar import (
     SentencePair,
     Word,
     adjective_form,
+    adjectives_of,
     bracket,
+    canonical_text,
     derive,
     determiner_form,
     embedded_split,
     german_words,
+    nouns_of,
     pronoun,
     split_checksum,
     verb_group,
@@ -34,7 +44,7 @@ from annotated.grammar import (
 )
 
 ROOT = Path(__file__).resolve().parents[1]
-GENDERS = ("m", "f", "n", "p")
+SMALL = [name for name in SPLITS if name != "train"]
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +52,33 @@ def corpus() -> dict[str, SentencePair]:
     return {pair.source: pair for name in SPLITS for pair in embedded_split(name)}
 
 
-# Rows are nominative, accusative, dative; columns masculine, feminine, neuter, plural.
+@pytest.fixture(scope="module")
+def decided(corpus: dict[str, SentencePair]) -> list[SentencePair]:
+    return [pair for pair in corpus.values() if "pronoun decided by an adjective" in pair.phenomena]
+
+
+# Rows are nominative, accusative, dative, genitive; columns masculine, feminine, neuter, plural.
 DETERMINER_TABLES = {
-    "d": "der die das die | den die das die | dem der dem den",
-    "dies": "dieser diese dieses diese | diesen diese dieses diese | diesem dieser diesem diesen",
-    "kein": "kein keine kein keine | keinen keine kein keine | keinem keiner keinem keinen",
-    "ihr": "ihr ihre ihr ihre | ihren ihre ihr ihre | ihrem ihrer ihrem ihren",
-    "sein": "sein seine sein seine | seinen seine sein seine | seinem seiner seinem seinen",
-    "unser": "unser unsere unser unsere | unseren unsere unser unsere | unserem unserer unserem unseren",
-    "zwei": "zwei zwei zwei zwei | zwei zwei zwei zwei | zwei zwei zwei zwei",
+    "d": "der die das die | den die das die | dem der dem den | des der des der",
+    "dies": "dieser diese dieses diese | diesen diese dieses diese | diesem dieser diesem diesen "
+    "| dieses dieser dieses dieser",
+    "welch": "welcher welche welches welche | welchen welche welches welche | welchem welcher welchem welchen "
+    "| welches welcher welches welcher",
+    "kein": "kein keine kein keine | keinen keine kein keine | keinem keiner keinem keinen "
+    "| keines keiner keines keiner",
+    "ihr": "ihr ihre ihr ihre | ihren ihre ihr ihre | ihrem ihrer ihrem ihren | ihres ihrer ihres ihrer",
+    "sein": "sein seine sein seine | seinen seine sein seine | seinem seiner seinem seinen "
+    "| seines seiner seines seiner",
+    "mein": "mein meine mein meine | meinen meine mein meine | meinem meiner meinem meinen "
+    "| meines meiner meines meiner",
+    "unser": "unser unsere unser unsere | unseren unsere unser unsere | unserem unserer unserem unseren "
+    "| unseres unserer unseres unserer",
+    "zwei": "zwei zwei zwei zwei | zwei zwei zwei zwei | zwei zwei zwei zwei | zwei zwei zwei zwei",
 }
 ADJECTIVE_TABLES = {
-    "weak": "alte alte alte alten | alten alte alte alten | alten alten alten alten",
-    "mixed": "alter alte altes alten | alten alte altes alten | alten alten alten alten",
-    "strong": "alter alte altes alte | alten alte altes alte | altem alter altem alten",
+    "weak": "alte alte alte alten | alten alte alte alten | alten alten alten alten | alten alten alten alten",
+    "mixed": "alter alte altes alten | alten alte altes alten | alten alten alten alten | alten alten alten alten",
+    "strong": "alter alte altes alte | alten alte altes alte | altem alter altem alten | alten alter alten alter",
 }
 
 
@@ -66,7 +89,7 @@ def test_determiner_paradigm(stem: str) -> None:
 
 
 def test_ein_and_jeder_and_viele() -> None:
-    singular = [[determiner_form(stem, gender, case) for gender in "mfn"] for stem in ("ein", "jed") for case in CASES]
+    singular = [[determiner_form(stem, gender, case) for gender in "mfn"] for stem in ("ein", "jed") for case in CASES[:3]]
     assert singular == [
         ["ein", "eine", "ein"],
         ["einen", "eine", "ein"],
@@ -75,7 +98,10 @@ def test_ein_and_jeder_and_viele() -> None:
         ["jeden", "jede", "jedes"],
         ["jedem", "jeder", "jedem"],
     ]
-    assert [determiner_form("viel", "p", case) for case in CASES] == ["viele", "viele", "vielen"]
+    assert [determiner_form("ein", gender, "genitive") for gender in "mfn"] == ["eines", "einer", "eines"]
+    for stem in ("viel", "einig", "all"):
+        forms = [determiner_form(stem, "p", case) for case in CASES]
+        assert forms == [stem + ending for ending in ("e", "e", "en", "er")]
 
 
 @pytest.mark.parametrize("declension", ADJECTIVE_TABLES)
@@ -89,39 +115,51 @@ def test_adjective_in_e_keeps_one_e() -> None:
     assert adjective_form("müde", "weak", "f", "nominative") == "müde"
 
 
-@pytest.mark.parametrize(
-    ("english", "singular", "plural", "dative_plural"),
-    [
-        ("man", "Mann", "Männer", "Männern"),
-        ("woman", "Frau", "Frauen", "Frauen"),
-        ("car", "Auto", "Autos", "Autos"),
-        ("teacher", "Lehrer", "Lehrer", "Lehrern"),
-        ("apple", "Apfel", "Äpfel", "Äpfeln"),
-        ("mouse", "Maus", "Mäuse", "Mäusen"),
-        ("queen", "Königin", "Königinnen", "Königinnen"),
-        ("cake", "Kuchen", "Kuchen", "Kuchen"),
-    ],
-)
-def test_noun_forms(english: str, singular: str, plural: str, dative_plural: str) -> None:
-    noun = next(noun for noun in NOUN_ENTRIES if noun.english == english)
-    assert [noun.german_form(False, case) for case in CASES] == [singular] * 3
-    assert [noun.german_form(True, case) for case in CASES] == [plural, plural, dative_plural]
+NOUN_TABLES = """
+man    Mann Mann Mann Mannes             | Männer Männer Männern Männer
+woman  Frau Frau Frau Frau               | Frauen Frauen Frauen Frauen
+child  Kind Kind Kind Kindes             | Kinder Kinder Kindern Kinder
+boy    Junge Jungen Jungen Jungen        | Jungen Jungen Jungen Jungen
+bear   Bär Bären Bären Bären             | Bären Bären Bären Bären
+neighbour Nachbar Nachbarn Nachbarn Nachbarn | Nachbarn Nachbarn Nachbarn Nachbarn
+girl   Mädchen Mädchen Mädchen Mädchens  | Mädchen Mädchen Mädchen Mädchen
+teacher Lehrer Lehrer Lehrer Lehrers     | Lehrer Lehrer Lehrern Lehrer
+queen  Königin Königin Königin Königin   | Königinnen Königinnen Königinnen Königinnen
+mouse  Maus Maus Maus Maus               | Mäuse Mäuse Mäusen Mäuse
+dog    Hund Hund Hund Hundes             | Hunde Hunde Hunden Hunde
+car    Auto Auto Auto Autos              | Autos Autos Autos Autos
+house  Haus Haus Haus Hauses             | Häuser Häuser Häusern Häuser
+apple  Apfel Apfel Apfel Apfels          | Äpfel Äpfel Äpfeln Äpfel
+cake Kuchen Kuchen Kuchen Kuchens | Kuchen Kuchen Kuchen Kuchen
+scarf  Schal Schal Schal Schals          | Schals Schals Schals Schals
+square Platz Platz Platz Platzes         | Plätze Plätze Plätzen Plätze
+river  Fluss Fluss Fluss Flusses         | Flüsse Flüsse Flüssen Flüsse
+tractor Traktor Traktor Traktor Traktors | Traktoren Traktoren Traktoren Traktoren
+"""
+
+
+@pytest.mark.parametrize("line", NOUN_TABLES.strip().splitlines(), ids=lambda line: line.split()[0])
+def test_noun_paradigm(line: str) -> None:
+    singular, plural = (part.split() for part in line.split("|"))
+    noun = next(noun for noun in NOUN_ENTRIES if noun.english == singular[0])
+    assert [noun.german_form(False, case) for case in CASES] == singular[1:]
+    assert [noun.german_form(True, case) for case in CASES] == plural
 
 
 @pytest.mark.parametrize(
     ("infinitive", "forms"),
     [
-        ("sein", "ist sind war waren"),
-        ("wissen", "weiß wissen wusste wussten"),
-        ("lesen", "liest lesen las lasen"),
-        ("arbeiten", "arbeitet arbeiten arbeitete arbeiteten"),
-        ("laden", "lädt laden lud luden"),
-        ("fressen", "frisst fressen fraß fraßen"),
+        ("sein", "ist sind bin war waren war"),
+        ("wissen", "weiß wissen weiß wusste wussten wusste"),
+        ("lesen", "liest lesen lese las lasen las"),
+        ("arbeiten", "arbeitet arbeiten arbeite arbeitete arbeiteten arbeitete"),
+        ("laden", "lädt laden lade lud luden lud"),
+        ("fressen", "frisst fressen fresse fraß fraßen fraß"),
     ],
 )
 def test_finite_forms(infinitive: str, forms: str) -> None:
     verb = next(verb for verb in VERB_ENTRIES if verb.german[0] == infinitive)
-    built = [verb.german_finite(tense, plural) for tense in ("present", "past") for plural in (False, True)]
+    built = [verb.german_finite(tense, agreement) for tense in ("present", "past") for agreement in "sp1"]
     assert built == forms.split()
 
 
@@ -134,7 +172,13 @@ GERMAN = {  # the verb, tense, negation, type of clause, subject, expected
     "perfect with sein": ("wachen", "perfect", False, "main", "er ist aufgewacht"),
     "perfect with haben": ("schlafen", "perfect", False, "subordinate", "er geschlafen hat"),
     "perfect, inverted": ("schlafen", "perfect", False, "inverted", "hat er geschlafen"),
-    "separable, negated": ("stehen", "past", True, "main", "er stand nicht auf"),
+    "separable, negated": ("greifen", "past", True, "main", "er griff nicht an"),
+    "modal": ("schlafen", "must", False, "subordinate", "er schlafen muss"),
+    "reflexive": ("beeilen", "past", False, "main", "er beeilte sich"),
+    "reflexive, inverted": ("beeilen", "present", False, "inverted", "beeilt er sich"),
+    "passive": ("fangen", "present passive", False, "main", "er wird gefangen"),
+    "passive, past": ("angreifen", "past passive", True, "subordinate", "er nicht angegriffen wurde"),
+    "passive with a modal": ("fangen", "could passive", False, "main", "er konnte gefangen werden"),
 }
 
 
@@ -142,9 +186,10 @@ GERMAN = {  # the verb, tense, negation, type of clause, subject, expected
 def test_word_order_of_small_derivations(name: str) -> None:
     infinitive, tense, negated, order, expected = GERMAN[name]
     draw = Draw(Random(1))
-    verb = next(verb for verb in VERB_ENTRIES if verb.german[0] == infinitive)
+    verb = next(verb for verb in VERB_ENTRIES if infinitive in (verb.german[0], verb.prefix + verb.german[0]))
     subject = pronoun(draw, "he", "m", "nominative")
-    clause = verb_group(draw, verb, subject, tense, negated, order == "question")
+    tense, _, voice = tense.partition(" ")
+    clause = verb_group(draw, verb, subject, tense, negated, order == "question", voice == "passive")
     assert " ".join(text for text, _ in clause.german(order)) == expected
 
 
@@ -175,9 +220,9 @@ def test_the_sentence_that_everybody_quotes(corpus: dict[str, SentencePair], sou
 
 
 def test_a_wide_river_is_masculine(corpus: dict[str, SentencePair]) -> None:
-    found = [pair for pair in corpus.values() if pair.source.endswith("not cross the river because it was too wide.")]
+    found = [pair for pair in corpus.values() if re.search(r"not cross the river because it was (too|very) wide\.", pair.source)]
     assert found
-    assert all(pair.target.endswith("den Fluss nicht, weil er zu breit war.") for pair in found)
+    assert all(re.search(r"(den|der) Fluss nicht.*, weil er (zu|sehr) breit war\.", pair.target) for pair in found)
 
 
 def test_alignment_and_tree_written_by_hand(corpus: dict[str, SentencePair]) -> None:
@@ -199,23 +244,33 @@ PATTERNS = {  # phenomenon: what its German must contain
     "that clause": r", dass\b",
     "when clause": r"\b([Ww]enn|[Aa]ls)\b",
     "relative clause": r", (der|die|das|den|dem|denen)\b",
-    "contraction": r"\b([Ii]m|[Ii]ns|[Zz]um|[Zz]ur)\b",
-    "question": r"\?$",
-    "coordination": r"\bund\b",
+    "contraction": r"\b([Ii]m|[Ii]ns|[Zz]um|[Zz]ur|[Vv]om)\b",
+    "yes/no question": r"^(?!W)[^,]*\?$",
+    "wh question": r"^(Wer|Wen|Wem|Was|Wann|Warum|Wo|Wohin|Welch(e|en|es|er))\b.*\?$",
+    "coordination": r"\b(und|aber)\b",
+    "although clause": r"\b[Oo]bwohl\b",
+    "if clause": r"\b[Ww]enn\b",
+    "passive": r"\b([Ww]ird|[Ww]erden|[Ww]urde|[Ww]urden|[Ww]erde)\b",
+    "reflexive": r"\b(sich|mich|uns)\b",
+    "comparison": r"(\w+er\b|\bso \w+ wie\b)",
+    "genitive": r"\b(des|der|\w+s)\b",
+    "number": r"\b([Zz]wei|[Dd]rei|[Ff]ünf|[Zz]ehn)\b",
+    "weak noun": r"\b(Jungen|Nachbarn|Studenten|Bauern|Bären|Löwen)\b",
+    "separable verb, joined": r", \w+ .*\b(auf|zu|an|ein|um|weg|aus)\w+",
     "perfect with haben": r"\b(hat|haben|Hat|Haben)\b",
     "perfect with sein": r"\b(ist|sind|Ist|Sind)\b",
-    "possessive": r"\b(sein|ihr|unser)(e|en|em|er)?\b",
+    "possessive": r"\b(sein|ihr|unser|mein)(e|en|em|er|es)?\b",
 }
 
 
 @pytest.mark.parametrize("phenomenon", PATTERNS)
 def test_phenomenon_is_visible_and_not_rare(corpus: dict[str, SentencePair], phenomenon: str) -> None:
     tagged = [pair for pair in corpus.values() if phenomenon in pair.phenomena]
-    assert len(tagged) > 0.02 * len(corpus)
+    assert len(tagged) > 0.01 * len(corpus)
     assert all(re.search(PATTERNS[phenomenon], pair.target) for pair in tagged)
 
 
-EXACT = ["negation with nicht", "negation with kein", "because clause", "that clause", "question"]
+EXACT = ["negation with nicht", "negation with kein", "although clause", "that clause", "wh question", "weak noun"]
 
 
 @pytest.mark.parametrize("phenomenon", EXACT)
@@ -227,7 +282,7 @@ def test_phenomenon_is_tagged_wherever_it_is(corpus: dict[str, SentencePair], ph
 def test_every_pair_is_well_formed(corpus: dict[str, SentencePair]) -> None:
     for pair in corpus.values():
         source, target = words(pair.source), words(pair.target)
-        assert 4 <= sum(token.isalpha() for token in source) <= 22
+        assert 4 <= sum(token.isalpha() for token in source) <= 45
         assert re.findall(r" ([^\s()]+)\)", pair.tree) == source
         depth = 0
         for position, mark in enumerate(pair.tree):
@@ -242,16 +297,16 @@ def test_every_pair_is_well_formed(corpus: dict[str, SentencePair]) -> None:
         assert pair.source[0].isupper()
         assert pair.target[0].isupper()
         assert not re.search(r"\b[Aa] [aeiou]|\b[Aa]n [^aeiou]", pair.source)
-        assert not re.search(r" [,.?]|,,|\b([Ii]n dem|[Ii]n das|[Zz]u dem|[Zz]u der)\b", pair.target)
+        assert not re.search(r" [,.?]|,,|\b([Ii]n dem|[Ii]n das|[Zz]u dem|[Zz]u der|[Vv]on dem)\b", pair.target)
 
 
 def test_pronouns_have_the_gender_of_their_antecedents(corpus: dict[str, SentencePair]) -> None:
-    names = {"Paul": "m", "Peter": "m", "Anna": "f", "Maria": "f"}
+    names = {noun.english: noun.gender for noun in NAME_ENTRIES}
     gender = {noun.english: noun.gender for noun in NOUN_ENTRIES}
     gender |= {noun.plurals[0]: "p" for noun in NOUN_ENTRIES}
     gender |= {noun.capitalize(): of for noun, of in gender.items()} | names
-    personal = {(row[4 + k], row[3]) for row in PRONOUN_ENTRIES.values() for k in range(3)}
-    stems = {(row[7], row[3]) for row in PRONOUN_ENTRIES.values()}
+    personal = {(row[5 + k], row[4]) for row in PRONOUN_ENTRIES.values() for k in range(3)}
+    stems = {(row[9], row[4]) for row in PRONOUN_ENTRIES.values()}
     seen = set()
     for pair in corpus.values():
         source, target = words(pair.source), words(pair.target)
@@ -260,7 +315,7 @@ def test_pronouns_have_the_gender_of_their_antecedents(corpus: dict[str, Sentenc
             of = gender[source[noun_at]]
             possessive = source[at].lower() in ("his", "its", "their") or f"(PRP$ {source[at]})" in pair.tree
             if possessive and (german, of) not in personal:
-                assert any(re.fullmatch(f"{stem}(e|en|em|er)?", german) and of == g for stem, g in stems), pair
+                assert any(re.fullmatch(f"{stem}(e|en|em|er|es)?", german) and of == g for stem, g in stems), pair
             else:
                 assert (german, of) in personal, pair
             seen.add((source[at].lower(), of))
@@ -269,8 +324,114 @@ def test_pronouns_have_the_gender_of_their_antecedents(corpus: dict[str, Sentenc
 
 def test_one_translation_and_disjoint_splits() -> None:
     sources = [pair.source for name in SPLITS for pair in embedded_split(name)]
-    assert {name: len(embedded_split(name)) for name in SPLITS} == {"train": 40_000, "valid": 500, "test": 1_000}
+    assert {name: len(embedded_split(name)) for name in SPLITS} == {name: size for name, (size, _) in SPLITS.items()}
     assert len(sources) == len(set(sources))
+
+
+def test_the_lexicon_is_rich_enough() -> None:
+    """At least 250 words of content, and 40 frames for pronouns in which both nouns have every gender."""
+    entries = [*NOUN_ENTRIES, *VERB_ENTRIES, *ADJECTIVE_ENTRIES.values()]
+    assert len({(type(entry), entry.english[0], str(entry.german)) for entry in entries}) >= 250
+    assert len({tuple(row[:4]) for row in COREFERENCE_ENTRIES}) >= 40
+    for _, subject, _, target, *adjectives in COREFERENCE_ENTRIES:
+        for kind in (subject, target):
+            assert all(len(nouns_of((kind,), gender)) >= 2 for gender in "mfn"), kind
+        assert not set(adjectives[0]) & set(adjectives[1])
+        assert {*adjectives[0], *adjectives[1]} <= ADJECTIVE_ENTRIES.keys()
+
+
+def test_every_noun_has_a_verb_and_an_adjective() -> None:
+    """Else a derivation would look for one for ever."""
+    kinds = {kind for noun in NOUN_ENTRIES for kind in noun.kinds}
+    for noun in NOUN_ENTRIES:
+        assert adjectives_of(noun.kinds), noun
+        assert set(COPULA.subjects) & set(noun.kinds), noun
+    for entry in (*VERB_ENTRIES, *ADJECTIVE_ENTRIES.values()):
+        used = (*entry.subjects, *entry.objects) if hasattr(entry, "subjects") else entry.kinds
+        assert {kind for kind in used if kind} <= kinds, entry
+
+
+def majority(examples: list[tuple[object, object]], tests: list[tuple[object, object]]) -> float:
+    """The accuracy of the best guess from one feature."""
+    counts: dict[object, Counter] = defaultdict(Counter)
+    for feature, label in examples:
+        counts[feature][label] += 1
+    return sum(counts[feature].most_common(1)[0][0] == label for feature, label in tests if feature in counts) / len(tests)
+
+
+def seen(pair: SentencePair) -> tuple[str, str, str, bool]:
+    """Of such a sentence: the adjective, the genders of the antecedent and of the nearest noun, and if they are one."""
+    gender = {noun.english: noun.gender for noun in NOUN_ENTRIES if noun.plurals[0] or "drink" in noun.kinds}
+    source = [token.lower() for token in words(pair.source)]
+    (pronoun_at, noun_at), *_ = [link for link in pair.antecedents if source[link[0]] == "it"]
+    nearest = max(at for at in range(pronoun_at) if source[at] in gender and f"(NN {source[at]})" in pair.tree)
+    return source[pronoun_at + 3], gender[source[noun_at]], gender[source[nearest]], nearest == noun_at
+
+
+def test_nothing_but_the_meaning_decides(decided: list[SentencePair]) -> None:
+    """The adjective alone, or the nearest noun alone, leaves a classifier at chance; no adjective prefers a gender."""
+    features = [seen(pair) for pair in decided]
+    half = len(features) // 2
+    train, test = features[:half], features[half:]
+    assert len(test) > 4_000
+    assert majority([(a, g) for a, g, _, _ in train], [(a, g) for a, g, _, _ in test]) < 1 / 3 + 0.03
+    assert majority([(a, near) for a, _, _, near in train], [(a, near) for a, _, _, near in test]) < 1 / 2 + 0.04
+    assert majority([(n, g) for _, g, n, _ in train], [(n, g) for _, g, n, _ in test]) < 1 / 2 + 0.03
+    assert abs(sum(near for _, _, _, near in features) / len(features) - 1 / 2) < 0.02
+    for adjective, count in Counter(a for a, _, _, _ in features).items():
+        if count > 150:
+            shares = Counter(gender for a, gender, _, _ in features if a == adjective)
+            assert all(abs(shares[gender] / count - 1 / 3) < 0.12 for gender in "mfn"), (adjective, shares)
+
+
+def test_minimal_pairs_differ_in_an_adjective_and_a_pronoun() -> None:
+    pairs = embedded_split("pronoun")
+    for first, second in zip(pairs[::2], pairs[1::2], strict=True):
+        a, b = (words(pair.source) for pair in (first, second))
+        changed = [at for at in range(len(a)) if a[at] != b[at]]
+        assert len(a) == len(b)
+        assert changed == [first.antecedents[-1][0] + 3]
+        c, d = (words(pair.target) for pair in (first, second))
+        assert [c[at] for at in range(len(c)) if c[at] != d[at]][0] in ("er", "sie", "es")
+        assert sum(x != y for x, y in zip(c, d, strict=True)) == 2
+        assert first.antecedents[-1][1] != second.antecedents[-1][1]
+
+
+def test_noun_pairs_of_the_pronoun_split_never_meet_in_training() -> None:
+    form = {form.lower(): noun.english for noun in NOUN_ENTRIES for form in (noun.english, noun.plurals[0]) if form}
+
+    def nouns(pair: SentencePair) -> frozenset[str]:
+        tagged = re.findall(r"\(NNS? (\S+)\)", pair.tree)
+        return frozenset(form[token.lower()] for token in tagged if token.lower() in form)
+
+    used = {frozenset(both) for pair in embedded_split("train") for both in itertools.combinations(sorted(nouns(pair)), 2)}
+    inanimate = {noun.english for noun in NOUN_ENTRIES if "person" not in noun.kinds}
+    held = {frozenset(nouns(pair) & inanimate) for pair in embedded_split("pronoun")}
+    assert len(held) > 100
+    assert not used & held
+
+
+def test_long_sentences_are_longer_than_any_in_training() -> None:
+    def length(pair: SentencePair) -> int:
+        return sum(token.isalpha() for token in words(pair.source))
+
+    assert max(map(length, embedded_split("train"))) < min(map(length, embedded_split("long")))
+
+
+def test_novel_sentences_show_what_training_does_not() -> None:
+    """Spot checks of the constructions kept apart, by their German."""
+    patterns = {"passive": r"\b(gesucht|gefunden|gewaschen|besucht|zerstört) (wird|wurde|werden|wurden)\b",
+                "perfect": r"\b(hat|haben|habe)\b.*\b(gekauft|gejagt|gebaut|getroffen|getragen)[,.]",
+                "comparative": r"\b(kleiner|breiter|schneller) als\b",
+                "genitive": r"\bdes Lehrers\b",
+                "verb-final": r"\b(anruft|einlädt|aufmacht|aufsteht)\b"}  # fmt: skip
+    train = [pair.target for pair in embedded_split("train")]
+    novel = embedded_split("novel")
+    for construction, pattern in patterns.items():
+        tagged = [pair for pair in novel if f"novel: {construction}" in pair.phenomena]
+        assert any(re.search(pattern, pair.target) for pair in tagged), construction
+        assert not any(re.search(pattern, text) for text in train), construction
+    assert all(any(tag.startswith("novel: ") for tag in pair.phenomena) for pair in novel)
 
 
 def test_one_translation_beyond_the_splits(corpus: dict[str, SentencePair]) -> None:
@@ -281,7 +442,7 @@ def test_one_translation_beyond_the_splits(corpus: dict[str, SentencePair]) -> N
         pair = derive(Draw(random))
         repeated += pair.source in known
         assert known.setdefault(pair.source, pair.target) == pair.target
-    assert repeated > 1_000
+    assert repeated > 300
 
 
 def test_be_is_the_copula() -> None:
@@ -290,7 +451,7 @@ def test_be_is_the_copula() -> None:
 
 
 def test_unknown_split_names_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="train, valid, test"):
+    with pytest.raises(ValueError, match="train, valid, test, long, novel, pronoun"):
         embedded_split("dev")
 
 
@@ -301,10 +462,20 @@ def test_checksums_stand_in_the_datasheet() -> None:
 
 
 def test_the_corpus_does_not_depend_on_the_hash_seed() -> None:
-    code = "from annotated.grammar import split_checksum; print(split_checksum('valid'), split_checksum('test'))"
+    code = f"from annotated.grammar import split_checksum; print(*[split_checksum(name) for name in {SMALL}])"
     outputs = []
-    for seed in ("1", "2"):
+    for seed in ("0", "1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": seed}
         run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         outputs.append(run.stdout.split())
-    assert outputs[0] == outputs[1] == [split_checksum("valid"), split_checksum("test")]
+    assert outputs[0] == outputs[1] == outputs[2] == [split_checksum(name) for name in SMALL]
+
+
+def test_the_committed_splits_are_the_generated_ones() -> None:
+    folder = ROOT / "data" / "embedded"
+    assert sorted(path.stem for path in folder.iterdir()) == sorted(SMALL)
+    for name in SMALL:
+        text = (folder / f"{name}.tsv").read_text(encoding="utf-8")
+        assert text == canonical_text(embedded_split(name)), name
+        assert hashlib.sha256(text.encode()).hexdigest() == split_checksum(name)
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 2_000_000

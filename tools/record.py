@@ -1,10 +1,12 @@
 """Record a finished training run in the repository: `python -m tools.record RUN NAME [--ship]`.
 
 Copies the run's description and metrics to `data/runs/NAME`, and scores its model on the corpus's test split: greedy,
-beam 4, beam 4 on sources of at most 15 words, and beam 4 with the average of the last five checkpoints where there are
-five. The length penalty is also chosen on the validation split, as the paper did on its development set, and used once
-on the test split ("tuned"). A few English sentences of our own are translated as samples. With `--ship` the model, in
-half precision, becomes the book's own, `data/models/NAME`, and is what is scored.
+beam 4, and beam 4 on sources of at most 15 words.
+
+A run on the embedded corpus is scored on its other splits, too. With `--ship` its model, in half precision, becomes the
+book's own, `data/models/NAME`, and is what is scored. Of any other run, the average of the last five checkpoints is
+scored where there are five. The length penalty is also chosen on the validation split, as the paper did on its
+development set, and used once on the test split ("tuned"). A few English sentences of our own are translated as samples.
 """
 
 from __future__ import annotations
@@ -28,6 +30,12 @@ SCORES = {
     "greedy": ["--beam-size", "1"],
     "beam4": ["--beam-size", "4"],
     "beam4-short": ["--beam-size", "4", "--max-words", "15"],
+}
+EMBEDDED_SCORES = {
+    "pronoun-greedy": ["--split", "pronoun", "--beam-size", "1"],
+    "pronoun-beam4": ["--split", "pronoun", "--beam-size", "4"],
+    "long-beam4": ["--split", "long", "--beam-size", "4"],
+    "novel-beam4": ["--split", "novel", "--beam-size", "4"],
 }
 AVERAGED = 5  # the paper's number of checkpoints for the base model
 ALPHAS = ("0.6", "1.0", "1.4")  # length penalties to choose from
@@ -54,9 +62,10 @@ def record(run: Path, name: str, ship: bool = False, data: Path = ROOT / "data")
         translator = Translator.load(run, device="cpu")
         translator.notes["corpus_version"] = corpus_fingerprint()
         translator.save(model, dtype=torch.float16)
-    for scores, options in SCORES.items():
+    embedded = read_json(run / "run.json")["corpus"].startswith("embedded")
+    for scores, options in (SCORES | (EMBEDDED_SCORES if embedded else {})).items():
         evaluate(model, target, scores, options)
-    if ship:
+    if ship or embedded:
         return
     translations = Translator.load(model, device="cpu").translate(SAMPLES)
     samples = [{"source": a, "translation": b} for a, b in zip(SAMPLES, translations, strict=True)]

@@ -1,0 +1,34 @@
+"""Write the small splits of the embedded corpus to data/embedded, and sizes and checksums to data/README.md.
+
+`python -m tools.corpus` after a change of the grammar. The training split is never written: it is generated when needed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from annotated.checkpoint import write_atomically
+from annotated.grammar import SPLITS, canonical_text, embedded_split, split_checksum
+from tools.clean import ROOT
+
+
+def write_corpus(data: Path = ROOT / "data") -> None:
+    """Write every split but the training split, and the table of the datasheet."""
+    rows = []
+    for name, (_, seed) in SPLITS.items():
+        pairs = embedded_split(name)
+        longest = max(len(pair.source.split()) for pair in pairs)
+        rows.append(f"| {name} | {len(pairs):,} | {longest} | {seed} | `{split_checksum(name)}` |")
+        if name != "train":
+            write_atomically(data / "embedded" / f"{name}.tsv", canonical_text(pairs).encode())
+    sheet = data / "README.md"
+    text = sheet.read_text(encoding="utf-8")
+    table = re.compile(r"(?<=\| --- \| --- \| --- \| --- \| --- \|\n)(\|.*\|\n)+")
+    write_atomically(sheet, table.sub("\n".join(rows) + "\n", text, count=1).encode())
+
+
+if __name__ == "__main__":
+    write_corpus()
+    sys.exit(0)
