@@ -195,149 +195,153 @@ def words(text: str) -> list[str]:
 
 # book/51_data_and_batching.ipynb#grammar-people
 NOUNS = """
-man/men Mann m Männer person             | woman/women Frau f Frauen person
-child/children Kind n Kinder person,kin  | girl Mädchen n Mädchen person
-boy Junge m* Jungen person               | teacher Lehrer m Lehrer person
-mother Mutter f Mütter person,kin        | father Vater m Väter person,kin
-friend Freund m Freunde person,kin       | sister Schwester f Schwestern person,kin
-brother Bruder m Brüder person,kin       | daughter Tochter f Töchter person,kin
-son Sohn m Söhne person,kin              | aunt Tante f Tanten person,kin
-queen Königin f Königinnen person        | king König m Könige person
-neighbour Nachbar m* Nachbarn person,kin | student Student m* Studenten person
-doctor Arzt m Ärzte person               | baker Bäcker m Bäcker person
-farmer Bauer m* Bauern person            | guest Gast m Gäste person
-dog Hund m Hunde animal                  | cat Katze f Katzen animal
-bird Vogel m Vögel animal                | bear Bär m* Bären animal
-lion Löwe m* Löwen animal                | fox/foxes Fuchs m Füchse animal
-wolf/wolves Wolf m Wölfe animal          | goat Ziege f Ziegen animal
-cow Kuh f Kühe animal                    | mouse/mice Maus f Mäuse animal
-duck Ente f Enten animal                 | animal Tier n Tiere animal
-horse Pferd n Pferde animal              | pig Schwein n Schweine animal
-rabbit Kaninchen n Kaninchen animal      | chicken Huhn n Hühner animal
+man/men Mann m Männer person                         | woman/women Frau f Frauen person
+child/children Kind n Kinder person,kin              | girl Mädchen n Mädchen person
+boy Junge m* Jungen person                           | teacher Lehrer m Lehrer person
+mother Mutter f Mütter person,kin                    | father Vater m Väter person,kin
+friend Freund m Freunde person,kin                   | sister Schwester f Schwestern person,kin
+brother Bruder m Brüder person,kin                   | daughter Tochter f Töchter person,kin
+son Sohn m Söhne person,kin                          | aunt Tante f Tanten person,kin
+queen Königin f Königinnen person                    | king König m Könige person
+neighbour Nachbar m* Nachbarn person,kin             | student Student m* Studenten person
+doctor Arzt m Ärzte person                           | baker Bäcker m Bäcker person
+farmer Bauer m* Bauern person                        | guest Gast m Gäste person
+dog Hund m Hunde animal                              | cat Katze f Katzen animal
+bird Vogel m Vögel animal                            | bear Bär m* Bären animal
+lion Löwe m* Löwen animal                            | fox/foxes Fuchs m Füchse animal
+wolf/wolves Wolf m Wölfe animal                      | goat Ziege f Ziegen animal
+cow Kuh f Kühe animal                                | mouse/mice Maus f Mäuse animal
+duck Ente f Enten animal                             | animal Tier n Tiere animal
+horse Pferd n Pferde animal                          | pig Schwein n Schweine animal
+rabbit Kaninchen n Kaninchen animal                  | chicken Huhn n Hühner animal
 """
 NAMES = "Anna f | Maria f | Emma f | Lena f | Paul m | Peter m | Tom m | Otto m"
 
 
 # book/51_data_and_batching.ipynb#grammar-things
 NOUNS += """
-apple Apfel m Äpfel food,missile         | cake Kuchen m Kuchen food
-cookie Keks m Kekse food                  | pear Birne f Birnen food
-carrot Karotte f Karotten food           | potato/potatoes Kartoffel f Kartoffeln food,dish,missile
-sausage Wurst f Würste food,dish         | egg Ei n Eier food,dish,missile
-roll Brötchen n Brötchen food            | steak Steak n Steaks food
-tea Tee m - drink                        | juice Saft m - drink
-milk Milch f - drink                     | lemonade Limonade f - drink
-water Wasser n - drink                   | beer Bier n - drink
-bread Brot n - fare                      | cheese Käse m - fare
-butter Butter f - fare                   | meat Fleisch n - fare
-letter Brief m Briefe text,prose,flat    | novel Roman m Romane text,prose,flat
-newspaper Zeitung f Zeitungen text,flat  | story/stories Geschichte f Geschichten text,prose
-book Buch n Bücher text,prose,flat       | poem Gedicht n Gedichte text,prose
-ball Ball m Bälle thing,missile,flat     | key Schlüssel m Schlüssel thing,flat
-stone Stein m Steine thing,missile,flat  | hat Hut m Hüte thing,clothes,flat
-bell Glocke f Glocken thing,sound        | flower Blume f Blumen thing
-candle Kerze f Kerzen thing,light,upright | present Geschenk n Geschenke thing,closed,flat
-picture Bild n Bilder thing,flat         | pillow Kissen n Kissen thing,missile,flat
-coat Mantel m Mäntel clothes             | scarf/scarves Schal m Schals clothes,flat
-jacket Jacke f Jacken clothes            | cap Mütze f Mützen clothes,flat
-shirt Hemd n Hemden clothes,flat         | dress/dresses Kleid n Kleider clothes
-suitcase Koffer m Koffer container,closed,upright | basket Korb m Körbe container,upright
-bucket Eimer m Eimer container,upright   | box/boxes Kiste f Kisten container,closed,upright
-bag Tasche f Taschen container,closed    | drawer Schublade f Schubladen container,closed
-barrel Fass n Fässer container,barrier   | parcel Paket n Pakete container,closed
-jar Glas n Gläser container,pane,upright | plate Teller m Teller pane,flat
-mirror Spiegel m Spiegel pane            | bottle Flasche f Flaschen pane,upright,missile
-vase Vase f Vasen pane,upright           | cup Tasse f Tassen pane,upright
-knife/knives Messer n Messer tool,flat   | sword Schwert n Schwerter tool,flat
-saw Säge f Sägen tool                    | axe Axt f Äxte tool
-dagger Dolch m Dolche tool               | chisel Meißel m Meißel tool
+apple Apfel m Äpfel food,missile                     | cake Kuchen m Kuchen food
+cookie Keks m Kekse food                             | pear Birne f Birnen food
+carrot Karotte f Karotten food                       | potato/potatoes Kartoffel f Kartoffeln food,dish,missile
+sausage Wurst f Würste food,dish                     | egg Ei n Eier food,dish,missile
+roll Brötchen n Brötchen food                        | steak Steak n Steaks food
+tea Tee m - drink                                    | juice Saft m - drink
+milk Milch f - drink                                 | lemonade Limonade f - drink
+water Wasser n - drink                               | beer Bier n - drink
+bread Brot n - fare                                  | cheese Käse m - fare
+butter Butter f - fare                               | meat Fleisch n - fare
+letter Brief m Briefe text,prose,flat                | novel Roman m Romane text,prose,flat
+newspaper Zeitung f Zeitungen text,flat              | story/stories Geschichte f Geschichten text,prose
+book Buch n Bücher text,prose,flat                   | poem Gedicht n Gedichte text,prose
+ball Ball m Bälle thing,missile,flat                 | key Schlüssel m Schlüssel thing,flat
+stone Stein m Steine thing,missile,flat              | hat Hut m Hüte thing,clothes,flat
+bell Glocke f Glocken thing,sound                    | flower Blume f Blumen thing
+candle Kerze f Kerzen thing,light,upright            | present Geschenk n Geschenke thing,closed,flat
+picture Bild n Bilder thing,flat                     | pillow Kissen n Kissen thing,missile,flat
+coat Mantel m Mäntel clothes                         | scarf/scarves Schal m Schals clothes,flat
+jacket Jacke f Jacken clothes                        | cap Mütze f Mützen clothes,flat
+shirt Hemd n Hemden clothes,flat                     | dress/dresses Kleid n Kleider clothes
+suitcase Koffer m Koffer container,closed,upright    | basket Korb m Körbe container,upright
+bucket Eimer m Eimer container,upright               | box/boxes Kiste f Kisten container,closed,upright
+bag Tasche f Taschen container,closed                | drawer Schublade f Schubladen container,closed
+barrel Fass n Fässer container,barrier               | parcel Paket n Pakete container,closed
+jar Glas n Gläser container,pane,upright             | plate Teller m Teller pane,flat
+mirror Spiegel m Spiegel pane                        | bottle Flasche f Flaschen pane,upright,missile
+vase Vase f Vasen pane,upright                       | cup Tasse f Tassen pane,upright
+knife/knives Messer n Messer tool,flat               | sword Schwert n Schwerter tool,flat
+saw Säge f Sägen tool                                | axe Axt f Äxte tool
+dagger Dolch m Dolche tool                           | chisel Meißel m Meißel tool
 """
 
 
 # book/51_data_and_batching.ipynb#grammar-places
 NOUNS += """
-truck Lastwagen m Lastwagen vehicle,device | train Zug m Züge vehicle
-tractor Traktor m Traktoren vehicle,device | tram Straßenbahn f Straßenbahnen vehicle
-carriage Kutsche f Kutschen vehicle,device | locomotive Lokomotive f Lokomotiven vehicle,device
-car Auto n Autos vehicle,device          | bicycle Fahrrad n Fahrräder vehicle,device
-motorcycle Motorrad n Motorräder vehicle,device | lamp Lampe f Lampen light,device,upright
-lantern Laterne f Laternen light         | spotlight Scheinwerfer m Scheinwerfer light,device
-chandelier Leuchter m Leuchter light     | fire Feuer n Feuer light,weather
-match/matches Streichholz n Streichhölzer light | engine Motor m Motoren machine,sound,device
-television Fernseher m Fernseher sound,device | clock Uhr f Uhren sound,device
-radio Radio n Radios sound,device        | piano Klavier n Klaviere sound
-crane Kran m Kräne machine,device        | robot Roboter m Roboter machine,device
-machine Maschine f Maschinen machine,device | winch/winches Winde f Winden machine,device
-device Gerät n Geräte machine,device     | vehicle Fahrzeug n Fahrzeuge vehicle,machine,device
-storm Sturm m Stürme weather,event       | wind Wind m Winde weather
+truck Lastwagen m Lastwagen vehicle,device           | train Zug m Züge vehicle
+tractor Traktor m Traktoren vehicle,device           | tram Straßenbahn f Straßenbahnen vehicle
+carriage Kutsche f Kutschen vehicle,device           | locomotive Lokomotive f Lokomotiven vehicle,device
+car Auto n Autos vehicle,device                      | bicycle Fahrrad n Fahrräder vehicle,device
+motorcycle Motorrad n Motorräder vehicle,device      | lamp Lampe f Lampen light,device,upright
+lantern Laterne f Laternen light                     | spotlight Scheinwerfer m Scheinwerfer light,device
+chandelier Leuchter m Leuchter light                 | fire Feuer n Feuer light,weather
+match/matches Streichholz n Streichhölzer light      | engine Motor m Motoren machine,sound,device
+television Fernseher m Fernseher sound,device        | clock Uhr f Uhren sound,device
+radio Radio n Radios sound,device                    | piano Klavier n Klaviere sound
+crane Kran m Kräne machine,device                    | robot Roboter m Roboter machine,device
+machine Maschine f Maschinen machine,device          | winch/winches Winde f Winden machine,device
+device Gerät n Geräte machine,device                 | vehicle Fahrzeug n Fahrzeuge vehicle,machine,device
+storm Sturm m Stürme weather,event                   | wind Wind m Winde weather
 flood Überschwemmung f Überschwemmungen weather,event | avalanche Lawine f Lawinen weather
-earthquake Erdbeben n Erdbeben weather,event | table Tisch m Tische furniture,surface
-chair Stuhl m Stühle furniture,surface   | wardrobe Schrank m Schränke furniture,closed
-cradle Wiege f Wiegen furniture,surface | dresser Kommode f Kommoden furniture,closed,surface
-bed Bett n Betten furniture,surface      | sofa Sofa n Sofas furniture,surface
-shelf/shelves Regal n Regale furniture,surface | carpet Teppich m Teppiche textile,surface
-curtain Vorhang m Vorhänge textile       | cloth Tuch n Tücher textile
-sheet Laken n Laken textile              | blanket Decke f Decken textile
-flag Fahne f Fahnen textile              | door Tür f Türen part,passage,closed     | window Fenster n Fenster part,passage,pane,closed
-gate Tor n Tore part,passage,barrier,closed | entrance Eingang m Eingänge passage
-tunnel Tunnel m Tunnel passage           | alley Gasse f Gassen passage
-hole Loch n Löcher passage               | fence Zaun m Zäune barrier
-beam Balken m Balken barrier             | wall Mauer f Mauern barrier
-hedge Hecke f Hecken barrier             | street Straße f Straßen way,road
-bridge Brücke f Brücken way,road         | meadow Wiese f Wiesen way,road
-river Fluss m Flüsse way                 | path Weg m Wege way,road
-courtyard Hof m Höfe way,road           | field Feld n Felder way,road
-valley Tal n Täler way                   | bog Moor n Moore way,road
-garden Garten m Gärten room              | cellar Keller m Keller room
-kitchen Küche f Küchen room              | garage Garage f Garagen room
-city/cities Stadt f Städte town          | forest Wald m Wälder town
-room Zimmer n Zimmer room                | tent Zelt n Zelte room,building
-house Haus n Häuser room,building        | hotel Hotel n Hotels room,building
-tower Turm m Türme building              | station Bahnhof m Bahnhöfe building,town
-church/churches Kirche f Kirchen building,town | school Schule f Schulen building,town
+earthquake Erdbeben n Erdbeben weather,event         | table Tisch m Tische furniture,surface
+chair Stuhl m Stühle furniture,surface               | wardrobe Schrank m Schränke furniture,closed
+cradle Wiege f Wiegen furniture,surface              | dresser Kommode f Kommoden furniture,closed,surface
+bed Bett n Betten furniture,surface                  | sofa Sofa n Sofas furniture,surface
+shelf/shelves Regal n Regale furniture,surface       | carpet Teppich m Teppiche textile,surface
+curtain Vorhang m Vorhänge textile                   | cloth Tuch n Tücher textile
+sheet Laken n Laken textile                          | blanket Decke f Decken textile
+flag Fahne f Fahnen textile                          | door Tür f Türen part,passage,closed
+window Fenster n Fenster part,passage,pane,closed    | gate Tor n Tore part,passage,barrier,closed
+entrance Eingang m Eingänge passage                  | tunnel Tunnel m Tunnel passage
+alley Gasse f Gassen passage                         | hole Loch n Löcher passage
+fence Zaun m Zäune barrier                           | beam Balken m Balken barrier
+wall Mauer f Mauern barrier                          | hedge Hecke f Hecken barrier
+street Straße f Straßen way,road                     | bridge Brücke f Brücken way,road
+meadow Wiese f Wiesen way,road                       | river Fluss m Flüsse way
+path Weg m Wege way,road                             | courtyard Hof m Höfe way,road
+field Feld n Felder way,road                         | valley Tal n Täler way
+bog Moor n Moore way,road                            | garden Garten m Gärten room
+cellar Keller m Keller room                          | kitchen Küche f Küchen room
+garage Garage f Garagen room                         | city/cities Stadt f Städte town
+forest Wald m Wälder town                            | room Zimmer n Zimmer room
+tent Zelt n Zelte room,building                      | house Haus n Häuser room,building
+hotel Hotel n Hotels room,building                   | tower Turm m Türme building
+station Bahnhof m Bahnhöfe building,town             | church/churches Kirche f Kirchen building,town
+school Schule f Schulen building,town
 """
 
 
 # book/51_data_and_batching.ipynb#grammar-adjectives
 ADJECTIVES = """
 old/older alt/älter person,text,thing,clothes,device,building,town | young/younger jung/jünger person,animal
-big/bigger groß/größer vehicle,furniture,room,town,thing,clothes,machine | beautiful schön person,text,thing,clothes,town
-small/smaller klein/kleiner person,thing,furniture,room,pane,light,vehicle | happy/happier glücklich/glücklicher person
-tired müde person,animal                | hungry/hungrier hungrig/hungriger person,animal
-thirsty/thirstier durstig/durstiger person,animal | sick/sicker krank/kränker person,animal
-nervous nervös person,animal            | brave/braver mutig/mutiger person,animal
-friendly/friendlier freundlich/freundlicher person,animal | clever/cleverer klug/klüger person
-fat/fatter dick/dicker animal           | wild/wilder wild/wilder animal
-shy/shyer scheu/scheuer animal          | strong/stronger stark/stärker person,machine,weather,light
+big/bigger groß/größer vehicle,furniture,room,town,thing,clothes,machine
+beautiful schön person,text,thing,clothes,town
+small/smaller klein/kleiner person,thing,furniture,room,pane,light,vehicle
+happy/happier glücklich/glücklicher person           | tired müde person,animal
+hungry/hungrier hungrig/hungriger person,animal      | thirsty/thirstier durstig/durstiger person,animal
+sick/sicker krank/kränker person,animal              | nervous nervös person,animal
+brave/braver mutig/mutiger person,animal             | friendly/friendlier freundlich/freundlicher person,animal
+clever/cleverer klug/klüger person                   | fat/fatter dick/dicker animal
+wild/wilder wild/wilder animal                       | shy/shyer scheu/scheuer animal
+strong/stronger stark/stärker person,machine,weather,light
 weak/weaker schwach/schwächer person,machine,weather,light | fast/faster schnell/schneller vehicle
-slow/slower langsam/langsamer vehicle   | quiet/quieter leise/leiser sound
-loud/louder laut/lauter sound           | new/newer neu/neuer text,vehicle,device,furniture,clothes,part
-red/redder rot/röter thing,clothes,vehicle | thick/thicker dick/dicker pane,clothes
+slow/slower langsam/langsamer vehicle                | quiet/quieter leise/leiser sound
+loud/louder laut/lauter sound
+new/newer neu/neuer text,vehicle,device,furniture,clothes,part | red/redder rot/röter thing,clothes,vehicle
+thick/thicker dick/dicker pane,clothes
 heavy/heavier schwer/schwerer thing,furniture,container,vehicle | light/lighter leicht/leichter missile
-long/longer lang/länger text,way,clothes | short/shorter kurz/kürzer text,textile,way
-interesting interessant text            | difficult schwierig text
-good/better gut/besser text,food,drink,fare | fresh/fresher frisch/frischer food,drink,fare
-sour/sourer sauer/saurer/saur food,drink | sweet/sweeter süß/süßer food,drink
-salty/saltier salzig/salziger food      | hard/harder hart/härter food,furniture
-soft/softer weich/weicher food,furniture | cheap/cheaper billig/billiger thing,vehicle,clothes,device
+long/longer lang/länger text,way,clothes             | short/shorter kurz/kürzer text,textile,way
+interesting interessant text                         | difficult schwierig text
+good/better gut/besser text,food,drink,fare          | fresh/fresher frisch/frischer food,drink,fare
+sour/sourer sauer/saurer/saur food,drink             | sweet/sweeter süß/süßer food,drink
+salty/saltier salzig/salziger food                   | hard/harder hart/härter food,furniture
+soft/softer weich/weicher food,furniture             | cheap/cheaper billig/billiger thing,vehicle,clothes,device
 expensive teuer/teurer/teur thing,vehicle,clothes,device | wide/wider breit/breiter way
-narrow/narrower schmal/schmaler passage | muddy/muddier schlammig/schlammiger way
-high/higher hoch/höher/hoh barrier      | tall/taller hoch/höher/hoh building
-low/lower niedrig/niedriger barrier,building | full voll/voller container
-empty leer/leerer container             | bright/brighter hell/heller light,room
-dark/darker dunkel/dunkler/dunkl room   | sharp/sharper scharf/schärfer tool
-blunt/blunter stumpf/stumpfer tool      | thin/thinner dünn/dünner pane,textile
-dangerous gefährlich weather,way        | sturdy stabil building,furniture
+narrow/narrower schmal/schmaler passage              | muddy/muddier schlammig/schlammiger way
+high/higher hoch/höher/hoh barrier                   | tall/taller hoch/höher/hoh building
+low/lower niedrig/niedriger barrier,building         | full voll/voller container
+empty leer/leerer container                          | bright/brighter hell/heller light,room
+dark/darker dunkel/dunkler/dunkl room                | sharp/sharper scharf/schärfer tool
+blunt/blunter stumpf/stumpfer tool                   | thin/thinner dünn/dünner pane,textile
+dangerous gefährlich weather,way                     | sturdy stabil building,furniture
 wet/wetter nass/nasser clothes,textile
 """
 
 
 # book/51_data_and_batching.ipynb#grammar-small-words
 PRONOUNS = """
-he him his himself m er ihn ihm sich sein | she her her herself f sie sie ihr sich ihr
-it it its itself m er ihn ihm sich sein   | it it its itself f sie sie ihr sich ihr
-it it its itself n es es ihm sich sein    | they them their themselves p sie sie ihnen sich ihr
-we us our ourselves p wir uns uns uns unser | I me my myself 1 ich mich mir mich mein
+he him his himself m er ihn ihm sich sein            | she her her herself f sie sie ihr sich ihr
+it it its itself m er ihn ihm sich sein              | it it its itself f sie sie ihr sich ihr
+it it its itself n es es ihm sich sein               | they them their themselves p sie sie ihnen sich ihr
+we us our ourselves p wir uns uns uns unser          | I me my myself 1 ich mich mir mich mein
 """
 DETERMINERS = """
 the d weak one,many,mass | a ein mixed one    | a ein mixed one    | this/these dies weak one,many,mass
@@ -370,113 +374,123 @@ because_of wegen genitive weather time
 
 # book/51_data_and_batching.ipynb#grammar-verbs
 VERBS = """
-sleep sleeps slept slept | schlafen schläft schlief geschlafen haben | intransitive person,animal
-work works worked worked | arbeiten arbeitet arbeitete gearbeitet haben | intransitive person
-play plays played played | spielen spielt spielte gespielt haben | intransitive person,animal
-sing sings sang sung | singen singt sang gesungen haben | intransitive person
-dance dances danced danced | tanzen tanzt tanzte getanzt haben | intransitive person
-laugh laughs laughed laughed | lachen lacht lachte gelacht haben | intransitive person
-cry cries cried cried | weinen weint weinte geweint haben | intransitive person
+sleep sleeps slept slept | schlafen schläft schlief geschlafen | intransitive person,animal
+work works worked worked | arbeiten arbeitet arbeitete gearbeitet | intransitive person
+play plays played played | spielen spielt spielte gespielt | intransitive person,animal
+sing sings sang sung | singen singt sang gesungen | intransitive person
+dance dances danced danced | tanzen tanzt tanzte getanzt | intransitive person
+laugh laughs laughed laughed | lachen lacht lachte gelacht | intransitive person
+cry cries cried cried | weinen weint weinte geweint | intransitive person
 wake wakes woke woken up | auf+wachen wacht wachte aufgewacht sein | intransitive person,animal
 get gets got got up | auf+stehen steht stand aufgestanden sein | intransitive person
 fall falls fell fallen asleep | ein+schlafen schläft schlief eingeschlafen sein | intransitive person,animal
 run runs ran run away | weg+laufen läuft lief weggelaufen sein | intransitive person,animal
 arrive arrives arrived arrived | an+kommen kommt kam angekommen sein | intransitive person,vehicle
-live lives lived lived | wohnen wohnt wohnte gewohnt haben | position person building,room,town
-sit sits sat sat | sitzen sitzt saß gesessen haben | position person,animal surface,room
-stand stands stood stood | stehen steht stand gestanden haben | position upright,person surface,room,building
-lie lies lay lain | liegen liegt lag gelegen haben | position flat,animal surface,room
+live lives lived lived | wohnen wohnt wohnte gewohnt | position person building,room,town
+sit sits sat sat | sitzen sitzt saß gesessen | position person,animal surface,room
+stand stands stood stood | stehen steht stand gestanden | position upright,person surface,room,building
+lie lies lay lain | liegen liegt lag gelegen | position flat,animal surface,room
 go goes went gone | gehen geht ging gegangen sein | motion person building,room,town,road,passage
 run runs ran run | laufen läuft lief gelaufen sein | motion person,animal building,room,town,road,passage
 come comes came come | kommen kommt kam gekommen sein | motion person,animal building,room,town
 travel travels travelled travelled | fahren fährt fuhr gefahren sein | motion person,vehicle building,town,road
-see sees saw seen | sehen sieht sah gesehen haben | transitive person,animal person,animal,thing,vehicle,building
-find finds found found | finden findet fand gefunden haben | transitive person animal,thing,text,clothes,tool
-lose loses lost lost | verlieren verliert verlor verloren haben | transitive person thing,clothes,tool
-hear hears heard heard | hören hört hörte gehört haben | transitive person,animal person,animal,sound
-buy buys bought bought | kaufen kauft kaufte gekauft haben | transitive person text,food,thing,vehicle,fare,clothes,furniture
-sell sells sold sold | verkaufen verkauft verkaufte verkauft haben | transitive person food,thing,vehicle,fare,clothes,furniture
-read reads read read | lesen liest las gelesen haben | transitive person text
-write writes wrote written | schreiben schreibt schrieb geschrieben haben | transitive person prose
-eat eats ate eaten | essen isst aß gegessen haben | transitive person food,fare
-eat eats ate eaten | fressen frisst fraß gefressen haben | transitive animal food,fare
-drink drinks drank drunk | trinken trinkt trank getrunken haben | transitive person,animal drink
-cook cooks cooked cooked | kochen kocht kochte gekocht haben | transitive person dish
-love loves loved loved | lieben liebt liebte geliebt haben | transitive person person,animal
-visit visits visited visited | besuchen besucht besuchte besucht haben | transitive person person
-greet greets greeted greeted | grüßen grüßt grüßte gegrüßt haben | transitive person person
-wash washes washed washed | waschen wäscht wusch gewaschen haben | transitive person clothes,textile
-wear wears wore worn | tragen trägt trug getragen haben | transitive person clothes
-repair repairs repaired repaired | reparieren repariert reparierte repariert haben | transitive person device
-build builds built built | bauen baut baute gebaut haben | transitive person building,furniture
-forget forgets forgot forgotten | vergessen vergisst vergaß vergessen haben | transitive person thing,text,clothes
-look looks looked looked for | suchen sucht suchte gesucht haben | transitive person,animal person,animal,thing
+see sees saw seen | sehen sieht sah gesehen | transitive person,animal person,animal,thing,vehicle,building
+find finds found found | finden findet fand gefunden | transitive person animal,thing,text,clothes,tool
+lose loses lost lost | verlieren verliert verlor verloren | transitive person thing,clothes,tool
+hear hears heard heard | hören hört hörte gehört | transitive person,animal person,animal,sound
+buy buys bought bought | kaufen kauft kaufte gekauft | transitive person text,food,thing,vehicle,fare,clothes,
+furniture
+sell sells sold sold | verkaufen verkauft verkaufte verkauft | transitive person food,thing,vehicle,fare,clothes,
+furniture
+read reads read read | lesen liest las gelesen | transitive person text
+write writes wrote written | schreiben schreibt schrieb geschrieben | transitive person prose
+eat eats ate eaten | essen isst aß gegessen | transitive person food,fare
+eat eats ate eaten | fressen frisst fraß gefressen | transitive animal food,fare
+drink drinks drank drunk | trinken trinkt trank getrunken | transitive person,animal drink
+cook cooks cooked cooked | kochen kocht kochte gekocht | transitive person dish
+love loves loved loved | lieben liebt liebte geliebt | transitive person person,animal
+visit visits visited visited | besuchen besucht besuchte besucht | transitive person person
+greet greets greeted greeted | grüßen grüßt grüßte gegrüßt | transitive person person
+wash washes washed washed | waschen wäscht wusch gewaschen | transitive person clothes,textile
+wear wears wore worn | tragen trägt trug getragen | transitive person clothes
+repair repairs repaired repaired | reparieren repariert reparierte repariert | transitive person device
+build builds built built | bauen baut baute gebaut | transitive person building,furniture
+forget forgets forgot forgotten | vergessen vergisst vergaß vergessen | transitive person thing,text,clothes
+look looks looked looked for | suchen sucht suchte gesucht | transitive person,animal person,animal,thing
 """
 
 
 # book/51_data_and_batching.ipynb#grammar-more-verbs
 VERBS += """
-chase chases chased chased | jagen jagt jagte gejagt haben | transitive animal animal
-catch catches caught caught | fangen fängt fing gefangen haben | transitive animal animal
-attack attacks attacked attacked | an+greifen greift griff angegriffen haben | transitive animal animal
-frighten frightens frightened frightened | erschrecken erschreckt erschreckte erschreckt haben | transitive animal,sound animal
-wake wakes woke woken | wecken weckt weckte geweckt haben | transitive sound,person animal,person
-cross crosses crossed crossed | überqueren überquert überquerte überquert haben | transitive person,animal,vehicle way
-carry carries carried carried | tragen trägt trug getragen haben | transitive person,animal thing
-hold holds held held | halten hält hielt gehalten haben | transitive furniture thing
-pull pulls pulled pulled | ziehen zieht zog gezogen haben | transitive animal,vehicle vehicle
-lift lifts lifted lifted | heben hebt hob gehoben haben | transitive machine furniture,thing,container
-overtake overtakes overtook overtaken | überholen überholt überholte überholt haben | transitive vehicle vehicle
-transport transports transported transported | transportieren transportiert transportierte transportiert haben | transitive vehicle furniture,container
-cut cuts cut cut | schneiden schneidet schnitt geschnitten haben | transitive tool,person food
-break breaks broke broken | zerbrechen zerbricht zerbrach zerbrochen haben | transitive missile,person pane
-destroy destroys destroyed destroyed | zerstören zerstört zerstörte zerstört haben | transitive weather building
-cover covers covered covered | bedecken bedeckt bedeckte bedeckt haben | transitive textile furniture
-hide hides hid hidden | verdecken verdeckt verdeckte verdeckt haben | transitive building building
-light lights lit lit | beleuchten beleuchtet beleuchtete beleuchtet haben | transitive light room
-knock knocks knocked knocked over | um+werfen wirft warf umgeworfen haben | transitive animal furniture
-open opens opened opened | auf+machen macht machte aufgemacht haben | transitive person closed
-close closes closed closed | zu+machen macht machte zugemacht haben | transitive person part
-switch switches switched switched on | ein+schalten schaltet schaltete eingeschaltet haben | transitive person sound
-phone phones phoned phoned | an+rufen ruft rief angerufen haben | transitive person person
-invite invites invited invited | ein+laden lädt lud eingeladen haben | transitive person person
-help helps helped helped | helfen hilft half geholfen haben | dative person,animal person,animal
-thank thanks thanked thanked | danken dankt dankte gedankt haben | dative person person
-answer answers answered answered | antworten antwortet antwortete geantwortet haben | dative person person
-listen listens listened listened to | zu+hören hört hörte zugehört haben | dative person person
+chase chases chased chased | jagen jagt jagte gejagt | transitive animal animal
+catch catches caught caught | fangen fängt fing gefangen | transitive animal animal
+attack attacks attacked attacked | an+greifen greift griff angegriffen | transitive animal animal
+frighten frightens frightened frightened | erschrecken erschreckt erschreckte erschreckt | transitive animal,
+sound animal
+wake wakes woke woken | wecken weckt weckte geweckt | transitive sound,person animal,person
+cross crosses crossed crossed | überqueren überquert überquerte überquert | transitive person,animal,vehicle way
+carry carries carried carried | tragen trägt trug getragen | transitive person,animal thing
+hold holds held held | halten hält hielt gehalten | transitive furniture thing
+pull pulls pulled pulled | ziehen zieht zog gezogen | transitive animal,vehicle vehicle
+lift lifts lifted lifted | heben hebt hob gehoben | transitive machine furniture,thing,container
+overtake overtakes overtook overtaken | überholen überholt überholte überholt | transitive vehicle vehicle
+
+transport transports transported transported | transportieren transportiert transportierte transportiert | transitive vehicle furniture,container
+cut cuts cut cut | schneiden schneidet schnitt geschnitten | transitive tool,person food
+break breaks broke broken | zerbrechen zerbricht zerbrach zerbrochen | transitive missile,person pane
+destroy destroys destroyed destroyed | zerstören zerstört zerstörte zerstört | transitive weather building
+cover covers covered covered | bedecken bedeckt bedeckte bedeckt | transitive textile furniture
+hide hides hid hidden | verdecken verdeckt verdeckte verdeckt | transitive building building
+light lights lit lit | beleuchten beleuchtet beleuchtete beleuchtet | transitive light room
+knock knocks knocked knocked over | um+werfen wirft warf umgeworfen | transitive animal furniture
+open opens opened opened | auf+machen macht machte aufgemacht | transitive person closed
+close closes closed closed | zu+machen macht machte zugemacht | transitive person part
+switch switches switched switched on | ein+schalten schaltet schaltete eingeschaltet | transitive person sound
+phone phones phoned phoned | an+rufen ruft rief angerufen | transitive person person
+invite invites invited invited | ein+laden lädt lud eingeladen | transitive person person
+help helps helped helped | helfen hilft half geholfen | dative person,animal person,animal
+thank thanks thanked thanked | danken dankt dankte gedankt | dative person person
+answer answers answered answered | antworten antwortet antwortete geantwortet | dative person person
+listen listens listened listened to | zu+hören hört hörte zugehört | dative person person
 follow follows followed followed | folgen folgt folgte gefolgt sein | dative person,animal person,animal
-give gives gave given | geben gibt gab gegeben haben | ditransitive person text,food,thing
-show shows showed shown | zeigen zeigt zeigte gezeigt haben | ditransitive person text,thing,vehicle
-send sends sent sent | schicken schickt schickte geschickt haben | ditransitive person text,thing
-bring brings brought brought | bringen bringt brachte gebracht haben | ditransitive person text,food,thing
+give gives gave given | geben gibt gab gegeben | ditransitive person text,food,thing
+show shows showed shown | zeigen zeigt zeigte gezeigt | ditransitive person text,thing,vehicle
+send sends sent sent | schicken schickt schickte geschickt | ditransitive person text,thing
+bring brings brought brought | bringen bringt brachte gebracht | ditransitive person text,food,thing
 """
 
 
 # book/51_data_and_batching.ipynb#grammar-verbs-with-prepositions
 VERBS += """
-put puts put put | legen legt legte gelegt haben | placing person flat
-put puts put put | stellen stellt stellte gestellt haben | placing person upright
-wait waits waited waited for | warten wartet wartete gewartet haben auf:accusative | prepositional person person,vehicle
-think thinks thought thought of | denken denkt dachte gedacht haben an:accusative | prepositional person person,animal
-laugh laughs laughed laughed about | lachen lacht lachte gelacht haben über:accusative | prepositional person text
-dream dreams dreamed dreamed of | träumen träumt träumte geträumt haben von:dative | prepositional person,animal person,animal,food
-play plays played played with | spielen spielt spielte gespielt haben mit:dative | prepositional person,animal animal,missile
-look looks looked looked forward to | freuen freut freute gefreut haben sich auf:accusative | prepositional person thing,food
-fit fits fitted fitted into | passen passt passte gepasst haben in:accusative | prepositional thing,clothes,animal container
-fit fits fitted fitted through | passen passt passte gepasst haben durch:accusative | prepositional vehicle,animal,furniture passage
+put puts put put | legen legt legte gelegt | placing person flat
+put puts put put | stellen stellt stellte gestellt | placing person upright
+wait waits waited waited for | warten wartet wartete gewartet auf:accusative | prepositional person person,vehicle
+think thinks thought thought of | denken denkt dachte gedacht an:accusative | prepositional person person,animal
+laugh laughs laughed laughed about | lachen lacht lachte gelacht über:accusative | prepositional person text
+dream dreams dreamed dreamed of | träumen träumt träumte geträumt von:dative | prepositional person,animal person,
+animal,food
+play plays played played with | spielen spielt spielte gespielt mit:dative | prepositional person,animal animal,
+missile
+look looks looked looked forward to | freuen freut freute gefreut sich auf:accusative | prepositional person thing,
+food
+fit fits fitted fitted into | passen passt passte gepasst in:accusative | prepositional thing,clothes,animal container
+fit fits fitted fitted through | passen passt passte gepasst durch:accusative | prepositional vehicle,animal,
+furniture passage
 jump jumps jumped jumped over | springen springt sprang gesprungen sein über:accusative | prepositional animal barrier
-sleep sleeps slept slept on | schlafen schläft schlief geschlafen haben auf:dative | prepositional animal furniture
-hide hides hid hidden behind | verstecken versteckt versteckte versteckt haben sich hinter:dative | prepositional animal furniture
-wash washes washed washed self | waschen wäscht wusch gewaschen haben sich | reflexive kin,animal
-hurry hurries hurried hurried | beeilen beeilt beeilte beeilt haben sich | reflexive person
-rest rests rested rested | aus+ruhen ruht ruhte ausgeruht haben sich | reflexive person,animal
-get gets got got dressed | an+ziehen zieht zog angezogen haben sich | reflexive person
-know knows knew known | wissen weiß wusste gewusst haben | saying person
-say says said said | sagen sagt sagte gesagt haben | saying person
-believe believes believed believed | glauben glaubt glaubte geglaubt haben | saying person
-hear hears heard heard | hören hört hörte gehört haben | saying person
-make makes made made | machen macht machte gemacht haben | resultative weather way
-be is was been | sein ist war gewesen sein | copula person,animal,text,food,drink,fare,thing,clothes,vehicle,container,furniture,building,room,town,way,sound,light,machine,pane,tool,textile,weather,passage,barrier
+sleep sleeps slept slept on | schlafen schläft schlief geschlafen auf:dative | prepositional animal furniture
+
+hide hides hid hidden behind | verstecken versteckt versteckte versteckt sich hinter:dative | prepositional animal furniture
+wash washes washed washed self | waschen wäscht wusch gewaschen sich | reflexive kin,animal
+hurry hurries hurried hurried | beeilen beeilt beeilte beeilt sich | reflexive person
+rest rests rested rested | aus+ruhen ruht ruhte ausgeruht sich | reflexive person,animal
+get gets got got dressed | an+ziehen zieht zog angezogen sich | reflexive person
+know knows knew known | wissen weiß wusste gewusst | saying person
+say says said said | sagen sagt sagte gesagt | saying person
+believe believes believed believed | glauben glaubt glaubte geglaubt | saying person
+hear hears heard heard | hören hört hörte gehört | saying person
+make makes made made | machen macht machte gemacht | resultative weather way
+be is was been | sein ist war gewesen sein | copula person,animal,text,food,drink,fare,thing,clothes,vehicle,
+container,furniture,building,room,town,way,sound,light,machine,pane,tool,textile,weather,passage,barrier
 """
 
 
@@ -542,12 +556,9 @@ class Noun:
             return self.german if case == "nominative" else self.plurals[1]
         if case != "genitive" or self.gender == "f":
             return self.german
-        one_syllable = len(re.findall("[aeiouyäöü]+", self.german.lower())) == 1 and self.german[-2:] not in (
-            "er",
-            "en",
-        )
-        short = one_syllable and self.german[-1] not in "aeiouäöü" and not self.plurals[1].endswith("s")
-        return self.german + ("es" if short or self.german[-1] in "sßzx" else "s")
+        vowels, end = re.findall("[aeiouyäöü]+", self.german.lower()), self.german[-1]
+        short = len(vowels) == 1 and end not in "aeiouäöü" and self.german[-2:] not in ("er", "en")
+        return self.german + ("es" if (short and self.plurals[1][-1:] != "s") or end in "sßzx" else "s")
 
 
 def rows(table: str, separator: str = "|") -> list[list[str]]:
@@ -597,7 +608,7 @@ def read_adjective(english: str, german: str, kinds: str) -> Adjective:
 # book/51_data_and_batching.ipynb#grammar-verb-entries
 @dataclass(frozen=True)
 class Verb:
-    """A verb of the lexicon: `english` and `german` are its forms in the order of the table.
+    """A verb of the lexicon: `english` and `german` are its forms in the order of the table, the auxiliary last.
 
     Defined in chapter 51: `grammar-verb-entries`.
     """
@@ -629,14 +640,16 @@ def read_verb(line: str) -> Verb:
     english, (infinitive, *forms), use = (part.split() for part in line.split("|"))
     prefix, _, stem = infinitive.rpartition("+")
     frame, subjects, objects = (tuple(column.split(",")) for column in (*use, "")[:3])
-    preposition = tuple(forms[-1].split(":")) if ":" in forms[-1] else ()
-    return Verb(tuple(english), (stem, *forms[:4]), prefix, *frame, subjects, objects, "sich" in forms, preposition)
+    marks = forms[3:]
+    german = (stem, *forms[:3], "sein" if "sein" in marks else "haben")
+    preposition = next((tuple(mark.split(":")) for mark in marks if ":" in mark), ())
+    return Verb(tuple(english), german, prefix, *frame, subjects, objects, "sich" in marks, preposition)
 
 
 # book/51_data_and_batching.ipynb#grammar-indices
 NOUN_ENTRIES = [read_noun(*row) for row in rows(NOUNS)]
 NAME_ENTRIES = [read_noun(name, name, gender, "-", "person") for name, gender in rows(NAMES)]
-VERB_ENTRIES = [read_verb(line) for line in VERBS.splitlines() if line]
+VERB_ENTRIES = [read_verb(line) for line in VERBS.replace(",\n", ",").splitlines() if line]
 ADJECTIVE_ENTRIES = {row[0].partition("/")[0]: read_adjective(*row) for row in rows(ADJECTIVES)}
 DETERMINER_ENTRIES = [(*row[:3], tuple(row[3].split(","))) for row in rows(DETERMINERS)]
 MODAL_ENTRIES = {row[0]: dict(zip("sp1", row[1:], strict=True)) for row in rows(MODALS)}
@@ -1205,12 +1218,10 @@ def tense_of(draw: Draw, verb: Verb, after: str = "", negated: bool = False) -> 
             continue
         if verb.frame in ("copula", "saying") and tense in ("perfect", "modal"):
             continue
+        if tense == "modal":
+            return draw.pick(("can", "will") if negated else ("can", "will", "should", "must"))
         if tense != "past" or past_is_visible(verb):
-            return (
-                draw.pick(("can", "will") if negated else ("can", "will", "should", "must"))
-                if tense == "modal"
-                else tense
-            )
+            return tense
 
 
 # book/51_data_and_batching.ipynb#grammar-subjects
@@ -1227,7 +1238,7 @@ def subject_for(draw: Draw, verb: Verb, definite: bool, allow_no: bool) -> Phras
 
 
 def people(draw: Draw, subject: str) -> list[tuple[str, str]]:
-    """The persons that an object pronoun may mean: not the subject, and nobody who could be meant by an earlier clause.
+    """The persons that an object pronoun may mean: not the subject, and nobody whom an earlier clause could mean.
 
     Defined in chapter 51: `grammar-subjects`.
     """
@@ -1309,9 +1320,8 @@ def passive_clause(draw: Draw, verb: Verb, tense: str, negated: bool, question: 
     subject = noun_phrase(draw, "nominative", verb.objects, definite=negated, names=False)
     result = verb_group(draw, verb, subject, tense, negated, question, passive=True)
     if "closed" in verb.objects or "part" in verb.objects or draw.chance(0.6):
-        result.parts.append(
-            agent(draw, noun_phrase(draw, "dative", (draw.pick(verb.subjects),), definite=negated, names=False))
-        )
+        kinds = (draw.pick(verb.subjects),)
+        result.parts.append(agent(draw, noun_phrase(draw, "dative", kinds, definite=negated, names=False)))
     else:
         result.parts.append(("time", time_adverbial(draw, tense, negated)))
     return result
@@ -1525,7 +1535,7 @@ GENDER_PAIRS = [(first, second) for first in "mfn" for second in "mfn" if first 
 
 
 def frame_verb(name: str, subject: str, target: str) -> Verb:
-    """The verb of a frame; its subject and object decide between *essen* and *fressen*, *passen in* and *passen durch*.
+    """The verb of a frame; subject and object decide between *essen* and *fressen*, *passen in* and *passen durch*.
 
     Defined in chapter 51: `grammar-coreference`.
     """
@@ -2018,11 +2028,7 @@ comparative: klein neu billig
 genitive: Lehrer Schwester Haus
 dative: Tisch Garten Katze
 """
-HELD_OUT = {
-    (name, word)
-    for name, *words in (line.replace(":", "").split() for line in NOVEL.strip().splitlines())
-    for word in words
-}
+HELD_OUT = {(row.split(":")[0], word) for row in NOVEL.strip().splitlines() for word in row.split(":")[1].split()}
 ROLES = [(subject, target) for _, subject, _, target, *_ in COREFERENCE_ENTRIES]
 INDEX = {noun.german: index for index, noun in enumerate(NOUN_ENTRIES)}
 
@@ -2066,7 +2072,7 @@ QUOTED = 346013  # the seed that draws the sentence that everybody quotes
 
 
 def minimal_pair(seed: int) -> list[tuple[SentencePair, Draw]]:
-    """Two sentences that differ in one adjective, which speaks of the subject in the first and of the object in the second.
+    """Two sentences that differ in one adjective: it is about the subject in the first, the object in the second.
 
     Defined in chapter 51: `grammar-splits`.
     """

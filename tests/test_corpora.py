@@ -25,7 +25,7 @@ from annotated.corpora import (
     read_tsv,
     split_pairs,
 )
-from annotated.grammar import SentencePair, embedded_split
+from annotated.grammar import SPLITS, SentencePair, embedded_split, neutral
 
 
 def complaint(action) -> str:
@@ -241,14 +241,28 @@ def test_neither_a_name_nor_a_file(tmp_path: Path) -> None:
 
 def test_embedded_corpus_comes_through_the_same_interface() -> None:
     corpus = load_corpus("embedded")
-    assert list(corpus.loaders) == ["train", "valid", "test"]
+    assert list(corpus.loaders) == list(SPLITS)
     assert corpus.split("valid") == embedded_split("valid")
+
+
+def test_the_neutral_corpus_has_one_word_for_every_deciding_adjective() -> None:
+    """Trained and tested on it, nothing but a coin is left to choose the pronoun: minimal pairs have one source."""
+    corpus = load_corpus("embedded-neutral")
+    pairs = corpus.split("pronoun")
+    for first, second in zip(pairs[::2], pairs[1::2], strict=True):
+        assert first.source == second.source
+        assert first.source.endswith("strange.")
+        assert first.target != second.target
+        assert "seltsam" in first.target
+    assert corpus.split("valid")[:50] == [neutral(pair) for pair in embedded_split("valid")[:50]]
+    untouched = [pair for pair in embedded_split("test") if "pronoun decided by an adjective" not in pair.phenomena]
+    assert [neutral(pair) for pair in untouched] == untouched
 
 
 def test_unknown_split_names_the_known_ones() -> None:
     corpus = load_corpus("embedded")
     assert complaint(lambda: corpus.split("dev")) == (
-        "corpus embedded has no split 'dev': choose one of train, valid, test"
+        "corpus embedded has no split 'dev': choose one of train, valid, test, long, novel, pronoun"
     )
 
 

@@ -65,7 +65,9 @@ def test_lists_that_do_not_fit_are_refused(outputs, references):
 
 
 PAIRS = [
-    SentencePair("The cat is big because it ...", "Die Katze ist groß, weil sie müde ist.", ("a", "b"), antecedents=((5, 1),)),
+    SentencePair(
+        "The cat is big because it ...", "Die Katze ist groß, weil sie müde ist.", ("a", "b"), antecedents=((5, 1),)
+    ),
     SentencePair("The dog sees it.", "Der Hund sieht ihn.", ("a",), antecedents=((3, 1),)),
     SentencePair("She sleeps.", "Sie schläft.", ("b", "c")),
 ]

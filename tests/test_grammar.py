@@ -89,7 +89,9 @@ def test_determiner_paradigm(stem: str) -> None:
 
 
 def test_ein_and_jeder_and_viele() -> None:
-    singular = [[determiner_form(stem, gender, case) for gender in "mfn"] for stem in ("ein", "jed") for case in CASES[:3]]
+    singular = [
+        [determiner_form(stem, gender, case) for gender in "mfn"] for stem in ("ein", "jed") for case in CASES[:3]
+    ]
     assert singular == [
         ["ein", "eine", "ein"],
         ["einen", "eine", "ein"],
@@ -132,7 +134,9 @@ house  Haus Haus Haus Hauses             | Häuser Häuser Häusern Häuser
 apple  Apfel Apfel Apfel Apfels          | Äpfel Äpfel Äpfeln Äpfel
 cake Kuchen Kuchen Kuchen Kuchens | Kuchen Kuchen Kuchen Kuchen
 scarf  Schal Schal Schal Schals          | Schals Schals Schals Schals
-square Platz Platz Platz Platzes         | Plätze Plätze Plätzen Plätze
+courtyard Hof Hof Hof Hofes            | Höfe Höfe Höfen Höfe
+fire   Feuer Feuer Feuer Feuers          | Feuer Feuer Feuern Feuer
+key    Schlüssel Schlüssel Schlüssel Schlüssels | Schlüssel Schlüssel Schlüsseln Schlüssel
 river  Fluss Fluss Fluss Flusses         | Flüsse Flüsse Flüssen Flüsse
 tractor Traktor Traktor Traktor Traktors | Traktoren Traktoren Traktoren Traktoren
 """
@@ -220,7 +224,11 @@ def test_the_sentence_that_everybody_quotes(corpus: dict[str, SentencePair], sou
 
 
 def test_a_wide_river_is_masculine(corpus: dict[str, SentencePair]) -> None:
-    found = [pair for pair in corpus.values() if re.search(r"not cross the river because it was (too|very) wide\.", pair.source)]
+    found = [
+        pair
+        for pair in corpus.values()
+        if re.search(r"not cross the river because it was (too|very) wide\.", pair.source)
+    ]
     assert found
     assert all(re.search(r"(den|der) Fluss nicht.*, weil er (zu|sehr) breit war\.", pair.target) for pair in found)
 
@@ -237,6 +245,10 @@ def test_alignment_and_tree_written_by_hand(corpus: dict[str, SentencePair]) -> 
     )
 
 
+JOINED = [
+    verb.prefix + verb.german_finite(tense, agreement)
+    for verb in VERB_ENTRIES if verb.prefix for tense in ("present", "past") for agreement in "sp1"
+]  # fmt: skip
 PATTERNS = {  # phenomenon: what its German must contain
     "negation with kein": r"\b[Kk]ein(e|en|em|er)?\b",
     "negation with nicht": r"\bnicht\b",
@@ -245,7 +257,7 @@ PATTERNS = {  # phenomenon: what its German must contain
     "when clause": r"\b([Ww]enn|[Aa]ls)\b",
     "relative clause": r", (der|die|das|den|dem|denen)\b",
     "contraction": r"\b([Ii]m|[Ii]ns|[Zz]um|[Zz]ur|[Vv]om)\b",
-    "yes/no question": r"^(?!W)[^,]*\?$",
+    "yes/no question": r"^(?!(Wer|Wen|Wem|Was|Wann|Warum|Wo|Wohin|Welch)\w*\b)[^,]*\?$",
     "wh question": r"^(Wer|Wen|Wem|Was|Wann|Warum|Wo|Wohin|Welch(e|en|es|er))\b.*\?$",
     "coordination": r"\b(und|aber)\b",
     "although clause": r"\b[Oo]bwohl\b",
@@ -256,9 +268,9 @@ PATTERNS = {  # phenomenon: what its German must contain
     "genitive": r"\b(des|der|\w+s)\b",
     "number": r"\b([Zz]wei|[Dd]rei|[Ff]ünf|[Zz]ehn)\b",
     "weak noun": r"\b(Jungen|Nachbarn|Studenten|Bauern|Bären|Löwen)\b",
-    "separable verb, joined": r", \w+ .*\b(auf|zu|an|ein|um|weg|aus)\w+",
-    "perfect with haben": r"\b(hat|haben|Hat|Haben)\b",
-    "perfect with sein": r"\b(ist|sind|Ist|Sind)\b",
+    "separable verb, joined": rf"\b({'|'.join(JOINED)})\b",
+    "perfect with haben": r"\b([Hh]at|[Hh]aben|[Hh]abe)\b",
+    "perfect with sein": r"\b([Ii]st|[Ss]ind|[Bb]in)\b",
     "possessive": r"\b(sein|ihr|unser|mein)(e|en|em|er|es)?\b",
 }
 
@@ -270,7 +282,14 @@ def test_phenomenon_is_visible_and_not_rare(corpus: dict[str, SentencePair], phe
     assert all(re.search(PATTERNS[phenomenon], pair.target) for pair in tagged)
 
 
-EXACT = ["negation with nicht", "negation with kein", "although clause", "that clause", "wh question", "weak noun"]
+EXACT = [
+    "negation with nicht",
+    "negation with kein",
+    "although clause",
+    "that clause",
+    "wh question",
+    "yes/no question",
+]
 
 
 @pytest.mark.parametrize("phenomenon", EXACT)
@@ -356,7 +375,9 @@ def majority(examples: list[tuple[object, object]], tests: list[tuple[object, ob
     counts: dict[object, Counter] = defaultdict(Counter)
     for feature, label in examples:
         counts[feature][label] += 1
-    return sum(counts[feature].most_common(1)[0][0] == label for feature, label in tests if feature in counts) / len(tests)
+    return sum(counts[feature].most_common(1)[0][0] == label for feature, label in tests if feature in counts) / len(
+        tests
+    )
 
 
 def seen(pair: SentencePair) -> tuple[str, str, str, bool]:
@@ -371,17 +392,15 @@ def seen(pair: SentencePair) -> tuple[str, str, str, bool]:
 def test_nothing_but_the_meaning_decides(decided: list[SentencePair]) -> None:
     """The adjective alone, or the nearest noun alone, leaves a classifier at chance; no adjective prefers a gender."""
     features = [seen(pair) for pair in decided]
-    half = len(features) // 2
-    train, test = features[:half], features[half:]
-    assert len(test) > 4_000
+    train, test = features[::2], features[1::2]
+    assert len(test) > 3_000
     assert majority([(a, g) for a, g, _, _ in train], [(a, g) for a, g, _, _ in test]) < 1 / 3 + 0.03
     assert majority([(a, near) for a, _, _, near in train], [(a, near) for a, _, _, near in test]) < 1 / 2 + 0.04
     assert majority([(n, g) for _, g, n, _ in train], [(n, g) for _, g, n, _ in test]) < 1 / 2 + 0.03
     assert abs(sum(near for _, _, _, near in features) / len(features) - 1 / 2) < 0.02
     for adjective, count in Counter(a for a, _, _, _ in features).items():
-        if count > 150:
-            shares = Counter(gender for a, gender, _, _ in features if a == adjective)
-            assert all(abs(shares[gender] / count - 1 / 3) < 0.12 for gender in "mfn"), (adjective, shares)
+        shares = Counter(gender for a, gender, _, _ in features if a == adjective)
+        assert all(abs(shares[gender] / count - 1 / 3) < 2 / count**0.5 for gender in "mfn"), (adjective, shares)
 
 
 def test_minimal_pairs_differ_in_an_adjective_and_a_pronoun() -> None:
@@ -401,13 +420,15 @@ def test_noun_pairs_of_the_pronoun_split_never_meet_in_training() -> None:
     form = {form.lower(): noun.english for noun in NOUN_ENTRIES for form in (noun.english, noun.plurals[0]) if form}
 
     def nouns(pair: SentencePair) -> frozenset[str]:
-        tagged = re.findall(r"\(NNS? (\S+)\)", pair.tree)
+        tagged = re.findall(r"\(NNS? ([^\s()]+)\)", pair.tree)
         return frozenset(form[token.lower()] for token in tagged if token.lower() in form)
 
-    used = {frozenset(both) for pair in embedded_split("train") for both in itertools.combinations(sorted(nouns(pair)), 2)}
+    used = {
+        frozenset(both) for pair in embedded_split("train") for both in itertools.combinations(sorted(nouns(pair)), 2)
+    }
     inanimate = {noun.english for noun in NOUN_ENTRIES if "person" not in noun.kinds}
     held = {frozenset(nouns(pair) & inanimate) for pair in embedded_split("pronoun")}
-    assert len(held) > 100
+    assert len(held) > 80
     assert not used & held
 
 
@@ -420,11 +441,13 @@ def test_long_sentences_are_longer_than_any_in_training() -> None:
 
 def test_novel_sentences_show_what_training_does_not() -> None:
     """Spot checks of the constructions kept apart, by their German."""
-    patterns = {"passive": r"\b(gesucht|gefunden|gewaschen|besucht|zerstört) (wird|wurde|werden|wurden)\b",
-                "perfect": r"\b(hat|haben|habe)\b.*\b(gekauft|gejagt|gebaut|getroffen|getragen)[,.]",
-                "comparative": r"\b(kleiner|breiter|schneller) als\b",
-                "genitive": r"\bdes Lehrers\b",
-                "verb-final": r"\b(anruft|einlädt|aufmacht|aufsteht)\b"}  # fmt: skip
+    patterns = {
+        "passive": r"\b(gesucht|gefunden|gewaschen|besucht|zerstört) (wird|wurde|werden|wurden)\b",
+        "perfect": r"\b(hat|haben|habe)\b[^,]*\b(gekauft|gejagt|gebaut|gegrüßt|getragen)[,.]",
+        "comparative": r"\b(kleiner|billiger|neuer) als\b",
+        "genitive": r"\bdes Lehrers\b",
+        "verb-final": r"\b(anruft|einlädt|aufmacht|aufsteht)\b",
+    }
     train = [pair.target for pair in embedded_split("train")]
     novel = embedded_split("novel")
     for construction, pattern in patterns.items():

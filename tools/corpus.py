@@ -1,6 +1,6 @@
 """Write the small splits of the embedded corpus to data/embedded, and sizes and checksums to data/README.md.
 
-`python -m tools.corpus` after a change of the grammar. The training split is never written: it is generated when needed.
+`python -m tools.corpus` after a change of the grammar. The training split is not written but generated when needed.
 """
 
 from __future__ import annotations

@@ -4,9 +4,11 @@ Copies the run's description and metrics to `data/runs/NAME`, and scores its mod
 beam 4, and beam 4 on sources of at most 15 words.
 
 A run on the embedded corpus is scored on its other splits, too. With `--ship` its model, in half precision, becomes the
-book's own, `data/models/NAME`, and is what is scored. Of any other run, the average of the last five checkpoints is
-scored where there are five. The length penalty is also chosen on the validation split, as the paper did on its
-development set, and used once on the test split ("tuned"). A few English sentences of our own are translated as samples.
+book's own, `data/models/NAME`, and is what is scored.
+
+Of any other run, the average of the last five checkpoints is scored where there are five. The length penalty is also
+chosen on the validation split, as the paper did on its development set, and used once on the test split ("tuned"). A
+few English sentences of our own are translated as samples.
 """
 
 from __future__ import annotations
