@@ -1833,7 +1833,7 @@ def wh_question(draw: Draw) -> Phrase:
 
 
 def object_question(draw: Draw) -> Phrase:
-    """*What does she read?*, *Whom did he help?* or *Which book does she read?*
+    """A question for an object, with what, whom or which.
 
     Defined in chapter 51: `grammar-wh-questions`.
     """

@@ -802,7 +802,7 @@ def test_the_user_wins_over_the_recipe_and_the_recipe_over_the_default():
     model, training, size = cli.settings_of(options_of("--d-model 64 --no-tie-output --max-epochs 3"), {})
     assert (model["d_model"], model["tie_output"], model["d_ff"]) == (64, False, 512)  # the last from `embedded`
     assert (training.max_epochs, training.max_steps) == (3, None)  # a limit replaces the recipe's
-    assert training.label_smoothing == TrainingConfig(max_steps=1).label_smoothing
+    assert training.keep_checkpoints == TrainingConfig(max_steps=1).keep_checkpoints
     assert size == cli.RECIPES["embedded"]["vocab_size"]
 
 
