@@ -534,7 +534,7 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     print(f"exact match {100 * scores.exact_match:.2f}%")
     if known:
         print(
-            f"pronouns of the right gender {100 * pronouns['antecedent_accuracy']:.2f}% of the sentences with an antecedent"
+            f"pronouns of the right gender {100 * pronouns['antecedent_accuracy']:.2f}% (where there is an antecedent)"
         )
 
 

@@ -74,7 +74,7 @@ PRONOUNS = ("er", "sie", "es", "ihn", "ihm")
 
 
 def antecedent_accuracy(translations: Sequence[str], pairs: Sequence[SentencePair]) -> float:
-    """The share of translations whose pronouns have the reference's genders, of pairs with a pronoun and its antecedent.
+    """The share of translations whose pronouns have the reference's genders, among pairs with an antecedent.
 
     Everything else in the translation may be wrong. Raises ValueError when no pair has an antecedent.
 

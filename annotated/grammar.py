@@ -435,7 +435,8 @@ pull pulls pulled pulled | ziehen zieht zog gezogen | transitive animal,vehicle 
 lift lifts lifted lifted | heben hebt hob gehoben | transitive machine furniture,thing,container
 overtake overtakes overtook overtaken | überholen überholt überholte überholt | transitive vehicle vehicle
 
-transport transports transported transported | transportieren transportiert transportierte transportiert | transitive vehicle furniture,container
+transport transports transported transported | transportieren transportiert transportierte transportiert |
+transitive vehicle furniture,container
 cut cuts cut cut | schneiden schneidet schnitt geschnitten | transitive tool,person food
 break breaks broke broken | zerbrechen zerbricht zerbrach zerbrochen | transitive missile,person pane
 destroy destroys destroyed destroyed | zerstören zerstört zerstörte zerstört | transitive weather building
@@ -479,7 +480,8 @@ furniture passage
 jump jumps jumped jumped over | springen springt sprang gesprungen sein über:accusative | prepositional animal barrier
 sleep sleeps slept slept on | schlafen schläft schlief geschlafen auf:dative | prepositional animal furniture
 
-hide hides hid hidden behind | verstecken versteckt versteckte versteckt sich hinter:dative | prepositional animal furniture
+hide hides hid hidden behind | verstecken versteckt versteckte versteckt sich hinter:dative |
+prepositional animal furniture
 wash washes washed washed self | waschen wäscht wusch gewaschen sich | reflexive kin,animal
 hurry hurries hurried hurried | beeilen beeilt beeilte beeilt sich | reflexive person
 rest rests rested rested | aus+ruhen ruht ruhte ausgeruht sich | reflexive person,animal
@@ -649,7 +651,7 @@ def read_verb(line: str) -> Verb:
 # book/51_data_and_batching.ipynb#grammar-indices
 NOUN_ENTRIES = [read_noun(*row) for row in rows(NOUNS)]
 NAME_ENTRIES = [read_noun(name, name, gender, "-", "person") for name, gender in rows(NAMES)]
-VERB_ENTRIES = [read_verb(line) for line in VERBS.replace(",\n", ",").splitlines() if line]
+VERB_ENTRIES = [read_verb(line) for line in re.sub(r"(?<=[,|])\n", "", VERBS).splitlines() if line]
 ADJECTIVE_ENTRIES = {row[0].partition("/")[0]: read_adjective(*row) for row in rows(ADJECTIVES)}
 DETERMINER_ENTRIES = [(*row[:3], tuple(row[3].split(","))) for row in rows(DETERMINERS)]
 MODAL_ENTRIES = {row[0]: dict(zip("sp1", row[1:], strict=True)) for row in rows(MODALS)}

@@ -162,8 +162,8 @@ class Translator:
     def workers(self, count: int) -> Iterator[None]:
         """Translate in `count` processes of one thread each, for as long as the context lasts.
 
-        On the CPU that is faster than threads inside one search while batches are small: their steps are too short to be
-        shared. Elsewhere than on Linux, on a GPU, and for a count of 1 everything stays in this process.
+        On the CPU that is faster than threads inside one search while batches are small: their steps are too short to
+        be shared. Elsewhere than on Linux, on a GPU, and for a count of 1 everything stays in this process.
         """
         on_cpu = self.model.target_embedding.weight.device.type == "cpu"
         if count == 1 or not on_cpu or sys.platform != "linux":

@@ -99,5 +99,5 @@ def test_alignment_error_rate_by_hand():
     assert alignment_error_rate([[(0, 0)], [(0, 0), (2, 1), (2, 0)]], gold) == pytest.approx(1 - 2 * 3 / 9)
     assert alignment_error_rate([[(0, 0), (0, 0)], []], [[(0, 0)], []]) == 0  # a link said twice is one link
     for found, wanted in (([[]], gold), ([[]], [[]])):
-        with pytest.raises(ValueError, match="alignments|links"):
+        with pytest.raises(ValueError, match=r"alignments|links"):
             alignment_error_rate(found, wanted)

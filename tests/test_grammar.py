@@ -257,7 +257,7 @@ PATTERNS = {  # phenomenon: what its German must contain
     "when clause": r"\b([Ww]enn|[Aa]ls)\b",
     "relative clause": r", (der|die|das|den|dem|denen)\b",
     "contraction": r"\b([Ii]m|[Ii]ns|[Zz]um|[Zz]ur|[Vv]om)\b",
-    "yes/no question": r"^(?!(Wer|Wen|Wem|Was|Wann|Warum|Wo|Wohin|Welch)\w*\b)[^,]*\?$",
+    "yes/no question": r"^(?!(Wer|Wen|Wem|Was|Wann|Warum|Wo|Wohin|Welch\w*)\b)[^,]*\?$",
     "wh question": r"^(Wer|Wen|Wem|Was|Wann|Warum|Wo|Wohin|Welch(e|en|es|er))\b.*\?$",
     "coordination": r"\b(und|aber)\b",
     "although clause": r"\b[Oo]bwohl\b",
@@ -411,7 +411,7 @@ def test_minimal_pairs_differ_in_an_adjective_and_a_pronoun() -> None:
         assert len(a) == len(b)
         assert changed == [first.antecedents[-1][0] + 3]
         c, d = (words(pair.target) for pair in (first, second))
-        assert [c[at] for at in range(len(c)) if c[at] != d[at]][0] in ("er", "sie", "es")
+        assert next(c[at] for at in range(len(c)) if c[at] != d[at]) in ("er", "sie", "es")
         assert sum(x != y for x, y in zip(c, d, strict=True)) == 2
         assert first.antecedents[-1][1] != second.antecedents[-1][1]
 
