@@ -32,7 +32,7 @@ from annotated.checkpoint import (
     write_atomically,
     write_json,
 )
-from annotated.corpora import Corpus, InputError, load_corpus
+from annotated.corpora import EMBEDDED, Corpus, InputError, load_corpus
 from annotated.cost import tune_machine
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
 from annotated.grammar import SentencePair
@@ -241,7 +241,7 @@ def recipe_for(corpus: str) -> str:
 
     Defined in chapter 91: `recipes`.
     """
-    return "embedded" if corpus in ("embedded", "embedded-neutral") else "small"
+    return "embedded" if corpus in EMBEDDED else "small"
 
 
 # book/91_command_line.ipynb#chosen
@@ -518,8 +518,9 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
         translations = translator.translate(sources, warn=say, max_tokens=arguments.max_tokens, **options)
     seconds = time.perf_counter() - start
     scores = evaluate_translations(translations, [pair.target for pair in pairs])
-    known = any(pair.antecedents for pair in pairs)
-    pronouns = {"antecedent_accuracy": antecedent_accuracy(translations, pairs)} if known else {}
+    pronouns = {}
+    if any(pair.antecedents for pair in pairs):
+        pronouns["antecedent_accuracy"] = antecedent_accuracy(translations, pairs)
     if "translations" in outputs:
         write_atomically(outputs["translations"], "".join(line + "\n" for line in translations).encode())
     if "json" in outputs:
@@ -532,7 +533,7 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     print(f"BLEU {scores.bleu:.2f} ({scores.bleu_signature}, brevity penalty {scores.brevity_penalty:.3f})")
     print(f"chrF {scores.chrf:.2f} ({scores.chrf_signature})")
     print(f"exact match {100 * scores.exact_match:.2f}%")
-    if known:
+    if pronouns:
         print(
             f"pronouns of the right gender {100 * pronouns['antecedent_accuracy']:.2f}% (where there is an antecedent)"
         )

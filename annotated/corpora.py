@@ -15,6 +15,7 @@ from annotated.grammar import SPLITS, SentencePair, embedded_split, neutral
 
 __all__ = [
     "Corpus",
+    "EMBEDDED",
     "HELD_OUT",
     "InputError",
     "MULTI30K_FILES",
@@ -222,6 +223,9 @@ def folder_corpus(folder: Path, source: str, target: str) -> Corpus:
 
 
 # book/51_data_and_batching.ipynb#load-corpus
+EMBEDDED = ("embedded", "embedded-neutral")
+
+
 def load_corpus(name: str, source: str = "en", target: str = "de", download: bool = False) -> Corpus:
     """A corpus by name, or from the user's own files.
 
@@ -232,7 +236,7 @@ def load_corpus(name: str, source: str = "en", target: str = "de", download: boo
 
     Defined in chapter 51: `load-corpus`.
     """
-    if name in ("embedded", "embedded-neutral"):
+    if name in EMBEDDED:
         if (source, target) != ("en", "de"):
             raise InputError(f"the embedded corpus goes from en to de, not from {source} to {target}")
         change = neutral if name == "embedded-neutral" else lambda pair: pair

@@ -12,6 +12,7 @@ from random import Random
 __all__ = [
     "ADJECTIVES",
     "ADJECTIVE_ENTRIES",
+    "AGREEMENTS",
     "ASKED",
     "Adjective",
     "BE",
@@ -85,6 +86,7 @@ __all__ = [
     "adjectives_of",
     "adjunct",
     "agent",
+    "agreeing",
     "aligned",
     "apart",
     "article",
@@ -153,6 +155,7 @@ __all__ = [
     "said",
     "simple",
     "simple_tense",
+    "singular",
     "specifier",
     "split_checksum",
     "subject_for",
@@ -649,12 +652,13 @@ def read_verb(line: str) -> Verb:
 
 
 # book/51_data_and_batching.ipynb#grammar-indices
+AGREEMENTS = "sp1"  # third person singular, plural, I
 NOUN_ENTRIES = [read_noun(*row) for row in rows(NOUNS)]
 NAME_ENTRIES = [read_noun(name, name, gender, "-", "person") for name, gender in rows(NAMES)]
 VERB_ENTRIES = [read_verb(line) for line in re.sub(r"(?<=[,|])\n", "", VERBS).splitlines() if line]
 ADJECTIVE_ENTRIES = {row[0].partition("/")[0]: read_adjective(*row) for row in rows(ADJECTIVES)}
 DETERMINER_ENTRIES = [(*row[:3], tuple(row[3].split(","))) for row in rows(DETERMINERS)]
-MODAL_ENTRIES = {row[0]: dict(zip("sp1", row[1:], strict=True)) for row in rows(MODALS)}
+MODAL_ENTRIES = {row[0]: dict(zip(AGREEMENTS, row[1:], strict=True)) for row in rows(MODALS)}
 TIME_ENTRIES = [(*row[:3], tuple(row[3].split(","))) for row in rows(TIMES)]
 PREPOSITION_ENTRIES = [(*row[:3], tuple(row[3].split(",")), row[4]) for row in rows(PREPOSITIONS)]
 PRONOUN_ENTRIES = {(row[0], row[4]): row for row in rows(PRONOUNS)}
@@ -1082,13 +1086,19 @@ def adjectives(draw: Draw, noun: Noun, declension: str, gender: str, case: str) 
 
 
 # book/51_data_and_batching.ipynb#grammar-verb-forms
-FINITE = {  # auxiliaries that agree: third person, plural, I
-    "haben": dict(zip("sp1", ("hat", "haben", "habe"), strict=True)),
-    "sein": dict(zip("sp1", ("ist", "sind", "bin"), strict=True)),
-    "present": dict(zip("sp1", ("wird", "werden", "werde"), strict=True)),
-    "past": dict(zip("sp1", ("wurde", "wurden", "wurde"), strict=True)),
-}
-BE = {"present": dict(zip("sp1", ("is", "are", "am"), strict=True)), "past": {"s": "was", "p": "were", "1": "was"}}
+def agreeing(forms: str) -> dict[str, str]:
+    """The forms of an auxiliary by what they agree with: third person, plural, I.
+
+    Defined in chapter 51: `grammar-verb-forms`.
+    """
+    return dict(zip(AGREEMENTS, forms.split(), strict=True))
+
+
+FINITE = {  # German auxiliaries of the perfect, and of the passive in the present and the past
+    "haben": agreeing("hat haben habe"), "sein": agreeing("ist sind bin"),
+    "present": agreeing("wird werden werde"), "past": agreeing("wurde wurden wurde"),
+}  # fmt: skip
+BE = {"present": agreeing("is are am"), "past": agreeing("was were was")}
 PARTICLES = {"up": "RP", "away": "RP", "over": "RP", "on": "RP", "forward": "RB", "asleep": "JJ", "dressed": "JJ"}
 
 
@@ -1183,12 +1193,13 @@ def note_verb(draw: Draw, verb: Verb, tense: str, negated: bool, passive: bool) 
 
     Defined in chapter 51: `grammar-tenses`.
     """
-    construction = "passive" if passive else "modal" if tense in MODAL_ENTRIES else tense
-    names = {"perfect": f"perfect with {verb.german[4]}", "present": ""}
-    draw.phenomena |= {name for name in (names.get(construction, construction),) if name}
-    draw.phenomena |= {"modal"} if tense in MODAL_ENTRIES else {"past"} if tense == "past" else set()
-    draw.phenomena |= {"separable verb"} if verb.prefix else set()
-    draw.phenomena |= {"negation with nicht"} if negated else set()
+    modal = tense in MODAL_ENTRIES
+    construction = "passive" if passive else "modal" if modal else tense
+    tags = {
+        "passive": passive, "modal": modal, "past": tense == "past", "separable verb": bool(verb.prefix),
+        f"perfect with {verb.german[4]}": tense == "perfect", "negation with nicht": negated,
+    }  # fmt: skip
+    draw.phenomena |= {tag for tag, shown in tags.items() if shown}
     draw.uses.append((construction, verb.prefix + verb.german[0]))
 
 
@@ -1609,7 +1620,7 @@ def coreference_clause(
 
 
 def said(draw: Draw, tense: str) -> Clause:
-    """Somebody says, knows, believes or hopes; what it is comes later.
+    """Somebody says, knows, believes or hears; what it is comes later.
 
     Defined in chapter 51: `grammar-coreference-clause`.
     """
@@ -1781,6 +1792,17 @@ def inverted(draw: Draw, front: Phrase, clause: Clause, comma: bool = False) -> 
     return Phrase([label, *front.english, *marks.english, *rest], german)
 
 
+def singular(draw: Draw, noun: Noun, case: str) -> Phrase:
+    """A noun in the singular, without anything before it.
+
+    Defined in chapter 51: `grammar-sentence-rules-2`.
+    """
+    draw.phenomena.add(case)
+    note_noun(draw, noun, False, case)
+    head = Word(noun.english, "NN")
+    return Phrase([head], [(noun.german_form(False, case), (head,))])
+
+
 def object_first(draw: Draw) -> Phrase:
     """A statement that begins with its object: *This letter she did not read*. German cases show what is what.
 
@@ -1791,14 +1813,11 @@ def object_first(draw: Draw) -> Phrase:
     stem, english = draw.pick((("d", "the"), ("dies", "this")))
     before = aligned(english, determiner_form(stem, target.gender, "accusative"), "DT")
     middle = adjectives(draw, target, "weak", target.gender, "accusative")
-    head = Word(target.english, "NN")
-    note_noun(draw, target, False, "accusative")
-    noun = Phrase([head], [(target.german_form(False, "accusative"), (head,))])
-    front = bracket("NP", before, middle, noun)
+    front = bracket("NP", before, middle, singular(draw, target, "accusative"))
     subject = clear_subject(draw, verb, target.gender) or subject_for(draw, verb, True, False)
     tense = tense_of(draw, verb)
     negated = tense not in ("perfect", "should", "must") and draw.chance(0.4)
-    draw.phenomena |= {"accusative", "inversion after an object"}
+    draw.phenomena.add("inversion after an object")
     clause = make_clause(draw, subject=subject, verb=verb, tense=tense, negated=negated, gap="accusative")
     return inverted(draw, front, clause)
 
@@ -1825,13 +1844,12 @@ def wh_question(draw: Draw) -> Phrase:
     where = {"where": ("intransitive", "position", "motion")}.get(kind, ("intransitive", "transitive", "reflexive"))
     verb = draw.pick([verb for verb in verbs_of(draw.pick(where)) if verb.english[0] not in ("come", "run")])
     german = ASKED.get(f"{kind} {verb.frame}", ASKED[kind])
-    gap = {"motion": "direction", "position": "place"}.get(verb.frame, "place") if kind == "where" else "none"
+    gap = "direction" if verb.frame == "motion" else "place"  # what is asked for, or not said
+    gap = gap if kind == "where" else "adverbial"
     tense = tense_of(draw, verb)
     tense = "present" if tense == "perfect" and kind == "when" else tense
     clause = make_clause(draw, verb=verb, tense=tense, question=True, gap=gap)
-    label, *rest = clause.english("question")
-    front = bracket("WHADVP", aligned(kind, german, "WRB"))
-    return Phrase(["(SBARQ", *front.english, label, *rest, ")"], [*front.german, *clause.german("question")])
+    return bracket("SBARQ", bracket("WHADVP", aligned(kind, german, "WRB")), clause.phrase("question"))
 
 
 def object_question(draw: Draw) -> Phrase:
@@ -1848,21 +1866,18 @@ def object_question(draw: Draw) -> Phrase:
         front = bracket("WHNP", aligned("what", "was", "WP"))
     else:
         noun = draw.noun([noun for noun in nouns_of(verb.objects) if "person" not in noun.kinds])
-        head = Word(noun.english, "NN")
         which = aligned("which", determiner_form("welch", noun.gender, case), "WDT")
-        note_noun(draw, noun, False, case)
-        front = bracket("WHNP", which, Phrase([head], [(noun.german_form(False, case), (head,))]))
+        front = bracket("WHNP", which, singular(draw, noun, case))
         subject = clear_subject(draw, verb, noun.gender)
     draw.phenomena.add(case)
     subject = subject or subject_for(draw, verb, True, False)
     clause = make_clause(draw, subject=subject, verb=verb, question=True, gap=case)
-    label, *rest = clause.english("question")
-    return Phrase(["(SBARQ", *front.english, label, *rest, ")"], [*front.german, *clause.german("question")])
+    return bracket("SBARQ", front, clause.phrase("question"))
 
 
 # book/51_data_and_batching.ipynb#grammar-more-sentence-rules
 def that_clause(draw: Draw) -> Phrase:
-    """Somebody knows, says, believes or hopes that something is so.
+    """Somebody knows, says, believes or hears that something is so.
 
     Defined in chapter 51: `grammar-more-sentence-rules`.
     """
@@ -2037,7 +2052,7 @@ INDEX = {noun.german: index for index, noun in enumerate(NOUN_ENTRIES)}
 
 @functools.cache
 def apart(first: Noun, second: Noun) -> bool:
-    """Whether two nouns are kept for the split `pronoun`: about one in nine of the pairs that could meet in a frame.
+    """Whether two nouns are kept for the split `pronoun`: some of the pairs that could meet in a frame.
 
     Defined in chapter 51: `grammar-held-out`.
     """

@@ -23,6 +23,7 @@ import torch
 
 from annotated.checkpoint import read_json, write_json
 from annotated.cli import main as annotated
+from annotated.corpora import EMBEDDED
 from annotated.grammar import corpus_fingerprint
 from annotated.training import checkpoints
 from annotated.translation import Translator
@@ -64,7 +65,7 @@ def record(run: Path, name: str, ship: bool = False, data: Path = ROOT / "data")
         translator = Translator.load(run, device="cpu")
         translator.notes["corpus_version"] = corpus_fingerprint()
         translator.save(model, dtype=torch.float16)
-    embedded = read_json(run / "run.json")["corpus"].startswith("embedded")
+    embedded = read_json(run / "run.json")["corpus"] in EMBEDDED
     for scores, options in (SCORES | (EMBEDDED_SCORES if embedded else {})).items():
         evaluate(model, target, scores, options)
     if ship or embedded:
