@@ -226,7 +226,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "embedded": {
         "vocab_size": 2000, "d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2, "max_length": 256,
         "dropout": 0.05, "label_smoothing": 0.0, "max_tokens": 2000, "warmup_steps": 300, "rate_factor": 0.5,
-        "average_decay": 0.995, "precision": "float32", "validate_every": 100, "max_steps": 16_000,
+        "average_decay": 0.995, "precision": "float32", "validate_every": 100, "max_steps": 24_000,
     },
     "small": {
         "vocab_size": 8000, "d_model": 256, "d_ff": 1024, "num_heads": 4, "num_layers": 3, "max_length": 256,

@@ -1508,7 +1508,7 @@ COREFERENCE = """
 - animal follow animal     | sick tired         | wild
 - animal frighten animal   | friendly           | brave
 - vehicle overtake vehicle | slow               | fast
-- building hide building   | low                | tall
+- furniture hold thing     | old                | heavy big
 """
 COREFERENCE += """
 + animal cross way         | brave hungry       | short
@@ -1530,9 +1530,9 @@ COREFERENCE += """
 + tool cut food            | sharp              | soft
 + animal knock furniture   | wild nervous       | light small
 + animal sleep furniture   | tired sick         | soft
-+ animal catch animal      | wild               | tired
-+ animal attack animal     | hungry wild        | sick
-+ animal chase animal      | hungry wild        | shy
++ animal catch animal      | hungry             | sick
++ animal attack animal     | hungry             | sick
++ animal chase animal      | hungry             | shy
 + animal frighten animal   | wild               | shy nervous
 + vehicle overtake vehicle | fast               | slow
 + building hide building   | tall               | low
@@ -1975,7 +1975,7 @@ def object_pronoun(draw: Draw) -> Phrase:
 
 # book/51_data_and_batching.ipynb#grammar-finish
 SENTENCES = (  # rule, share of the sentences
-    (simple, 7), (fronted, 4), (object_first, 2), (question, 3), (wh_question, 4), (adjunct, 4), (coreference, 8),
+    (simple, 7), (fronted, 4), (object_first, 2), (question, 3), (wh_question, 4), (adjunct, 4), (coreference, 6),
     (that_clause, 3), (condition, 4), (comparison, 3), (chain, 2), (joint_subject, 2), (object_pronoun, 4),
     (relative, 4),
 )  # fmt: skip
@@ -2081,7 +2081,7 @@ def has_pair_apart(draw: Draw) -> bool:
 
 # book/51_data_and_batching.ipynb#grammar-splits
 SPLITS = {  # name: size, seed
-    "train": (50_000, 51), "valid": (500, 52), "test": (1_000, 53),
+    "train": (70_000, 51), "valid": (500, 52), "test": (1_000, 53),
     "long": (300, 54), "novel": (400, 55), "pronoun": (600, 56),
 }  # fmt: skip
 SHORTEST, LONGEST, LIMIT = 4, 22, 45  # English words, without punctuation
