@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from annotated.tokenization import Tokenizer, train_tokenizer
     from annotated.training import TrainingConfig, train, train_on_corpus
     from annotated.translation import Translation, Translator
+    from annotated.visualization import attention_maps, sentence_maps, silenced
 
 __version__ = "0.1.0"
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "TransformerConfig",
     "Translation",
     "Translator",
+    "attention_maps",
     "average_weights",
     "beam_search",
     "build_optimizer",
@@ -74,6 +76,8 @@ __all__ = [
     "save_model",
     "scaled_dot_product_attention",
     "score_outputs",
+    "sentence_maps",
+    "silenced",
     "sinusoidal_encoding",
     "smoothed_targets",
     "token_batches",
@@ -109,6 +113,7 @@ _HOME = {
     "TransformerConfig": "model",
     "Translation": "translation",
     "Translator": "translation",
+    "attention_maps": "visualization",
     "average_weights": "checkpoint",
     "beam_search": "decoding",
     "build_optimizer": "schedule",
@@ -130,6 +135,8 @@ _HOME = {
     "save_model": "checkpoint",
     "scaled_dot_product_attention": "attention",
     "score_outputs": "decoding",
+    "sentence_maps": "visualization",
+    "silenced": "visualization",
     "sinusoidal_encoding": "positional_encoding",
     "smoothed_targets": "regularization",
     "token_batches": "batching",

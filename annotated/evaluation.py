@@ -15,6 +15,7 @@ __all__ = [
     "Scores",
     "alignment_error_rate",
     "antecedent_accuracy",
+    "diagonal_links",
     "evaluate_translations",
     "exact_match_by_phenomenon",
 ]
@@ -107,3 +108,12 @@ def alignment_error_rate(found: Sequence[Links], gold: Sequence[Links]) -> float
     if not size:
         raise ValueError("no links to compare")
     return 1 - 2 * common / size
+
+
+def diagonal_links(pair: SentencePair) -> list[tuple[int, int]]:
+    """A link from each target word to the source word at the same relative place: what knows only positions.
+
+    Defined in chapter 61: `alignment-error-rate`.
+    """
+    source, target = len(words(pair.source)), len(words(pair.target))
+    return [(round(row * (source - 1) / max(1, target - 1)), row) for row in range(target)]

@@ -1661,10 +1661,11 @@ def with_relative(draw: Draw, phrase: Phrase, kind: str, tense: str = "") -> Phr
     return replace(phrase, english=tree, german=[*phrase.german, *commas(inner).german])
 
 
+# book/51_data_and_batching.ipynb#grammar-relative-rule
 def relative(draw: Draw) -> Phrase:
     """A clause whose subject or object has a relative clause.
 
-    Defined in chapter 51: `grammar-relative`.
+    Defined in chapter 51: `grammar-relative-rule`.
     """
     kind = draw.pick(("subject", "object"))
     if draw.chance(0.5):
@@ -1721,10 +1722,11 @@ def inner_clause(draw: Draw, after: str, nested: bool = True, **options) -> Clau
     return clause
 
 
+# book/51_data_and_batching.ipynb#grammar-adjunct
 def adjunct(draw: Draw) -> Phrase:
     """A clause and another that depends on it, whose subject may be a pronoun for the subject of the first.
 
-    Defined in chapter 51: `grammar-subordinate`.
+    Defined in chapter 51: `grammar-adjunct`.
     """
     conjunction = draw.pick(("because", "because", "because", "although", "although", "before", "while"))
     tense = draw.pick(("present", "past") if conjunction in ("before", "while") else TENSES)
@@ -1852,10 +1854,11 @@ def wh_question(draw: Draw) -> Phrase:
     return bracket("SBARQ", bracket("WHADVP", aligned(kind, german, "WRB")), clause.phrase("question"))
 
 
+# book/51_data_and_batching.ipynb#grammar-object-question
 def object_question(draw: Draw) -> Phrase:
     """A question for an object, with what, whom or which.
 
-    Defined in chapter 51: `grammar-wh-questions`.
+    Defined in chapter 51: `grammar-object-question`.
     """
     frame = draw.pick(("transitive", "transitive", "dative"))
     verb = draw.pick(verbs_of(frame, ("person",)))
@@ -1917,10 +1920,11 @@ def comparison(draw: Draw) -> Phrase:
     return clause.phrase("main")
 
 
+# book/51_data_and_batching.ipynb#grammar-coordination
 def chain(draw: Draw) -> Phrase:
     """Two clauses joined by 'and' or 'but'.
 
-    Defined in chapter 51: `grammar-more-sentence-rules`.
+    Defined in chapter 51: `grammar-coordination`.
     """
     draw.phenomena.add("coordination")
     both = draw.richness > 1 and draw.chance(0.8)
@@ -1933,7 +1937,7 @@ def chain(draw: Draw) -> Phrase:
 def joint_subject(draw: Draw) -> Phrase:
     """Two subjects joined by 'and'.
 
-    Defined in chapter 51: `grammar-more-sentence-rules`.
+    Defined in chapter 51: `grammar-coordination`.
     """
     draw.phenomena.add("coordination")
     kinds = draw.pick((("person",), ("person",), ("animal",)))
@@ -2123,6 +2127,7 @@ def belongs(name: str, pair: SentencePair, draw: Draw) -> bool:
     return shortest <= length <= longest and novel == (name == "novel") and held == (name == "pronoun")
 
 
+# book/51_data_and_batching.ipynb#grammar-split
 @functools.cache
 def _split(name: str) -> tuple[SentencePair, ...]:
     taken = {"train": ("test", "valid"), "valid": ("test",)}.get(name, ())
@@ -2144,7 +2149,7 @@ def _split(name: str) -> tuple[SentencePair, ...]:
 def embedded_split(name: str) -> list[SentencePair]:
     """The sentence pairs of a split of the embedded corpus, always the same; raises ValueError for an unknown name.
 
-    Defined in chapter 51: `grammar-splits`.
+    Defined in chapter 51: `grammar-split`.
     """
     if name not in SPLITS:
         raise ValueError(f"unknown split {name!r}; the embedded corpus has {', '.join(SPLITS)}")

@@ -1,0 +1,251 @@
+# Written by `make export` from book/80_attention_visualizations.ipynb: do not edit here, edit the chapter.
+"""Attention visualizations: chapter 80 of the book."""
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from annotated.grammar import SentencePair, words
+from annotated.model import Transformer
+from annotated.tokenization import Tokenizer, encode
+
+__all__ = [
+    "AttentionMaps",
+    "IBMModel1",
+    "attention_maps",
+    "attentions",
+    "by_words",
+    "draw_heads",
+    "sentence_maps",
+    "silenced",
+    "strongest_links",
+    "word_of_piece",
+]
+
+
+# book/80_attention_visualizations.ipynb#visualization-imports
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+# book/80_attention_visualizations.ipynb#attention-maps
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The softmax weights of all attentions of a model, in the order layer, sentence, head, query, key (section 3.2).
+
+    Defined in chapter 80: `attention-maps`.
+    """
+
+    encoder: Float[Tensor, "layer batch head source source"]
+    decoder: Float[Tensor, "layer batch head target target"]
+    cross: Float[Tensor, "layer batch head target source"]
+
+
+def attentions(model: Transformer) -> dict[str, list[nn.Module]]:
+    """The attention modules of a model by kind (encoder, decoder, cross), from the first layer to the last.
+
+    Defined in chapter 80: `attention-maps`.
+    """
+    return {
+        "encoder": [layer.self_attention for layer in model.encoder.layers],
+        "decoder": [layer.self_attention for layer in model.decoder.layers],
+        "cross": [layer.cross_attention for layer in model.decoder.layers],
+    }
+
+
+@torch.no_grad()
+def attention_maps(
+    model: Transformer, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+) -> AttentionMaps:
+    """Run the model on source tokens and decoder inputs and keep every head's weights; it should be in eval mode.
+
+    Defined in chapter 80: `attention-maps`.
+    """
+    kept: dict[str, list[Tensor]] = {kind: [] for kind in attentions(model)}
+
+    def keep(kind: str, module: nn.Module, args: tuple) -> None:
+        x, memory, mask, *_ = (*args, None)
+        kept[kind].append(module.weights(x, memory, mask))
+
+    hooks = [
+        module.register_forward_pre_hook(lambda module, args, kind=kind: keep(kind, module, args))
+        for kind, modules in attentions(model).items()
+        for module in modules
+    ]
+    try:
+        model(source, target)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return AttentionMaps(**{kind: torch.stack(layers) for kind, layers in kept.items()})
+
+
+# book/80_attention_visualizations.ipynb#word-maps
+def word_of_piece(tokenizer: Tokenizer, text: str, target: bool = False) -> list[int]:
+    """For each token of a text, the word (as `words` counts) that it begins in; eos is one word more.
+
+    Defined in chapter 80: `word-maps`.
+    """
+    ends = list(itertools.accumulate(len(word) for word in words(text)))  # without the spaces
+    result, position = [], 0
+    for number in encode(tokenizer, [text], target)[0]:
+        result.append(bisect_right(ends, position))
+        position += len(tokenizer.processor.id_to_piece(number).replace("\u2581", ""))
+    return [*result[:-1], len(ends)]
+
+
+def by_words(
+    weights: Float[np.ndarray, "*axes query key"], queries: Sequence[int], keys: Sequence[int]
+) -> Float[np.ndarray, "*axes query_word key_word"]:
+    """Weights between tokens as weights between words: summed over a word's keys, averaged over its queries.
+
+    Defined in chapter 80: `word-maps`.
+    """
+    gather = np.eye(max(keys) + 1)[list(keys)]
+    spread = np.eye(max(queries) + 1)[list(queries)]
+    spread = spread / spread.sum(axis=0)
+    return spread.T @ weights[..., : len(queries), : len(keys)] @ gather
+
+
+def sentence_maps(model: Transformer, tokenizer: Tokenizer, source: str, target: str) -> dict[str, np.ndarray]:
+    """The word maps of one pair, by kind: layer, head, query, key.
+
+    Each side ends with eos. The queries of the decoder, in `decoder` and `cross`, are the words that it predicts. The
+    keys of `decoder` are the words before them, from the start symbol on.
+
+    Defined in chapter 80: `word-maps`.
+    """
+    rows, columns = word_of_piece(tokenizer, target, target=True), word_of_piece(tokenizer, source)
+    (ids,), (german,) = encode(tokenizer, [source]), encode(tokenizer, [target], target=True)
+    maps = attention_maps(model, torch.tensor([ids]), torch.tensor([[model.config.start_id, *german[:-1]]]))
+    sides = {
+        "encoder": (columns, columns),
+        "decoder": (rows, [0, *(row + 1 for row in rows[:-1])]),
+        "cross": (rows, columns),
+    }
+    return {kind: by_words(getattr(maps, kind)[:, 0].numpy(), *ends) for kind, ends in sides.items()}
+
+
+# book/80_attention_visualizations.ipynb#head-view
+def draw_heads(
+    ax: "Axes",
+    weights: Float[np.ndarray, "head query key"],
+    queries: Sequence[str],
+    keys: Sequence[str],
+    only: Sequence[int] | None = None,
+    least: float = 0.05,
+) -> None:
+    """Curves from each attending word to what it attends to, one colour a head, opacity as the weight (figures 3 to 5).
+
+    `only` are the positions of the attending words to draw; weights below `least` are left out.
+
+    Defined in chapter 80: `head-view`.
+    """
+    curve = np.linspace(0, 1, 30)
+    bend = curve**2 * (3 - 2 * curve)  # leaves and arrives level
+    shown = range(len(queries)) if only is None else only
+    shift = 0.12 * (np.arange(len(weights)) - (len(weights) - 1) / 2)  # curves to one word lie side by side
+    for head, matrix in enumerate(weights):
+        for query in shown:
+            for key in np.flatnonzero(matrix[query] >= least):
+                height = query + (key - query) * bend + shift[head]
+                ax.plot(curve, height, color=f"C{head}", alpha=float(min(1.0, matrix[query, key])), linewidth=2.5)
+    for position, word in enumerate(queries):
+        weight = "bold" if only is not None and position in shown else "normal"
+        ax.text(-0.03, position, word, ha="right", va="center", fontsize=9, fontweight=weight)
+    for position, word in enumerate(keys):
+        ax.text(1.03, position, word, ha="left", va="center", fontsize=9)
+    ax.set(xlim=(0, 1), ylim=(max(len(queries), len(keys)) - 0.5, -0.5))
+    ax.axis("off")
+
+
+# book/80_attention_visualizations.ipynb#silenced
+@contextmanager
+def silenced(model: Transformer, heads: Sequence[tuple[str, int, int]]) -> Iterator[None]:
+    """Within it, these heads contribute nothing; each is a kind (encoder, decoder, cross), a layer and a head, from 0.
+
+    Defined in chapter 80: `silenced`.
+    """
+
+    def without(head: int, d_v: int, _: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
+        x = args[0].clone()  # the joined outputs of all heads
+        x[..., head * d_v : (head + 1) * d_v] = 0.0
+        return (x,)
+
+    known, hooks = attentions(model), []
+    try:
+        for kind, layer, head in heads:
+            attention = known[kind][layer]
+            if not 0 <= head < attention.num_heads:
+                raise ValueError(f"head {head}: layer {layer} has the heads 0 to {attention.num_heads - 1}")
+            hooks.append(attention.output.register_forward_pre_hook(partial(without, head, attention.d_v)))
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+# book/80_attention_visualizations.ipynb#strongest-links
+def strongest_links(weights: Float[np.ndarray, "target source"]) -> list[tuple[int, int]]:
+    """A link from each target word to the source word with the largest weight; none where that is eos.
+
+    Both sides of the map end with eos, as those of `sentence_maps` do. Links are pairs (source word, target word).
+
+    Defined in chapter 80: `strongest-links`.
+    """
+    largest = weights[:-1].argmax(axis=-1)
+    return [(int(key), row) for row, key in enumerate(largest) if key < weights.shape[1] - 1]
+
+
+# book/80_attention_visualizations.ipynb#ibm-model-1
+class IBMModel1:
+    """Translation probabilities of words by expectation maximisation (Brown et al. 1993, model 1), for alignments.
+
+    Each target word comes from a source word of its sentence or from none. Case is ignored.
+
+    Defined in chapter 80: `ibm-model-1`.
+    """
+
+    def __init__(self, pairs: Sequence[SentencePair], iterations: int = 6):
+        self.source: dict[str, int] = {"": 0}  # the empty word, which stands for none
+        self.target: dict[str, int] = {}
+        numbered = [
+            ([0, *self.numbers(self.source, pair.source)], self.numbers(self.target, pair.target)) for pair in pairs
+        ]
+        source = np.concatenate([np.tile(left, len(right)) for left, right in numbered])
+        target = np.concatenate([np.repeat(right, len(left)) for left, right in numbered])
+        sizes = np.concatenate([np.full(len(right), len(left)) for left, right in numbered])
+        token = np.repeat(np.arange(len(sizes)), sizes)  # the target token that each possible link is for
+        cell = source * len(self.target) + target
+        self.table = np.full(len(self.source) * len(self.target), 1.0 / len(self.target))
+        for _ in range(iterations):
+            share = self.table[cell]
+            share /= np.bincount(token, share)[token]  # expected links
+            counts = np.bincount(cell, share, len(self.table)).reshape(len(self.source), -1)
+            self.table = (counts / counts.sum(axis=1, keepdims=True).clip(1e-12)).reshape(-1)
+
+    @staticmethod
+    def numbers(known: dict[str, int], text: str) -> list[int]:
+        return [known.setdefault(word.lower(), len(known)) for word in words(text)]
+
+    def probability(self, source: str, target: str) -> float:
+        """The probability that a source word ("" for none) becomes this target word; 0 for words never seen."""
+        left, right = self.source.get(source.lower()), self.target.get(target.lower())
+        return 0.0 if left is None or right is None else float(self.table[left * len(self.target) + right])
+
+    def links(self, pair: SentencePair) -> list[tuple[int, int]]:
+        """The most probable source word of each target word; none where that is the empty word."""
+        source, result = ["", *words(pair.source)], []
+        for row, word in enumerate(words(pair.target)):
+            best = int(np.argmax([self.probability(left, word) for left in source]))
+            result += [(best - 1, row)] if best else []
+        return result
