@@ -144,7 +144,7 @@ def draw_heads(
     only: Sequence[int] | None = None,
     least: float = 0.05,
 ) -> None:
-    """Curves from each attending word to what it attends to, one colour a head, opacity as the weight (figures 3 to 5).
+    """Curves from attending words to what they attend to, one colour per head, as opaque as the weight (figures 3-5).
 
     `only` are the positions of the attending words to draw; weights below `least` are left out.
 
