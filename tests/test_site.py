@@ -159,6 +159,20 @@ def test_exported_cells_show_their_module(name):
     assert re.findall(r'<p class="module-name">.*?(annotated/\w+\.py)', html) == expected
 
 
+@pytest.mark.parametrize("name", [name for name in PAGES if SOURCES[name].suffix == ".ipynb"])
+def test_a_table_that_a_cell_displays_is_a_table(name):
+    """Markdown in an output is typeset, not shown as it was written."""
+    if not (SITE / f"{name}.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    html = (SITE / f"{name}.html").read_text(encoding="utf-8")
+    for cell in nbformat.read(SOURCES[name], as_version=4).cells:
+        for output in cell.get("outputs", []):
+            markdown = output.get("data", {}).get("text/markdown", "")
+            if markdown.startswith("|"):
+                page = html.split(f'id="cell-{cell.id}"')[1].split('id="cell-')[0]
+                assert page.count("<tr") == len(markdown.splitlines()) - 1, cell.id  # all but the rule below the head
+
+
 def test_internal_links_resolve():
     if not (SITE / "index.html").is_file():
         missing(f"no site in {SITE}: run `make html`")
