@@ -1556,10 +1556,11 @@ def frame_verb(name: str, subject: str, target: str) -> Verb:
     return next(verb for verb in both if target in verb.objects)
 
 
+# book/51_data_and_batching.ipynb#grammar-coreference-rule
 def coreference(draw: Draw, side: int | None = None) -> Phrase:
     """A clause and a reason whose adjective decides which of two nouns its pronoun means: `side` 0 is the subject.
 
-    Defined in chapter 51: `grammar-coreference`.
+    Defined in chapter 51: `grammar-coreference-rule`.
     """
     sign, subject_kind, name, object_kind, *adjectives = draw.pick(COREFERENCE_ENTRIES)
     genders = draw.pick(GENDER_PAIRS)
@@ -2121,7 +2122,7 @@ def belongs(name: str, pair: SentencePair, draw: Draw) -> bool:
 
     Defined in chapter 51: `grammar-splits`.
     """
-    length = len(re.findall(r"\w+", pair.source.replace("'s", "")))
+    length = len(pair.source.split())
     longest, shortest = (LIMIT, LONGEST + 1) if name == "long" else (LONGEST, SHORTEST)
     novel, held = bool(novel_uses(draw)), has_pair_apart(draw)
     return shortest <= length <= longest and novel == (name == "novel") and held == (name == "pronoun")

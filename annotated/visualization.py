@@ -4,7 +4,7 @@
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -76,16 +76,11 @@ def attention_maps(
         x, memory, mask, *_ = (*args, None)
         kept[kind].append(module.weights(x, memory, mask))
 
-    hooks = [
-        module.register_forward_pre_hook(lambda module, args, kind=kind: keep(kind, module, args))
-        for kind, modules in attentions(model).items()
-        for module in modules
-    ]
-    try:
+    with ExitStack() as hooks:  # removes them at its end
+        for kind, modules in attentions(model).items():
+            for module in modules:
+                hooks.enter_context(module.register_forward_pre_hook(partial(keep, kind)))
         model(source, target)
-    finally:
-        for hook in hooks:
-            hook.remove()
     return AttentionMaps(**{kind: torch.stack(layers) for kind, layers in kept.items()})
 
 
@@ -96,10 +91,12 @@ def word_of_piece(tokenizer: Tokenizer, text: str, target: bool = False) -> list
     Defined in chapter 80: `word-maps`.
     """
     ends = list(itertools.accumulate(len(word) for word in words(text)))  # without the spaces
-    result, position = [], 0
+    result, position, start = [], 0, 0
     for number in encode(tokenizer, [text], target)[0]:
-        result.append(bisect_right(ends, position))
-        position += len(tokenizer.processor.id_to_piece(number).replace("\u2581", ""))
+        piece, byte = tokenizer.processor.id_to_piece(number), tokenizer.processor.is_byte(number)
+        if not byte or int(piece[3:5], 16) & 0xC0 != 0x80:  # a byte of the form 10xxxxxx continues a character
+            start, position = position, position + (1 if byte else len(piece.replace("\u2581", "")))
+        result.append(bisect_right(ends, start))
     return [*result[:-1], len(ends)]
 
 
@@ -126,13 +123,15 @@ def sentence_maps(model: Transformer, tokenizer: Tokenizer, source: str, target:
     """
     rows, columns = word_of_piece(tokenizer, target, target=True), word_of_piece(tokenizer, source)
     (ids,), (german,) = encode(tokenizer, [source]), encode(tokenizer, [target], target=True)
-    maps = attention_maps(model, torch.tensor([ids]), torch.tensor([[model.config.start_id, *german[:-1]]]))
+    device = model.target_embedding.weight.device
+    both = (torch.tensor([tokens], device=device) for tokens in (ids, [model.config.start_id, *german[:-1]]))
+    maps = attention_maps(model, *both)
     sides = {
         "encoder": (columns, columns),
         "decoder": (rows, [0, *(row + 1 for row in rows[:-1])]),
         "cross": (rows, columns),
     }
-    return {kind: by_words(getattr(maps, kind)[:, 0].numpy(), *ends) for kind, ends in sides.items()}
+    return {kind: by_words(getattr(maps, kind)[:, 0].cpu().numpy(), *ends) for kind, ends in sides.items()}
 
 
 # book/80_attention_visualizations.ipynb#head-view
@@ -181,17 +180,14 @@ def silenced(model: Transformer, heads: Sequence[tuple[str, int, int]]) -> Itera
         x[..., head * d_v : (head + 1) * d_v] = 0.0
         return (x,)
 
-    known, hooks = attentions(model), []
-    try:
+    known = attentions(model)
+    with ExitStack() as hooks:
         for kind, layer, head in heads:
             attention = known[kind][layer]
             if not 0 <= head < attention.num_heads:
                 raise ValueError(f"head {head}: layer {layer} has the heads 0 to {attention.num_heads - 1}")
-            hooks.append(attention.output.register_forward_pre_hook(partial(without, head, attention.d_v)))
+            hooks.enter_context(attention.output.register_forward_pre_hook(partial(without, head, attention.d_v)))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 # book/80_attention_visualizations.ipynb#strongest-links

@@ -115,6 +115,18 @@ def test_pieces_are_counted_to_the_words_they_begin_in(tokenizer: Tokenizer):
                 assert "".join(own).replace("\u2581", "") == expected
 
 
+def test_bytes_of_a_character_that_no_piece_has_belong_to_its_word(tokenizer: Tokenizer):
+    """Letters that the tokenizer has never seen are several bytes each; the words after them are not moved."""
+    text = "The Ωmega 中文 dog."
+    pieces = encode(tokenizer, [text])[0]
+    assert sum(map(tokenizer.processor.is_byte, pieces)) == 2 + 3 + 3
+    found = word_of_piece(tokenizer, text)
+    own = [at for piece, at in zip(pieces, found) if tokenizer.processor.is_byte(piece)]
+    assert own == [1, 1, 2, 2, 2, 2, 2, 2]
+    assert found[-2:] == [4, 5]
+    assert sorted(set(found)) == [0, 1, 2, 3, 4, 5]
+
+
 def test_word_maps_sum_keys_and_average_queries():
     weights = np.array([[0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [0.5, 0.25, 0.25]])
     expected = [[(0.3 + 0.6) / 2, (0.7 + 0.4) / 2], [0.75, 0.25]]
