@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from annotated.attention import AdditiveAttention, MultiHeadAttention, scaled_dot_product_attention
+    from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
     from annotated.batching import Batch, make_batch, token_batches
     from annotated.checkpoint import average_weights, load_model, save_model
     from annotated.corpora import Corpus, InputError, load_corpus
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from annotated.masks import causal_mask, padding_mask
     from annotated.model import Transformer, TransformerConfig
     from annotated.positional_encoding import LearnedPositions, SinusoidalPositions, sinusoidal_encoding
+    from annotated.recurrent import AdditiveAttention, RecurrentConfig, RecurrentTranslator
     from annotated.regularization import label_smoothed_loss, smoothed_targets
     from annotated.schedule import build_optimizer, learning_rate
     from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLayer, LayerNorm
@@ -44,6 +45,8 @@ __all__ = [
     "LearnedPositions",
     "MultiHeadAttention",
     "OutputProjection",
+    "RecurrentConfig",
+    "RecurrentTranslator",
     "Scores",
     "SentencePair",
     "SinusoidalPositions",
@@ -89,7 +92,7 @@ __all__ = [
 ]
 _HOME = {
     "AddNorm": "stacks",
-    "AdditiveAttention": "attention",
+    "AdditiveAttention": "recurrent",
     "Batch": "batching",
     "Corpus": "corpora",
     "Decoder": "stacks",
@@ -103,6 +106,8 @@ _HOME = {
     "LearnedPositions": "positional_encoding",
     "MultiHeadAttention": "attention",
     "OutputProjection": "embeddings",
+    "RecurrentConfig": "recurrent",
+    "RecurrentTranslator": "recurrent",
     "Scores": "evaluation",
     "SentencePair": "grammar",
     "SinusoidalPositions": "positional_encoding",

@@ -12,14 +12,7 @@ from torch import Tensor, nn
 
 from annotated.stacks import Dropout
 
-__all__ = [
-    "AdditiveAttention",
-    "KeyValueCache",
-    "KeyValues",
-    "MultiHeadAttention",
-    "fused_attention",
-    "scaled_dot_product_attention",
-]
+__all__ = ["KeyValueCache", "KeyValues", "MultiHeadAttention", "fused_attention", "scaled_dot_product_attention"]
 
 
 # book/32_attention.ipynb#scaled-dot-product-attention
@@ -44,38 +37,6 @@ def scaled_dot_product_attention(
     if mask is not None:
         weights = weights * mask.any(dim=-1, keepdim=True)
     return (weights if dropout is None else dropout(weights)) @ value, weights
-
-
-# book/32_attention.ipynb#additive-attention
-class AdditiveAttention(nn.Module):
-    """Attention whose compatibility function is a network with one hidden layer (Bahdanau et al. 2014; section 3.2.1).
-
-    score(q, k) = v . tanh(W_q q + W_k k), with a hidden layer of width `d_hidden`.
-
-    Defined in chapter 32: `additive-attention`.
-    """
-
-    def __init__(self, d_query: int, d_key: int, d_hidden: int):
-        super().__init__()
-        self.query = nn.Linear(d_query, d_hidden, bias=False)
-        self.key = nn.Linear(d_key, d_hidden, bias=False)
-        self.score = nn.Linear(d_hidden, 1, bias=False)
-
-    def forward(
-        self,
-        query: Float[Tensor, "*batch query d_query"],
-        key: Float[Tensor, "*batch key d_key"],
-        value: Float[Tensor, "*batch key d_v"],
-        mask: Bool[Tensor, "..."] | None = None,
-    ) -> tuple[Float[Tensor, "*batch query d_v"], Float[Tensor, "*batch query key"]]:
-        hidden = torch.tanh(self.query(query).unsqueeze(-2) + self.key(key).unsqueeze(-3))
-        scores = self.score(hidden).squeeze(-1)
-        if mask is not None:
-            scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
-        weights = scores.softmax(dim=-1)
-        if mask is not None:
-            weights = weights * mask.any(dim=-1, keepdim=True)
-        return weights @ value, weights
 
 
 # book/32_attention.ipynb#key-value-cache

@@ -34,6 +34,7 @@ from annotated.corpora import Corpus, InputError, SentencePair
 from annotated.cost import product_speed
 from annotated.masks import padding_mask
 from annotated.model import Transformer, TransformerConfig
+from annotated.recurrent import RecurrentTranslator
 from annotated.regularization import chunked_loss
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
 from annotated.tokenization import Tokenizer, encode, load_tokenizer, train_tokenizer
@@ -41,6 +42,7 @@ from annotated.tokenization import Tokenizer, encode, load_tokenizer, train_toke
 __all__ = [
     "BAR",
     "COUNTERS",
+    "Model",
     "TrainingConfig",
     "TrainingLog",
     "TrainingState",
@@ -72,7 +74,10 @@ __all__ = [
 
 
 # book/59_training.ipynb#training-loss
-def training_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
+Model = Transformer | RecurrentTranslator  # what this loop trains: both are called alike
+
+
+def training_loss(model: Model, batch: Batch, smoothing: float) -> Tensor:
     """The summed loss of all target positions in one pass: teacher forcing (section 3.1's mask and shift).
 
     Defined in chapter 59: `training-loss`.
@@ -136,14 +141,14 @@ class TrainingConfig:
 
 
 # book/59_training.ipynb#working-copy
-def working_copy(model: Transformer, precision: torch.dtype) -> Transformer:
+def working_copy(model: Model, precision: torch.dtype) -> Model:
     """What computes the steps of `model`: itself in float32, else a copy with both stacks in `precision`.
 
-    Embeddings, positions and output are shared with `model`.
+    Embeddings, positions and output are shared with `model`. A recurrent translator stays in float32.
 
     Defined in chapter 59: `working-copy`.
     """
-    if precision == torch.float32:
+    if precision == torch.float32 or isinstance(model, RecurrentTranslator):
         return model
     shared = [module for name, module in model.named_children() if name not in ("encoder", "decoder")]
     worker = copy.deepcopy(model, {id(module): module for module in shared})
@@ -152,7 +157,7 @@ def working_copy(model: Transformer, precision: torch.dtype) -> Transformer:
     return worker
 
 
-def copied_weights(model: Transformer, worker: Transformer) -> list[tuple[Tensor, Tensor]]:
+def copied_weights(model: Model, worker: Model) -> list[tuple[Tensor, Tensor]]:
     """The weights of `model` that `worker` has a copy of, each with its copy.
 
     Defined in chapter 59: `working-copy`.
@@ -163,8 +168,8 @@ def copied_weights(model: Transformer, worker: Transformer) -> list[tuple[Tensor
 
 # book/59_training.ipynb#train-step
 def train_step(
-    model: Transformer, optimizer: torch.optim.Optimizer, batches: Sequence[Batch], config: TrainingConfig,
-    worker: Transformer | None = None,
+    model: Model, optimizer: torch.optim.Optimizer, batches: Sequence[Batch], config: TrainingConfig,
+    worker: Model | None = None,
 ) -> Tensor:  # fmt: skip
     """One update from one or more batches, as if they were one large batch. Returns the loss a target token.
 
@@ -196,7 +201,7 @@ def train_step(
 
 # book/59_training.ipynb#validation-loss
 @torch.no_grad()
-def validation_loss(model: Transformer, batches: Sequence[Batch]) -> float:
+def validation_loss(model: Model, batches: Sequence[Batch]) -> float:
     """The mean negative log-probability of the true tokens, in nats a token, without smoothing and without dropout.
 
     Defined in chapter 59: `validation-loss`.
@@ -252,7 +257,7 @@ class TrainingState:
     Defined in chapter 59: `training-state`.
     """
 
-    model: Transformer
+    model: Model
     optimizer: torch.optim.Optimizer
     average: dict[str, Tensor] | None = None  # exponential average of the weights
     step: int = 0
@@ -277,7 +282,7 @@ class TrainingState:
                 self.average[name].lerp_(weight, 1 - decay)
 
 
-def new_state(model: Transformer, config: TrainingConfig) -> TrainingState:
+def new_state(model: Model, config: TrainingConfig) -> TrainingState:
     """Training before its first step.
 
     Defined in chapter 59: `training-state`.
@@ -432,7 +437,7 @@ def share_done(config: TrainingConfig, state: TrainingState) -> float:
 
 
 @contextmanager
-def weights_in_place(model: Transformer, weights: dict[str, Tensor]) -> Iterator[None]:
+def weights_in_place(model: Model, weights: dict[str, Tensor]) -> Iterator[None]:
     """Let the model use other weights for a while.
 
     Defined in chapter 59: `when-to-stop`.
@@ -490,7 +495,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 # book/59_training.ipynb#train
 def train(
-    model: Transformer,
+    model: Model,
     examples: Sequence[Example],
     valid: Sequence[Batch],
     config: TrainingConfig,

@@ -11,7 +11,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import annotated.attention
 from annotated.attention import (
-    AdditiveAttention,
     KeyValueCache,
     KeyValues,
     MultiHeadAttention,
@@ -19,6 +18,7 @@ from annotated.attention import (
     scaled_dot_product_attention,
 )
 from annotated.masks import causal_mask, padding_mask
+from annotated.recurrent import AdditiveAttention
 
 KERNELS = ["readable", "fused"]
 
@@ -190,40 +190,6 @@ def test_saturated_softmax_passes_little_gradient():
 
 
 # Additive attention
-
-
-def test_additive_attention_equals_a_naive_loop():
-    """C-3.2.1-f: the score is a network of one hidden layer."""
-    attention = AdditiveAttention(3, 4, 5).double()
-    w_q, w_k, v = (layer.weight.tolist() for layer in (attention.query, attention.key, attention.score))
-
-    def score(q: list[float], k: list[float]) -> float:
-        total = 0.0
-        for row_q, row_k, out in zip(w_q, w_k, v[0]):
-            total += out * math.tanh(sum(a * b for a, b in zip(row_q, q)) + sum(a * b for a, b in zip(row_k, k)))
-        return total
-
-    query, key, value = double(2, 3), double(6, 4), double(6, 2)
-    output, weights = attention(query, key, value)
-    expected = loop(query, key, value, score)
-    assert close(output, expected[0])
-    assert close(weights, expected[1])
-    batched, _ = attention(query.expand(7, 2, 3), key.expand(7, 6, 4), value.expand(7, 6, 2))
-    assert close(batched, output.expand(7, 2, 2))
-
-
-def test_additive_attention_obeys_the_mask():
-    attention = AdditiveAttention(3, 3, 4).double()
-    query, key, value = double(4, 3), double(5, 3), double(5, 2).requires_grad_()
-    mask = torch.ones(4, 5, dtype=torch.bool)
-    mask[0, 3:] = False
-    mask[1] = False
-    output, weights = attention(query, key, value, mask)
-    assert torch.equal(weights != 0, mask)
-    assert close(output[0], attention(query[:1], key[:3], value[:3])[0][0])
-    output[1].sum().backward()
-    assert not output[1].any()
-    assert not value.grad.any()
 
 
 def test_additive_attention_holds_a_hidden_vector_for_each_pair():

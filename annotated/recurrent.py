@@ -1,0 +1,185 @@
+# Written by `make export` from book/10_introduction.ipynb: do not edit here, edit the chapter.
+"""Introduction and background: chapter 10 of the book, section 1 of the paper."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+__all__ = ["AdditiveAttention", "RecurrentConfig", "RecurrentTranslator", "greedy_translation", "gru_step"]
+
+
+# book/10_introduction.ipynb#gru-step
+def gru_step(
+    x: Float[Tensor, "batch d_input"], state: Float[Tensor, "batch d_hidden"], cell: nn.GRUCell
+) -> Float[Tensor, "batch d_hidden"]:
+    """One step h_t = f(h_{t-1}, x_t) of a gated recurrent unit with a PyTorch cell's weights, written out (section 1).
+
+    Defined in chapter 10: `gru-step`.
+    """
+    of_x = (x @ cell.weight_ih.T + cell.bias_ih).chunk(3, dim=-1)
+    of_state = (state @ cell.weight_hh.T + cell.bias_hh).chunk(3, dim=-1)
+    reset, keep = (torch.sigmoid(of_x[gate] + of_state[gate]) for gate in (0, 1))
+    proposal = torch.tanh(of_x[2] + reset * of_state[2])
+    return (1 - keep) * proposal + keep * state
+
+
+# book/10_introduction.ipynb#additive-attention
+class AdditiveAttention(nn.Module):
+    """Attention whose compatibility function is a network with one hidden layer (Bahdanau et al. 2014; section 3.2.1).
+
+    score(q, k) = v . tanh(W_q q + W_k k), with a hidden layer of width `d_hidden`.
+
+    Defined in chapter 10: `additive-attention`.
+    """
+
+    def __init__(self, d_query: int, d_key: int, d_hidden: int):
+        super().__init__()
+        self.query = nn.Linear(d_query, d_hidden, bias=False)
+        self.key = nn.Linear(d_key, d_hidden, bias=False)
+        self.score = nn.Linear(d_hidden, 1, bias=False)
+
+    def forward(
+        self,
+        query: Float[Tensor, "*batch query d_query"],
+        key: Float[Tensor, "*batch key d_key"],
+        value: Float[Tensor, "*batch key d_v"],
+        mask: Bool[Tensor, "..."] | None = None,
+    ) -> tuple[Float[Tensor, "*batch query d_v"], Float[Tensor, "*batch query key"]]:
+        return self.attend(query, self.key(key), value, mask)
+
+    def attend(
+        self,
+        query: Float[Tensor, "*batch query d_query"],
+        projected: Float[Tensor, "*batch key d_hidden"],
+        value: Float[Tensor, "*batch key d_v"],
+        mask: Bool[Tensor, "..."] | None = None,
+    ) -> tuple[Float[Tensor, "*batch query d_v"], Float[Tensor, "*batch query key"]]:
+        """The same, with keys that were projected once for many queries."""
+        hidden = torch.tanh(self.query(query).unsqueeze(-2) + projected.unsqueeze(-3))
+        scores = self.score(hidden).squeeze(-1)
+        if mask is not None:
+            scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
+        weights = scores.softmax(dim=-1)
+        if mask is not None:
+            weights = weights * mask.any(dim=-1, keepdim=True)
+        return weights @ value, weights
+
+
+# book/10_introduction.ipynb#recurrent-config
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """Sizes of the recurrent translator; the default has as many parameters as the Transformer of chapter 59.
+
+    Defined in chapter 10: `recurrent-config`.
+    """
+
+    vocab_size: int
+    d_model: int = 128  # embeddings and read-out
+    d_hidden: int = 181  # states, and the hidden layer of attention
+    dropout: float = 0.05
+    max_length: int = 256
+    norm_first: bool = False  # nothing is normalised; the training loop asks
+    pad_id: int = 0
+    start_id: int = 2
+    end_id: int = 3
+
+
+# book/10_introduction.ipynb#recurrent-translator
+class RecurrentTranslator(nn.Module):
+    """A recurrent encoder and decoder with additive attention (Bahdanau et al. 2014): what the paper replaces.
+
+    It is called as `Transformer` is, so the same loop trains both: `forward(source, target)` gives the logits of the
+    token after each target position. Section 1.
+
+    Defined in chapter 10: `recurrent-translator`.
+    """
+
+    def __init__(self, config: RecurrentConfig):
+        super().__init__()
+        self.config = config
+        d, h = config.d_model, config.d_hidden
+        self.target_embedding = nn.Embedding(config.vocab_size, d)
+        nn.init.normal_(self.target_embedding.weight, std=d**-0.5)
+        self.encoder = nn.GRU(d, h, batch_first=True, bidirectional=True)
+        self.first_state = nn.Linear(h, h)
+        self.attention = AdditiveAttention(h, 2 * h, h)
+        self.cell = nn.GRUCell(d + 2 * h, h)
+        self.read_out = nn.Linear(d + 3 * h, d)
+        self.dropout = nn.Dropout(config.dropout)
+        self.output = nn.Linear(d, config.vocab_size, bias=False)
+        self.output.weight = self.target_embedding.weight
+
+    def forward(
+        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target vocab"]:
+        """Logits for every target position; `target` begins with the start token."""
+        mask = (source != self.config.pad_id)[:, None, None]
+        return self.output(self.decode(target, self.encode(source), mask))
+
+    def embed(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
+        """Vectors of one shared table, with entries of size 1."""
+        return self.dropout(self.target_embedding(tokens) * self.config.d_model**0.5)
+
+    def encode(
+        self, source: Int[Tensor, "batch source"], source_mask: Bool[Tensor, "batch 1 1 source"] | None = None
+    ) -> Float[Tensor, "batch source d_memory"]:
+        """A state for each source token, read forwards and backwards; the loop over time runs inside `nn.GRU`."""
+        lengths = (source != self.config.pad_id).sum(dim=1).cpu()
+        packed = pack_padded_sequence(self.embed(source), lengths, batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.encoder(packed)[0], batch_first=True, total_length=source.shape[1])
+        return self.dropout(states)
+
+    def start(self, memory: Float[Tensor, "batch source d_memory"]) -> Float[Tensor, "batch d_hidden"]:
+        """The decoder's first state, from the backward half at the first token: it has read the whole sentence."""
+        return torch.tanh(self.first_state(memory[:, 0, self.config.d_hidden :]))
+
+    def step(
+        self, word: Tensor, state: Tensor, projected: Tensor, memory: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Look back at the source, then advance by one token: the new state, and what attention read."""
+        context, _ = self.attention.attend(state.unsqueeze(1), projected, memory, mask)
+        return self.cell(torch.cat([word, context.squeeze(1)], dim=-1), state), context.squeeze(1)
+
+    def decode(
+        self,
+        target: Int[Tensor, "batch target"],
+        memory: Float[Tensor, "batch source d_memory"],
+        source_mask: Bool[Tensor, "batch 1 1 source"],
+    ) -> Float[Tensor, "batch target d_model"]:
+        """What the output layer reads at each target position; here the loop over time is ours."""
+        words, projected, mask = self.embed(target), self.attention.key(memory), source_mask.squeeze(1)
+        state, rows = self.start(memory), []
+        for word in words.unbind(dim=1):
+            state, context = self.step(word, state, projected, memory, mask)
+            rows.append(torch.cat([word, state, context], dim=-1))
+        return self.dropout(torch.tanh(self.read_out(torch.stack(rows, dim=1))))
+
+    def num_parameters(self) -> int:
+        """How many numbers are learned; the shared matrix counts once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+# book/10_introduction.ipynb#greedy
+@torch.no_grad()
+def greedy_translation(
+    model: RecurrentTranslator, source: Int[Tensor, "batch source"], max_steps: int
+) -> Int[Tensor, "batch steps"]:
+    """The likeliest token at each step, until every sentence has ended or `max_steps` are done; pads after the end.
+
+    Defined in chapter 10: `greedy`.
+    """
+    config, memory, mask = model.config, model.encode(source), (source != model.config.pad_id)[:, None]
+    projected, state = model.attention.key(memory), model.start(memory)
+    tokens = source.new_full((len(source), 1), config.start_id)
+    ended, written = torch.zeros(len(source), dtype=torch.bool, device=source.device), []
+    while len(written) < max_steps and not ended.all():
+        word = model.embed(tokens).squeeze(1)
+        state, context = model.step(word, state, projected, memory, mask)
+        hidden = torch.tanh(model.read_out(torch.cat([word, state, context], dim=-1)))
+        chosen = model.output(hidden).argmax(dim=-1).masked_fill(ended, config.pad_id)
+        written.append(chosen)
+        ended, tokens = ended | (chosen == config.end_id), chosen.unsqueeze(1)
+    return torch.stack(written, dim=1)

@@ -1,0 +1,120 @@
+"""Train the recurrent translator of chapter 10: `python -m tools.baseline`.
+
+Its learning rate is searched first: `RATES` are tried for `TRIAL_STEPS` steps each, and the one with the lowest
+validation loss at the end trains it to the end. The Transformer's rate gets the same test. All else is as in
+`data/runs/embedded-sinusoidal`: data, subwords, batches, warm-up, average of weights, number of steps, one thread.
+Each finished training is kept in `runs/recurrent/`; a command that was stopped goes on with the one it was in.
+Written is `data/runs/recurrent/results.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+
+from annotated.batching import make_batch, token_batches
+from annotated.checkpoint import load_weights, read_json, write_json
+from annotated.cost import tune_machine
+from annotated.evaluation import evaluate_translations
+from annotated.grammar import embedded_split
+from annotated.model import Transformer, TransformerConfig
+from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
+from annotated.tokenization import Tokenizer, load_tokenizer
+from annotated.training import Model, TrainingConfig, batch_all, describe_machine, encode_pairs, train
+from tools.clean import ROOT
+
+PARTNER = ROOT / "data" / "runs" / "embedded-sinusoidal" / "run.json"
+RATES = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # factors on the schedule of section 5.3
+PARTNER_RATES = (0.25, 0.5, 1.0)  # the partner has 0.5
+CLIP_NORM = 1.0  # usual for recurrent networks: their gradients can explode
+TRIAL_STEPS = 1000
+SPLITS = ("test", "pronoun", "long")
+
+
+def options(factor: float, steps: int | None = None, clip_norm: float | None = CLIP_NORM) -> TrainingConfig:
+    """The partner's options, with a rate factor and a limit on the gradient's norm."""
+    partner = TrainingConfig(**read_json(PARTNER)["training"])
+    return replace(partner, rate_factor=factor, clip_norm=clip_norm, max_steps=steps or partner.max_steps)
+
+
+def recurrent(vocab_size: int) -> RecurrentTranslator:
+    """The translator of chapter 10."""
+    return RecurrentTranslator(RecurrentConfig(vocab_size))
+
+
+def transformer(vocab_size: int) -> Transformer:
+    """The partner's model."""
+    return Transformer(TransformerConfig(**read_json(PARTNER)["model"] | {"vocab_size": vocab_size}))
+
+
+def train_once(build: Callable[[int], Model], config: TrainingConfig, path: Path, scored: bool = False) -> dict:
+    """Train a model with these options unless `path` holds the result, which is returned."""
+    if path.exists():
+        return read_json(path)
+    tokenizer = load_tokenizer(ROOT / "data" / "models" / "embedded")
+    torch.manual_seed(config.seed)
+    model = build(len(tokenizer))
+    length = model.config.max_length
+    examples, valid = (encode_pairs(tokenizer, embedded_split(name), length) for name in ("train", "valid"))
+    state = train(model, examples, batch_all(valid, config.max_tokens), config)
+    best = min((line for line in state.history if "valid_loss" in line), key=lambda line: line["valid_loss"])
+    result = {"rate_factor": config.rate_factor, "training": asdict(config), "steps": state.step}
+    result |= {"parameters": model.num_parameters(), "model": asdict(model.config)}
+    result |= {"wall_seconds": round(state.seconds, 1)}
+    result |= {"best_valid_loss": best["valid_loss"], "history": state.history}
+    if scored:
+        load_weights(model, state.average, path)
+        result["scores"] = {split: score(model.eval(), tokenizer, split) for split in SPLITS}
+    write_json(path, result)
+    return result
+
+
+def score(model: RecurrentTranslator, tokenizer: Tokenizer, split: str) -> dict:
+    """Exact match and BLEU of greedy translations of a split."""
+    pairs = embedded_split(split)
+    examples = encode_pairs(tokenizer, pairs, model.config.max_length)
+    translations = [""] * len(pairs)
+    for indices in token_batches(examples, 4000):
+        source = make_batch([examples[i] for i in indices]).source
+        rows = greedy_translation(model, source, source.shape[1] + 50)
+        for i, row in zip(indices, rows.tolist(), strict=True):
+            words = row[: row.index(model.config.end_id)] if model.config.end_id in row else row
+            translations[i] = tokenizer.to_text([token for token in words if token != model.config.pad_id])
+    scores = evaluate_translations(translations, [pair.target for pair in pairs])
+    return asdict(scores)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "recurrent")
+    parser.add_argument("--output", type=Path, default=ROOT / "data" / "runs" / "recurrent" / "results.json")
+    arguments = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    tune_machine()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    trials, rival_trials = [], []
+    for factor in RATES:
+        trials.append(train_once(recurrent, options(factor, TRIAL_STEPS), arguments.folder / f"trial-{factor}.json"))
+        print(f"rate factor {factor}: validation loss {trials[-1]['best_valid_loss']:.4f}", flush=True)
+    best = min(trials, key=lambda trial: trial["best_valid_loss"])["rate_factor"]
+    run = train_once(recurrent, options(best), arguments.folder / "run.json", scored=True)
+    print(f"rate factor {best}, {run['steps']} steps: validation loss {run['best_valid_loss']:.4f}", run["scores"])
+    for factor in PARTNER_RATES:
+        path = arguments.folder / f"transformer-{factor}.json"
+        rival_trials.append(train_once(transformer, options(factor, TRIAL_STEPS, clip_norm=None), path))
+        print(f"Transformer, {factor}: validation loss {rival_trials[-1]['best_valid_loss']:.4f}", flush=True)
+    record = {"command": "python -m tools.baseline", **describe_machine(torch.device("cpu"))}
+    write_json(
+        arguments.output,
+        record | {"partner": "embedded-sinusoidal", "trials": trials, "partner_trials": rival_trials, "run": run},
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
