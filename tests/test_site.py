@@ -190,6 +190,53 @@ def test_internal_links_resolve():
     assert broken == []
 
 
+def test_figure_1_is_text_and_its_boxes_lead_to_their_chapters(open_page):
+    """A drawing shown as an image would have neither; a shape that lies over a box would take its click."""
+    page, _, complaints = open_page("39_transformer.html")
+    figure = page.locator("svg#figure-1")
+    selected = figure.evaluate("one => { getSelection().selectAllChildren(one); return getSelection().toString(); }")
+    for words in ("Masked multi-head", "Add & norm", "Positional", "(shifted right)", "Output probabilities"):
+        assert words in selected, words
+    links = figure.locator("a").evaluate_all("all => all.map(one => one.getAttribute('href'))")
+    assert {link[:2] for link in links} >= {"31", "32", "33", "34", "35"}
+    for number, link in enumerate(links):
+        if link in links[:number]:
+            continue
+        figure.locator("a").nth(number).click()
+        page.wait_for_url(f"**/{link}")
+        assert page.locator("article h1").count() == 1
+        page.go_back()
+    assert complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", list(WIDTHS))
+@pytest.mark.parametrize(("name", "figure"), [("39_transformer", "figure-1"), ("32_attention", "figure-2")])
+def test_drawing_fits_its_page(open_page, name, figure, width, scheme):
+    """No word leaves its box or the drawing, and the page's own ground is behind it, also in the dark."""
+    page, _, _ = open_page(f"{name}.html", width, scheme)
+    found = page.locator(f"svg#{figure}").evaluate(
+        """svg => {
+          const inside = (inner, outer) => inner.left >= outer.left - 1 && inner.right <= outer.right + 1
+            && inner.top >= outer.top - 1 && inner.bottom <= outer.bottom + 1;
+          const frame = svg.getBoundingClientRect();
+          const boxes = [...svg.querySelectorAll('rect.box')].map(one => one.getBoundingClientRect());
+          const holds = (box, x, y) => x > box.left && x < box.right && y > box.top && y < box.bottom;
+          const out = [...svg.querySelectorAll('text')].filter(text => {
+            const words = text.getBoundingClientRect();
+            const [x, y] = [(words.left + words.right) / 2, (words.top + words.bottom) / 2];
+            const around = boxes.filter(box => holds(box, x, y));
+            return !inside(words, frame) || (around.length && !around.some(box => inside(words, box)));
+          });
+          const grounds = [];
+          for (let one = svg; one.localName !== 'main'; one = one.parentElement)
+            grounds.push(getComputedStyle(one).backgroundColor);
+          return {out: out.map(text => text.textContent), ground: grounds.filter(one => one !== 'rgba(0, 0, 0, 0)')};
+        }"""
+    )
+    assert found == {"out": [], "ground": []}
+
+
 def test_search_finds_a_chapter_offline(open_page, site):
     page, requests, complaints = open_page("search.html?q=attention")
     page.wait_for_selector("#search-results li a")

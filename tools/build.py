@@ -57,8 +57,10 @@ def execute(root: Path, pages: list[str]) -> dict[Path, Path]:
     """Executed copies of the chapters, made where something changed: chapter -> copy. Raises ChapterError."""
     cache = root / ".cache" / "book"
     cache.mkdir(parents=True, exist_ok=True)
-    shared = digest([root / "annotated", root / "data", root / "book" / "ledger.yml", root / "requirements.lock"], root)
-    chapters = [source_of(root / "book", page) for page in pages]
+    book = root / "book"
+    inputs = [root / "annotated", root / "data", book / "figures", book / "ledger.yml", root / "requirements.lock"]
+    shared = digest(inputs, root)
+    chapters = [source_of(book, page) for page in pages]
     chapters = [path for path in chapters if path.suffix == ".ipynb"]
     keys = {}
     for path in chapters:
