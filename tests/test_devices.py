@@ -1,0 +1,96 @@
+"""data/devices.yml, and what chapter 52 computes from it and from the paper's cost column."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from annotated.cost import training_flops
+from annotated.model import TransformerConfig
+
+ROOT = Path(__file__).resolve().parents[1]
+DEVICES: list[dict[str, Any]] = yaml.safe_load((ROOT / "data/devices.yml").read_text(encoding="utf-8"))["devices"]
+PAPER: dict[str, Any] = yaml.safe_load((ROOT / "data/paper.yml").read_text(encoding="utf-8"))
+HARDWARE = PAPER["hardware"]
+ASSUMED = HARDWARE["teraflops"]["P100"] * 1e12
+STEPS = {row["id"]: row["steps"] for row in PAPER["tables"]["table_3"]["rows"]}
+PRINTED = {row["id"]: row["flops_both"] for row in PAPER["tables"]["table_2"]["rows"]}
+PEAKS = {row["device"]: row["teraflops"] * 1e12 for row in DEVICES}
+NUMBERS = ("teraflops", "memory_gb", "bandwidth_gb_s")
+CONFIGS = {"base": TransformerConfig.base(37_000), "big": TransformerConfig.big(37_000)}
+
+
+def step_flops(name: str) -> int:
+    """A step on 25,000 source and as many target tokens, in sentences of 25 tokens as chapter 52 assumes."""
+    return training_flops(CONFIGS[name], 1000, 25, 25)
+
+
+@pytest.mark.parametrize("row", DEVICES, ids=[row["device"] for row in DEVICES])
+def test_a_device_is_stated_in_full_and_has_a_source(row: dict[str, Any]):
+    assert set(row) == {"device", "year", "format", "sparse", "source", "read_in", *NUMBERS}
+    assert row["format"] in ("float32", "float16", "bfloat16")
+    assert 2016 <= row["year"] <= 2030
+    for name in NUMBERS:
+        assert isinstance(row[name], int | float)
+        assert row[name] > 0
+    for address in (row["source"], *row["read_in"]):
+        assert address.startswith("https://")
+        assert not set(address) & set(" |()[]"), "the chapter puts it into a table as a link"
+
+
+@pytest.mark.parametrize("row", DEVICES, ids=[row["device"] for row in DEVICES])
+def test_a_peak_is_that_of_dense_products(row: dict[str, Any]):
+    """Data sheets like to print the rate for matrices half of which are zeros, which is twice as high."""
+    if row["sparse"] is not None:
+        assert row["sparse"] == pytest.approx(2 * row["teraflops"], rel=1e-3)
+
+
+def test_columns_add_up():
+    """The sums are from a second reading of the sources: one wrong number changes one."""
+    sums = [sum(row[name] for row in DEVICES) for name in NUMBERS]
+    assert sums == pytest.approx([6355.5, 761, 27680])
+    assert [row["year"] for row in DEVICES] == sorted(row["year"] for row in DEVICES)
+    assert len(PEAKS) == len(DEVICES)
+
+
+def test_the_rate_that_the_paper_assumes_lies_between_the_two_p100s():
+    assert PEAKS["P100 (PCIe)"] < ASSUMED < PEAKS["P100 (NVLink)"]
+
+
+@pytest.mark.parametrize("name", ["base", "big"])
+def test_the_printed_cost_is_the_stated_days_of_eight_p100s(name: str):
+    """C-6.1-i turned around, within the two digits that the paper prints; C-5.2-a, C-5.2-b, C-5.2-c."""
+    days = {"base": HARDWARE["base"]["hours"] / 24, "big": HARDWARE["big"]["days"]}[name]
+    p100_days = PRINTED[name] / (ASSUMED * 86400)
+    assert p100_days == pytest.approx(HARDWARE["machine"]["gpus"] * days, rel=0.01)
+    assert round(p100_days) == {"base": 4, "big": 28}[name]
+
+
+@pytest.mark.parametrize(("name", "percent"), [("base", 29), ("big", 42)])
+def test_the_count_is_less_than_half_of_the_printed_cost(name: str, percent: int):
+    """The paper's cost is no count of operations (C-6.1-i)."""
+    counted = STEPS[name] * step_flops(name)
+    assert round(100 * counted / PRINTED[name]) == percent
+
+
+def seconds(time: str) -> float:
+    """What a cell of the chapter's table says, such as 40 min or 3.7 days."""
+    number, unit = time.split()
+    return float(number.replace(",", "")) * {"min": 60, "h": 3600, "days": 86400}[unit]
+
+
+def test_the_chapters_table_is_that_of_the_file():
+    """Operations over share times peak, for every device; the P100 gives the paper's times back (C-5.2-b, C-5.2-c)."""
+    notebook = json.loads((ROOT / "book/52_hardware_and_schedule.ipynb").read_text(encoding="utf-8"))
+    cell = next(cell for cell in notebook["cells"] if cell["id"] == "devices")
+    _, _, *lines = "".join(cell["outputs"][0]["data"]["text/markdown"]).splitlines()
+    table = {line.strip("| ").split("](")[0].strip("["): line.strip("| ").split(" | ")[3:7] for line in lines}
+    assert list(table) == list(PEAKS)
+    for device, (_, base, _, big) in table.items():
+        for name, time in (("base", base), ("big", big)):
+            assert seconds(time) == pytest.approx(STEPS[name] * step_flops(name) / (0.4 * PEAKS[device]), rel=0.03)
+    base, _, big, _ = (seconds(time) / 8 for time in table["P100 (NVLink)"])
+    assert base == pytest.approx(100_000 * 0.4, rel=0.02)
+    assert big == pytest.approx(300_000 * 1.0, rel=0.02)
