@@ -110,7 +110,8 @@ def test_every_comparison_says_how_it_came_about(path: Path):
     content = read_json(path)
     assert {"command", "revision", "device", "threads", "python", "torch"} <= content.keys()
     assert content["command"].startswith("python -m ")
-    assert {"transformers", "ctranslate2"} <= content.get("versions", content).keys()
+    if path.parent.name.startswith(("benchmark-", "marian-")):  # others took part
+        assert {"transformers", "ctranslate2"} <= content.get("versions", content).keys()
 
 
 @pytest.mark.parametrize("folder", TRAINED, ids=lambda path: path.name)
