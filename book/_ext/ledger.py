@@ -104,7 +104,8 @@ class LedgerDirective(SphinxDirective):
     def row(self, claim: dict[str, Any]) -> nodes.row:
         section = claim["section"]
         text, messages = self.state.inline_text(claim["claim"], self.lineno)
-        standing = claim["standing"] + (f": {claim['reason']}" if claim["reason"] else "")
+        standing = ", ".join(filter(None, [claim["standing"], claim.get("outcome")]))
+        standing += f": {claim['reason']}" if claim["reason"] else ""
         places = [reference_to("cell", claim["cell"], self.env.docname, warn=True)] if claim["cell"] else []
         places += [name_that_breaks(claim["test"].removeprefix("tests/"))] if claim["test"] else []
         cells: list[list[nodes.Node]] = [
