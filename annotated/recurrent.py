@@ -8,7 +8,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-__all__ = ["AdditiveAttention", "RecurrentConfig", "RecurrentTranslator", "greedy_translation", "gru_step"]
+__all__ = [
+    "AdditiveAttention",
+    "RecurrentConfig",
+    "RecurrentDecoder",
+    "RecurrentTranslator",
+    "greedy_translation",
+    "gru_step",
+]
 
 
 # book/10_introduction.ipynb#gru-step
@@ -21,16 +28,16 @@ def gru_step(
     """
     of_x = (x @ cell.weight_ih.T + cell.bias_ih).chunk(3, dim=-1)
     of_state = (state @ cell.weight_hh.T + cell.bias_hh).chunk(3, dim=-1)
-    reset, keep = (torch.sigmoid(of_x[gate] + of_state[gate]) for gate in (0, 1))
-    proposal = torch.tanh(of_x[2] + reset * of_state[2])
-    return (1 - keep) * proposal + keep * state
+    r, u = (torch.sigmoid(of_x[gate] + of_state[gate]) for gate in (0, 1))
+    n = torch.tanh(of_x[2] + r * of_state[2])
+    return (1 - u) * n + u * state
 
 
 # book/10_introduction.ipynb#additive-attention
 class AdditiveAttention(nn.Module):
     """Attention whose compatibility function is a network with one hidden layer (Bahdanau et al. 2014; section 3.2.1).
 
-    score(q, k) = v . tanh(W_q q + W_k k), with a hidden layer of width `d_hidden`.
+    score(q, k) = a . tanh(q W_q + k W_k), with a hidden layer of width `d_hidden`.
 
     Defined in chapter 10: `additive-attention`.
     """
@@ -64,7 +71,7 @@ class AdditiveAttention(nn.Module):
             scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1)
         if mask is not None:
-            weights = weights * mask.any(dim=-1, keepdim=True)
+            weights = weights * mask.any(dim=-1, keepdim=True)  # nothing to read: zeros
         return weights @ value, weights
 
 
@@ -80,11 +87,51 @@ class RecurrentConfig:
     d_model: int = 128  # embeddings and read-out
     d_hidden: int = 181  # states, and the hidden layer of attention
     dropout: float = 0.05
-    max_length: int = 256
-    norm_first: bool = False  # nothing is normalised; the training loop asks
+    max_length: int = 256  # longest input or output that training keeps, in tokens
     pad_id: int = 0
     start_id: int = 2
     end_id: int = 3
+
+
+# book/10_introduction.ipynb#recurrent-decoder
+class RecurrentDecoder(nn.Module):
+    """A loop of gated cells that looks back at the source before each step (Bahdanau et al. 2014; section 1).
+
+    Defined in chapter 10: `recurrent-decoder`.
+    """
+
+    def __init__(self, config: RecurrentConfig):
+        super().__init__()
+        d, h = config.d_model, config.d_hidden
+        self.first_state = nn.Linear(h, h)
+        self.attention = AdditiveAttention(h, 2 * h, h)
+        self.cell = nn.GRUCell(d + 2 * h, h)
+        self.read_out = nn.Linear(d + 3 * h, d)
+
+    def start(self, memory: Float[Tensor, "batch source d_memory"]) -> tuple[Tensor, Tensor]:
+        """The first state, and the keys, which are projected once."""
+        backward = memory[:, 0, memory.shape[-1] // 2 :]
+        return torch.tanh(self.first_state(backward)), self.attention.key(memory)
+
+    def step(
+        self, word: Tensor, state: Tensor, projected: Tensor, memory: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Look back at the source, then advance: the new state, and what the output layer reads."""
+        context = self.attention.attend(state.unsqueeze(1), projected, memory, mask)[0].squeeze(1)
+        state = self.cell(torch.cat([word, context], dim=-1), state)
+        return state, torch.tanh(self.read_out(torch.cat([word, state, context], dim=-1)))
+
+    def forward(
+        self,
+        words: Float[Tensor, "batch target d_model"],
+        memory: Float[Tensor, "batch source d_memory"],
+        mask: Bool[Tensor, "batch 1 source"],
+    ) -> Float[Tensor, "batch target d_model"]:
+        (state, projected), outputs = self.start(memory), []
+        for word in words.unbind(dim=1):
+            state, output = self.step(word, state, projected, memory, mask)
+            outputs.append(output)
+        return torch.stack(outputs, dim=1)
 
 
 # book/10_introduction.ipynb#recurrent-translator
@@ -100,16 +147,12 @@ class RecurrentTranslator(nn.Module):
     def __init__(self, config: RecurrentConfig):
         super().__init__()
         self.config = config
-        d, h = config.d_model, config.d_hidden
-        self.target_embedding = nn.Embedding(config.vocab_size, d)
-        nn.init.normal_(self.target_embedding.weight, std=d**-0.5)
-        self.encoder = nn.GRU(d, h, batch_first=True, bidirectional=True)
-        self.first_state = nn.Linear(h, h)
-        self.attention = AdditiveAttention(h, 2 * h, h)
-        self.cell = nn.GRUCell(d + 2 * h, h)
-        self.read_out = nn.Linear(d + 3 * h, d)
+        self.target_embedding = nn.Embedding(config.vocab_size, config.d_model)
+        nn.init.normal_(self.target_embedding.weight, std=config.d_model**-0.5)
+        self.encoder = nn.GRU(config.d_model, config.d_hidden, batch_first=True, bidirectional=True)
+        self.decoder = RecurrentDecoder(config)
         self.dropout = nn.Dropout(config.dropout)
-        self.output = nn.Linear(d, config.vocab_size, bias=False)
+        self.output = nn.Linear(config.d_model, config.vocab_size, bias=False)
         self.output.weight = self.target_embedding.weight
 
     def forward(
@@ -120,28 +163,17 @@ class RecurrentTranslator(nn.Module):
         return self.output(self.decode(target, self.encode(source), mask))
 
     def embed(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
-        """Vectors of one shared table, with entries of size 1."""
+        """Vectors from the shared table, with entries of size about 1."""
         return self.dropout(self.target_embedding(tokens) * self.config.d_model**0.5)
 
     def encode(
         self, source: Int[Tensor, "batch source"], source_mask: Bool[Tensor, "batch 1 1 source"] | None = None
     ) -> Float[Tensor, "batch source d_memory"]:
-        """A state for each source token, read forwards and backwards; the loop over time runs inside `nn.GRU`."""
+        """A state for each source token, read forwards and backwards; `source_mask` is not needed."""
         lengths = (source != self.config.pad_id).sum(dim=1).cpu()
         packed = pack_padded_sequence(self.embed(source), lengths, batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(self.encoder(packed)[0], batch_first=True, total_length=source.shape[1])
         return self.dropout(states)
-
-    def start(self, memory: Float[Tensor, "batch source d_memory"]) -> Float[Tensor, "batch d_hidden"]:
-        """The decoder's first state, from the backward half at the first token: it has read the whole sentence."""
-        return torch.tanh(self.first_state(memory[:, 0, self.config.d_hidden :]))
-
-    def step(
-        self, word: Tensor, state: Tensor, projected: Tensor, memory: Tensor, mask: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Look back at the source, then advance by one token: the new state, and what attention read."""
-        context, _ = self.attention.attend(state.unsqueeze(1), projected, memory, mask)
-        return self.cell(torch.cat([word, context.squeeze(1)], dim=-1), state), context.squeeze(1)
 
     def decode(
         self,
@@ -149,13 +181,8 @@ class RecurrentTranslator(nn.Module):
         memory: Float[Tensor, "batch source d_memory"],
         source_mask: Bool[Tensor, "batch 1 1 source"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """What the output layer reads at each target position; here the loop over time is ours."""
-        words, projected, mask = self.embed(target), self.attention.key(memory), source_mask.squeeze(1)
-        state, rows = self.start(memory), []
-        for word in words.unbind(dim=1):
-            state, context = self.step(word, state, projected, memory, mask)
-            rows.append(torch.cat([word, state, context], dim=-1))
-        return self.dropout(torch.tanh(self.read_out(torch.stack(rows, dim=1))))
+        """What the output layer reads at each target position."""
+        return self.dropout(self.decoder(self.embed(target), memory, source_mask.squeeze(1)))
 
     def num_parameters(self) -> int:
         """How many numbers are learned; the shared matrix counts once."""
@@ -172,13 +199,11 @@ def greedy_translation(
     Defined in chapter 10: `greedy`.
     """
     config, memory, mask = model.config, model.encode(source), (source != model.config.pad_id)[:, None]
-    projected, state = model.attention.key(memory), model.start(memory)
+    state, projected = model.decoder.start(memory)
     tokens = source.new_full((len(source), 1), config.start_id)
     ended, written = torch.zeros(len(source), dtype=torch.bool, device=source.device), []
     while len(written) < max_steps and not ended.all():
-        word = model.embed(tokens).squeeze(1)
-        state, context = model.step(word, state, projected, memory, mask)
-        hidden = torch.tanh(model.read_out(torch.cat([word, state, context], dim=-1)))
+        state, hidden = model.decoder.step(model.embed(tokens).squeeze(1), state, projected, memory, mask)
         chosen = model.output(hidden).argmax(dim=-1).masked_fill(ended, config.pad_id)
         written.append(chosen)
         ended, tokens = ended | (chosen == config.end_id), chosen.unsqueeze(1)

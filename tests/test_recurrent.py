@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -93,11 +94,11 @@ def test_the_translator_is_a_loop_of_cells(model: RecurrentTranslator):
             states.append(gru_step(table[word][None], states[-1], cells[name]))
         halves[name] = states[1:] if name == "forward" else states[:0:-1]
     memory = torch.cat([torch.cat(halves["forward"]), torch.cat(halves["backward"])], dim=1)
-    state, rows = torch.tanh(model.first_state(halves["backward"][0])), []
+    state, rows = torch.tanh(model.decoder.first_state(halves["backward"][0])), []
     for word in target:
-        read, _ = model.attention(state, memory, memory)
-        state = model.cell(torch.cat([table[word][None], read], dim=1), state)
-        rows.append(torch.tanh(model.read_out(torch.cat([table[word][None], state, read], dim=1))))
+        read, _ = model.decoder.attention(state, memory, memory)
+        state = model.decoder.cell(torch.cat([table[word][None], read], dim=1), state)
+        rows.append(torch.tanh(model.decoder.read_out(torch.cat([table[word][None], state, read], dim=1))))
     expected = torch.cat(rows) @ model.target_embedding.weight.T
     assert close(model(torch.tensor([source]), torch.tensor([target]))[0], expected)
 
@@ -120,7 +121,7 @@ def test_no_position_sees_later_targets(model: RecurrentTranslator):
 def test_greedy_translation_reads_back_what_it_wrote(model: RecurrentTranslator):
     source = torch.randint(4, 50, (5, 6))
     with torch.no_grad():
-        model.read_out.weight[:] *= 3
+        model.decoder.read_out.weight[:] *= 3
         model.target_embedding.weight[3] *= 4  # some sentences end early
     written = greedy_translation(model, source, max_steps=9)
     shifted = torch.cat([torch.full((5, 1), 2), written[:, :-1]], dim=1)
@@ -157,6 +158,19 @@ def test_the_record_is_of_a_fair_rival():
     assert 0 < best < len(RATES) - 1
     assert record["threads"] == partner["threads"] == 1
     assert record["device"] == partner["device"]
+
+
+def test_the_transformer_gets_further_in_the_same_time():
+    """C-7-b, C-1-h: its steps are shorter, and when it ends its loss is the lower; in steps the rival starts better."""
+    lines = (PARTNER.parent / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    histories = [json.loads(line) for line in lines], read_json(RECORD)["run"]["history"]
+    theirs, rivals = ([line for line in history if "valid_loss" in line] for history in histories)
+    assert theirs[-1]["step"] == rivals[-1]["step"]
+    assert theirs[-1]["seconds"] < rivals[-1]["seconds"]
+    in_time = [line for line in rivals if line["seconds"] <= theirs[-1]["seconds"]][-1]
+    assert theirs[-1]["valid_loss"] < in_time["valid_loss"]
+    early = {line["step"]: line["valid_loss"] for line in theirs}[1000]
+    assert {line["step"]: line["valid_loss"] for line in rivals}[1000] < early
 
 
 def test_a_finished_training_is_not_repeated(tmp_path: Path):
