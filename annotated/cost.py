@@ -109,7 +109,7 @@ def keep_freed_memory(keep: bool = True) -> bool:
 
 # book/52_hardware_and_schedule.ipynb#faster-products
 def faster_products(wanted: bool = True) -> bool:
-    """Let oneDNN multiply float32 matrices if that is faster here and as exact as what PyTorch takes by itself.
+    """Let oneDNN multiply float32 matrices if that is faster here and nearly as exact as what PyTorch takes by itself.
 
     Returns whether it does. The setting holds for the whole process.
 
