@@ -1,0 +1,626 @@
+# Written by `make export` from book/63_constituency_parsing.ipynb: do not edit here, edit the chapter.
+"""Constituency parsing: chapter 63 of the book, section 6.3 of the paper."""
+
+import os
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+
+from annotated.batching import token_batches
+from annotated.corpora import Corpus, InputError
+from annotated.grammar import (
+    NAME_ENTRIES,
+    NOUN_ENTRIES,
+    SPLITS,
+    VERB_ENTRIES,
+    SentencePair,
+    detokenise,
+    embedded_split,
+    words,
+)
+from annotated.translation import Translator, search_batch
+
+__all__ = [
+    "BEFORE_NOUN",
+    "CLAUSES",
+    "ENTITY_KINDS",
+    "EQUAL",
+    "KIND_OF",
+    "NEEDS_PLACE",
+    "Outcome",
+    "PARSING_SEARCH",
+    "PUNCTUATION",
+    "Parse",
+    "TASKS",
+    "TIME_WORDS",
+    "TREEBANK_SPLITS",
+    "TaskScores",
+    "Tree",
+    "UNKNOWN_TAG",
+    "bracket_f1",
+    "clean_tree",
+    "compress",
+    "compression_outcome",
+    "count_words",
+    "entities",
+    "entity_kinds",
+    "entity_tags",
+    "labelled_brackets",
+    "linearise",
+    "mark_entities",
+    "marking_outcome",
+    "needs_place",
+    "optional",
+    "parse_brackets",
+    "parse_outcome",
+    "read_tree",
+    "read_treebank",
+    "read_trees",
+    "shorten",
+    "tagging_outcome",
+    "task_corpus",
+    "total_scores",
+    "transduce",
+    "tree_pair",
+    "treebank_corpus",
+    "treebank_path",
+    "when_or_why",
+]
+
+
+# book/63_constituency_parsing.ipynb#tree
+@dataclass(frozen=True)
+class Tree:
+    """A constituent, its label and its parts; a word has its part of speech as label, and no parts (section 6.3).
+
+    Defined in chapter 63: `tree`.
+    """
+
+    label: str
+    children: tuple["Tree", ...] = ()
+    word: str = ""
+
+    def leaves(self) -> list["Tree"]:
+        """The words with their parts of speech, in order."""
+        return [self] if self.word else [leaf for child in self.children for leaf in child.leaves()]
+
+    def words(self) -> list[str]:
+        """The words, in order."""
+        return [leaf.word for leaf in self.leaves()]
+
+    def __str__(self) -> str:
+        return f"({self.label} {self.word or ' '.join(map(str, self.children))})"
+
+
+# book/63_constituency_parsing.ipynb#read-trees
+def read_trees(text: str) -> list[Tree]:
+    """All trees in a text with brackets, such as "(S (NP (PRP It)) (VP (VBZ works)) (. .))" (section 6.3).
+
+    Raises InputError, naming the position, where brackets do not match or something else stands between them.
+
+    Defined in chapter 63: `read-trees`.
+    """
+    frames: list[tuple[list[str], list[Tree]]] = [([], [])]  # for each open bracket: label and word, parts
+    for match in re.finditer(r"[()]|[^\s()]+", text):
+        place = f"at position {match.start()}"
+        if match[0] == "(":
+            frames.append(([], []))
+        elif match[0] != ")":
+            frames[-1][0].append(match[0])
+        elif len(frames) == 1:
+            raise InputError(f"{place}: a closing bracket that was not opened")
+        else:
+            texts, parts = frames.pop()
+            if len(texts) + bool(parts) > 2 or not (parts or len(texts) == 2):
+                raise InputError(f"{place}: neither a label and its parts nor a part of speech and its word")
+            label, word = (*texts, "", "")[:2]
+            frames[-1][1].append(Tree(label, tuple(parts), word))
+    if len(frames) > 1 or frames[0][0]:
+        raise InputError(f"at position {len(text)}: {len(frames) - 1} open brackets, {len(frames[0][0])} stray words")
+    return frames[0][1]
+
+
+def read_tree(text: str) -> Tree:
+    """The one tree in a text; raises InputError when there is none, or more, or what `read_trees` refuses (6.3).
+
+    Defined in chapter 63: `read-trees`.
+    """
+    trees = read_trees(text)
+    if len(trees) != 1:
+        raise InputError(f"one tree is expected, not {len(trees)}")
+    return trees[0]
+
+
+# book/63_constituency_parsing.ipynb#count-words
+PUNCTUATION = frozenset({",", ":", "``", "''", "."})  # parts of speech that EVALB leaves out
+
+
+def count_words(tree: Tree) -> int:
+    """How many words, without punctuation; 's belongs to the word before, as in `LONGEST` of chapter 51 (6.3).
+
+    Defined in chapter 63: `count-words`.
+    """
+    return sum(leaf.label not in PUNCTUATION and leaf.label != "POS" for leaf in tree.leaves())
+
+
+# book/63_constituency_parsing.ipynb#linearise
+UNKNOWN_TAG = "XX"  # for every part of speech, where tags are not asked for
+
+
+def linearise(tree: Tree, tags: bool = True) -> str:
+    """The tree without its words, "(S (NP PRP ) (VP VBZ ) . )"; with `tags=False` each word is XX (section 6.3).
+
+    Defined in chapter 63: `linearise`.
+    """
+    if tree.word:
+        return tree.label if tags else UNKNOWN_TAG
+    return f"({tree.label} {' '.join(linearise(child, tags) for child in tree.children)} )"
+
+
+# book/63_constituency_parsing.ipynb#parse
+@dataclass(frozen=True)
+class Parse:
+    """What an output says: a tree, None if it has the wrong number of words, and what was malformed (section 6.3).
+
+    Defined in chapter 63: `parse`.
+    """
+
+    tree: Tree | None
+    problems: frozenset[str] = frozenset()
+
+
+def _close(frames: list[tuple[str, list[Tree]]], problems: set[str]) -> None:
+    label, parts = frames.pop()
+    if parts:
+        frames[-1][1].append(Tree(label, tuple(parts)))
+    else:
+        problems.add("empty constituent")
+
+
+# book/63_constituency_parsing.ipynb#parse-brackets
+def parse_brackets(text: str, sentence: Sequence[str]) -> Parse:
+    """The tree of a linearised one and its sentence's words; what is malformed is repaired and named (section 6.3).
+
+    Brackets still open at the end are closed; surplus closing ones, and constituents without words, are left out.
+    Nothing can be done about a wrong number of words.
+
+    Defined in chapter 63: `parse-brackets`.
+    """
+    frames: list[tuple[str, list[Tree]]] = [("TOP", [])]
+    problems, count = set(), 0
+    for token in re.findall(r"\([^\s()]*|\)|[^\s()]+", text):
+        if token[0] == "(":
+            frames.append((token[1:], []))
+            problems |= set() if token[1:] else {"no label"}
+        elif token != ")":
+            frames[-1][1].append(Tree(token, word=sentence[count] if count < len(sentence) else "?"))
+            count += 1
+        elif len(frames) == 1:
+            problems.add("surplus bracket")
+        else:
+            _close(frames, problems)
+    while len(frames) > 1:
+        problems.add("open bracket")
+        _close(frames, problems)
+    parts = frames[0][1]
+    if count != len(sentence):
+        return Parse(None, frozenset({*problems, "number of words"}))
+    if len(parts) == 1 and not parts[0].word:
+        return Parse(parts[0], frozenset(problems))
+    return Parse(Tree("TOP", tuple(parts)), frozenset({*problems, "no single root"}))
+
+
+# book/63_constituency_parsing.ipynb#labelled-brackets
+EQUAL = {"PRT": "ADVP"}  # labels that EVALB takes for equal
+
+
+def labelled_brackets(tree: Tree, skipped: Collection[int] | None = None) -> Counter:
+    """The constituents as (label, first word, word after the last) with their numbers, by EVALB's rules (section 6.3).
+
+    Words at the places in `skipped`, by default those tagged as punctuation, are not there. Parts of speech, an outer
+    TOP and constituents of skipped words only are not counted; PRT is ADVP.
+
+    Defined in chapter 63: `labelled-brackets`.
+    """
+    leaves = tree.leaves()
+    if skipped is None:
+        skipped = {i for i, leaf in enumerate(leaves) if leaf.label in PUNCTUATION}
+    number = list(accumulate((i not in skipped for i in range(len(leaves))), initial=0))
+    brackets: Counter[tuple[str, int, int]] = Counter()
+
+    def visit(node: Tree, start: int) -> int:
+        if node.word:
+            return start + 1
+        end = start
+        for child in node.children:
+            end = visit(child, end)
+        if number[start] < number[end] and node.label != "TOP":
+            brackets[EQUAL.get(node.label, node.label), number[start], number[end]] += 1
+        return end
+
+    visit(tree, 0)
+    return brackets
+
+
+# book/63_constituency_parsing.ipynb#outcome
+@dataclass(frozen=True)
+class Outcome:
+    """An output beside the truth: the parts of both, whether they are equal, and what was malformed (section 6.3).
+
+    Defined in chapter 63: `outcome`.
+    """
+
+    gold: Counter
+    found: Counter
+    exact: bool
+    problems: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class TaskScores:
+    """Precision, recall and F1 of all parts together from 0 to 100; exact outputs from 0 to 1; counts (section 6.3).
+
+    Defined in chapter 63: `outcome`.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    exact: float
+    malformed: int
+    sentences: int
+
+
+# book/63_constituency_parsing.ipynb#total-scores
+def total_scores(outcomes: Sequence[Outcome]) -> TaskScores:
+    """The scores of all outputs together; raises ValueError when there is none (section 6.3).
+
+    Defined in chapter 63: `total-scores`.
+    """
+    if not outcomes:
+        raise ValueError("no outputs to score")
+    wanted, found = (sum(getattr(outcome, side).total() for outcome in outcomes) for side in ("gold", "found"))
+    right = sum((outcome.gold & outcome.found).total() for outcome in outcomes)
+    shares = (right / found if found else 0.0, right / wanted if wanted else 0.0, 2 * right / max(wanted + found, 1))
+    exact = sum(outcome.exact for outcome in outcomes) / len(outcomes)
+    malformed = sum(bool(outcome.problems) for outcome in outcomes)
+    return TaskScores(*(100 * share for share in shares), exact, malformed, len(outcomes))
+
+
+# book/63_constituency_parsing.ipynb#bracket-f1
+def parse_outcome(gold: Tree, parse: Parse) -> Outcome:
+    """The brackets of both trees; the gold one says which words are punctuation, and no tree has no brackets (6.3).
+
+    Defined in chapter 63: `bracket-f1`.
+    """
+    skipped = {i for i, leaf in enumerate(gold.leaves()) if leaf.label in PUNCTUATION}
+    found = labelled_brackets(parse.tree, skipped) if parse.tree else Counter()
+    wanted = labelled_brackets(gold, skipped)
+    return Outcome(wanted, found, wanted == found, parse.problems)
+
+
+def bracket_f1(gold: Sequence[Tree], parses: Sequence[Parse]) -> TaskScores:
+    """Labelled brackets of all sentences against those of the gold trees, by EVALB's rules (section 6.3).
+
+    Raises ValueError when the two differ in length or are empty.
+
+    Defined in chapter 63: `bracket-f1`.
+    """
+    if len(gold) != len(parses):
+        raise ValueError(f"{len(parses)} parses for {len(gold)} trees")
+    return total_scores([parse_outcome(tree, parse) for tree, parse in zip(gold, parses, strict=True)])
+
+
+# book/63_constituency_parsing.ipynb#clean-tree
+def clean_tree(tree: Tree) -> Tree | None:
+    """A treebank's tree as parsers are scored on it: without traces and function tags (NP-SBJ is NP) (section 6.3).
+
+    Constituents left without words go, and so does a nameless outer bracket. None when nothing is left.
+
+    Defined in chapter 63: `clean-tree`.
+    """
+    if tree.word:
+        return None if tree.label == "-NONE-" else tree
+    children = tuple(child for child in map(clean_tree, tree.children) if child)
+    if not children:
+        return None
+    if not tree.label and len(children) == 1:
+        return children[0]
+    return Tree(re.split(r"[-=|]", tree.label)[0] or "TOP", children)
+
+
+# book/63_constituency_parsing.ipynb#read-treebank
+TREEBANK_SPLITS = {"train": range(1, 160), "valid": range(160, 180), "test": range(180, 200)}  # by number of document
+
+
+def treebank_path() -> Path:
+    """Where NLTK's sample of the Penn Treebank is looked for: $ANNOTATED_DATA, else ~/.cache/annotated (6.3).
+
+    Defined in chapter 63: `read-treebank`.
+    """
+    root = os.environ.get("ANNOTATED_DATA")
+    return (Path(root) if root else Path.home() / ".cache" / "annotated") / "ptb_sample" / "treebank.zip"
+
+
+def read_treebank(path: Path, documents: Collection[int]) -> list[Tree]:
+    """The clean trees of documents `wsj_0001.mrg` and so on (section 6.3).
+
+    Raises InputError when there is no such file, or it is another.
+
+    Defined in chapter 63: `read-treebank`.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            texts = [archive.read(f"treebank/combined/wsj_{number:04}.mrg").decode() for number in documents]
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: not NLTK's treebank sample ({error})") from None
+    trees = [clean_tree(tree) for text in texts for tree in read_trees(text)]
+    return [tree for tree in trees if tree]
+
+
+# book/63_constituency_parsing.ipynb#corpora
+def tree_pair(tree: Tree, tags: bool) -> SentencePair:
+    """A sentence, its words separated by blanks, and its linearised tree as the translation (section 6.3).
+
+    Defined in chapter 63: `corpora`.
+    """
+    return SentencePair(" ".join(tree.words()), linearise(tree, tags), tree=str(tree))
+
+
+def treebank_corpus(path: Path | None = None, tags: bool = True) -> Corpus:
+    """The treebank sample, divided by document, as a corpus to translate from words into brackets (section 6.3).
+
+    `path` is that of the archive, if it is not where `treebank_path` says; `tags` are those of `linearise`.
+
+    Defined in chapter 63: `corpora`.
+    """
+
+    def load(documents: Collection[int]) -> list[SentencePair]:
+        return [tree_pair(tree, tags) for tree in read_treebank(path or treebank_path(), documents)]
+
+    loaders = {name: lambda documents=documents: load(documents) for name, documents in TREEBANK_SPLITS.items()}
+    return Corpus("treebank", "words", "brackets", loaders)
+
+
+# book/63_constituency_parsing.ipynb#tasks
+TASKS: dict[str, Callable[[Tree], str]] = {"parsing": linearise}  # what the target is, from the sentence's tree
+
+
+def task_corpus(task: str, pairs: int | None = None) -> Corpus:
+    """The embedded corpus with the targets of a task in `TASKS`; `pairs` limits each split (section 6.3).
+
+    Raises InputError for an unknown task.
+
+    Defined in chapter 63: `tasks`.
+    """
+    if task not in TASKS:
+        raise InputError(f"unknown task {task!r}: choose one of {', '.join(TASKS)}")
+
+    def load(split: str) -> list[SentencePair]:
+        return [replace(pair, target=TASKS[task](read_tree(pair.tree))) for pair in embedded_split(split)[:pairs]]
+
+    return Corpus(task, "en", task, {split: lambda split=split: load(split) for split in SPLITS})
+
+
+# book/63_constituency_parsing.ipynb#transduce
+PARSING_SEARCH = {"beam_size": 21, "alpha": 0.3, "extra": 300}  # section 6.3
+
+
+def transduce(translator: Translator, texts: Sequence[str], max_tokens: int = 400, **search) -> list[str]:
+    """The best output for each text, in order, with the search of section 6.3 where `search` does not say otherwise.
+
+    Batches hold at most `max_tokens` source tokens, padding counted.
+
+    Defined in chapter 63: `transduce`.
+    """
+    sources = translator.encode(texts)
+    outputs = [""] * len(sources)
+    options = PARSING_SEARCH | search
+    for batch in token_batches([(source, source) for source in sources], max_tokens):
+        found = search_batch(translator, [sources[i] for i in batch], options)
+        for i, hypotheses in zip(batch, found, strict=True):
+            outputs[i] = translator.to_text(hypotheses[0]).text
+    return outputs
+
+
+# book/63_constituency_parsing.ipynb#entity-kinds
+ENTITY_KINDS = {  # tag: kinds of nouns in the lexicon of chapter 51
+    "PER": {"person"}, "ANI": {"animal"}, "LOC": {"building", "room", "town", "way"},
+}  # fmt: skip
+TIME_WORDS = {"day", "evening", "week", "Monday", "summer", "today", "yesterday", "tomorrow"}
+BEFORE_NOUN = {"DT", "CD", "PRP$", "JJ"}
+
+
+def entity_kinds() -> dict[str, str]:
+    """The entity tag of each noun, name and word for a time that has one (section 6.3).
+
+    Defined in chapter 63: `entity-kinds`.
+    """
+    kinds = dict.fromkeys(TIME_WORDS, "TIM")
+    for noun in [*NOUN_ENTRIES, *NAME_ENTRIES]:
+        tags = [tag for tag, wanted in ENTITY_KINDS.items() if wanted & set(noun.kinds)]
+        kinds |= dict.fromkeys((noun.english, noun.plurals[0]), tags[0]) if tags else {}
+    return kinds
+
+
+KIND_OF = entity_kinds()
+
+
+# book/63_constituency_parsing.ipynb#entity-tags
+def entity_tags(tree: Tree) -> list[str]:
+    """A tag for each word: B-PER for the first of a person, I-PER for the others, O outside (section 6.3).
+
+    An entity is a noun, name or time with the articles, numbers, possessives and adjectives before it in its phrase.
+
+    Defined in chapter 63: `entity-tags`.
+    """
+    if tree.word:
+        return ["O"]
+    tags: list[str] = []
+    begin = None
+    for child in tree.children:
+        before = child.word and child.label in BEFORE_NOUN
+        if before and begin is None:
+            begin = len(tags)
+        tags += entity_tags(child)
+        kind = KIND_OF.get(child.word) or KIND_OF.get(child.word.lower())
+        if kind and child.label in ("NN", "NNS", "NNP", "RB"):
+            if begin is None:
+                begin = len(tags) - 1
+            tags[begin:] = [f"B-{kind}", *[f"I-{kind}"] * (len(tags) - begin - 1)]
+        if not before:
+            begin = None
+    return tags
+
+
+# book/63_constituency_parsing.ipynb#entities
+def entities(tags: Sequence[str]) -> Counter:
+    """The entities as (kind, first word, word after the last); an I- that follows nothing of its kind begins one.
+
+    Defined in chapter 63: `entities`.
+    """
+    found: list[tuple[str, int, int]] = []
+    for place, tag in enumerate(tags):
+        mark, _, kind = tag.partition("-")
+        if mark == "I" and found and found[-1][0] == kind and found[-1][2] == place:
+            found[-1] = (kind, found[-1][1], place + 1)
+        elif mark in ("B", "I"):
+            found.append((kind, place, place + 1))
+    return Counter(found)
+
+
+def tagging_outcome(pair: SentencePair, output: str) -> Outcome:
+    """The entities of both; an output with the wrong number of tags has none (section 6.3).
+
+    Defined in chapter 63: `entities`.
+    """
+    wanted, tags = pair.target.split(), output.split()
+    fits = len(tags) == len(wanted)
+    problems = frozenset() if fits else frozenset({"number of words"})
+    return Outcome(entities(wanted), entities(tags if fits else []), tags == wanted, problems)
+
+
+# book/63_constituency_parsing.ipynb#mark-entities
+def mark_entities(tree: Tree) -> str:
+    """The words with a bracket around each entity, "(PER The old king ) saw (ANI a fox ) ." (section 6.3).
+
+    Defined in chapter 63: `mark-entities`.
+    """
+    marked = tree.words()
+    for kind, start, end in entities(entity_tags(tree)):
+        marked[start] = f"({kind} {marked[start]}"
+        marked[end - 1] += " )"
+    return " ".join(marked)
+
+
+def marking_outcome(pair: SentencePair, output: str) -> Outcome:
+    """The marked entities of both; an output with other words than the sentence has none (section 6.3).
+
+    Defined in chapter 63: `mark-entities`.
+    """
+    sentence = words(pair.source)
+    gold, parse = (parse_brackets(text, sentence) for text in (pair.target, output))
+    same = parse.tree is not None and [leaf.label for leaf in parse.tree.leaves()] == sentence
+    problems = (parse.problems - {"no single root"}) | (frozenset() if same or not parse.tree else {"other words"})
+    found = labelled_brackets(parse.tree, ()) if same else Counter()
+    return Outcome(labelled_brackets(gold.tree, ()), found, output == pair.target, problems)
+
+
+# book/63_constituency_parsing.ipynb#optional
+NEEDS_PLACE = {  # forms of verbs that may need their first prepositional phrase
+    form for verb in VERB_ENTRIES if verb.frame in ("motion", "position", "placing", "prepositional")
+    for form in verb.english[:4]
+}  # fmt: skip
+CLAUSES = {"because", "although", "before", "while", "if", "when"}  # not that: what is said or known stays
+
+
+def when_or_why(phrase: Tree) -> bool:
+    """Whether a prepositional phrase says when or why: *on Monday*, *in summer*, *during the storm* (section 6.3).
+
+    Defined in chapter 63: `optional`.
+    """
+    return all(child.word for child in phrase.children) or phrase.words()[0].lower() in ("during", "because")
+
+
+def needs_place(tree: Tree) -> bool:
+    """Whether the verb of a phrase or clause may need a prepositional phrase and has none deeper in the tree (6.3).
+
+    Defined in chapter 63: `optional`.
+    """
+    inner = next((child for child in tree.children if child.label == "VP"), None)
+    if inner is None:  # but not of *run away*
+        own = [child for child in tree.children if child.word]
+        return any(child.word in NEEDS_PLACE for child in own) and all(child.label != "RP" for child in own)
+    return needs_place(inner) and all(child.label != "PP" or when_or_why(child) for child in inner.children)
+
+
+def optional(node: Tree, parent: Tree, needed: bool) -> bool:
+    """Whether a part may go, by the rules of chapter 63; `needed` if its verb may need a prepositional phrase.
+
+    Defined in chapter 63: `optional`.
+    """
+    leaves = node.words()
+    if node.label == "SBAR":
+        return parent.label == "NP" or leaves[0].lower() in CLAUSES
+    if node.label == "PP" and parent.label != "ADJP":
+        return when_or_why(node) or not needed
+    if node.label == "NP":  # every day, last week
+        return parent.label != "PP" and leaves[-1] in TIME_WORDS and all(child.word for child in node.children)
+    adjective = node.label == "JJ" and node.word.lower() != "many" and parent.label in ("NP", "WHNP")
+    return node.label == "ADVP" or adjective
+
+
+# book/63_constituency_parsing.ipynb#compress
+def shorten(tree: Tree) -> list[str]:
+    """The words that stay (section 6.3).
+
+    Defined in chapter 63: `compress`.
+    """
+    if tree.word:
+        return [tree.word]
+    kept: list[str] = []
+    needed = needs_place(tree)
+    for child in tree.children:
+        if optional(child, tree, needed):
+            continue
+        needed = needed and child.label != "PP"
+        if kept or child.word != ",":  # the comma after a clause that is gone
+            kept += shorten(child)
+    return kept
+
+
+def compress(tree: Tree) -> str:
+    """The sentence without what its grammar can do without, as text; "an old man" becomes "a man" (section 6.3).
+
+    Defined in chapter 63: `compress`.
+    """
+    kept = shorten(tree)
+    for i, word in enumerate(kept[:-1]):
+        if word.lower() in ("a", "an"):
+            kept[i] = word[0] + ("n" if kept[i + 1][0] in "aeiou" else "")
+    return detokenise(kept)
+
+
+# book/63_constituency_parsing.ipynb#more-tasks
+TASKS |= {
+    "tagging": lambda tree: " ".join(entity_tags(tree)), "marking": mark_entities, "compression": compress,
+}  # fmt: skip
+
+
+# book/63_constituency_parsing.ipynb#compression-outcome
+def compression_outcome(pair: SentencePair, output: str) -> Outcome:
+    """The words of both, in lower case and any order; malformed is what its source does not have in this order (6.3).
+
+    *A* and *an* are the same word in the source.
+
+    Defined in chapter 63: `compression-outcome`.
+    """
+    wanted, found, source = (words(text.lower()) for text in (pair.target, output, pair.source))
+    rest = iter("a" if word == "an" else word for word in source)
+    kept = all(("a" if word == "an" else word) in rest for word in found)
+    problems = frozenset() if kept else frozenset({"not a part of the source"})
+    return Outcome(Counter(wanted), Counter(found), output == pair.target, problems)

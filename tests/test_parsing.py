@@ -1,0 +1,628 @@
+"""Trees as translations, bracket F1, entity tags and compressed sentences (chapter 63; section 6.3, table 4)."""
+
+import os
+import zipfile
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from annotated.checkpoint import read_json
+from annotated.corpora import InputError
+from annotated.decoding import output_limits
+from annotated.grammar import LONGEST, SentencePair, corpus_fingerprint, embedded_split, words
+from annotated.model import Transformer, TransformerConfig
+from annotated.parsing import (
+    PARSING_SEARCH,
+    PUNCTUATION,
+    TREEBANK_SPLITS,
+    Outcome,
+    Parse,
+    Tree,
+    bracket_f1,
+    clean_tree,
+    compress,
+    compression_outcome,
+    count_words,
+    entities,
+    entity_tags,
+    labelled_brackets,
+    linearise,
+    mark_entities,
+    marking_outcome,
+    parse_brackets,
+    parse_outcome,
+    read_tree,
+    read_treebank,
+    read_trees,
+    tagging_outcome,
+    task_corpus,
+    total_scores,
+    transduce,
+    treebank_corpus,
+    treebank_path,
+)
+from annotated.tokenization import train_tokenizer
+from annotated.training import encode_pairs
+from annotated.translation import Translator
+
+ROOT = Path(__file__).parents[1]
+PAPER = yaml.safe_load((ROOT / "data" / "paper.yml").read_text(encoding="utf-8"))
+TEXT = "(S (NP (DT The) (NN dog)) (VP (VBD saw) (NP (PRP it))) (. .))"
+TREE = read_tree(TEXT)
+LABELS = ("S", "NP", "VP", "PP", "SBAR", "ADVP", "PRT")
+TAGS = ("NN", "VB", "DT", ",", ".", "``", "-LRB-")
+
+leaves = st.builds(lambda tag, word: Tree(tag, word=word), st.sampled_from(TAGS), st.sampled_from("abcde"))
+trees = st.recursive(
+    st.builds(lambda label, leaf: Tree(label, (leaf,)), st.sampled_from(LABELS), leaves),
+    lambda inner: st.builds(
+        lambda label, parts: Tree(label, tuple(parts)), st.sampled_from(LABELS), st.lists(inner | leaves, min_size=1)
+    ),
+    max_leaves=12,
+)
+
+
+# Trees and text
+
+
+def test_trees_are_read_as_they_are_written():
+    assert str(TREE) == TEXT
+    assert TREE.words() == ["The", "dog", "saw", "it", "."]
+    assert [leaf.label for leaf in TREE.leaves()] == ["DT", "NN", "VBD", "PRP", "."]
+    assert read_trees(f"\n( {TEXT} )\n\n( {TEXT} )") == [Tree("", (TREE,))] * 2
+
+
+@given(trees)
+def test_reading_undoes_writing(tree: Tree):
+    assert read_tree(str(tree)) == tree
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(S (NN a)", "at position 9: 1 open brackets"),
+        ("(S (NN a)))", "at position 10: a closing bracket that was not opened"),
+        ("(S (NN a b))", "at position 10: neither"),
+        ("(S ())", "at position 4: neither"),
+        ("(S)", "at position 2: neither"),
+        ("(S dog (NN a))", "at position 13: neither"),
+        ("(NN a) (NN b)", "one tree is expected, not 2"),
+        ("", "one tree is expected, not 0"),
+        ("(NN a) b", "at position 8: 0 open brackets, 1 stray words"),
+    ],
+)
+def test_malformed_gold_trees_are_refused(text: str, message: str):
+    with pytest.raises(InputError) as error:
+        read_tree(text)
+    assert message in str(error.value)
+
+
+def test_words_are_counted_without_punctuation():
+    assert count_words(TREE) == 4
+    assert count_words(read_tree("(NP (`` ``) (NP (NNP Anna) (POS 's)) (NN cat) ('' ''))")) == 2
+    for split, longest in (("valid", LONGEST), ("long", 45)):
+        for pair in embedded_split(split):
+            assert count_words(read_tree(pair.tree)) == len(pair.source.split()) <= longest
+
+
+def test_linearised_trees_have_no_words():
+    assert linearise(TREE) == "(S (NP DT NN ) (VP VBD (NP PRP ) ) . )"
+    assert linearise(TREE, tags=False) == "(S (NP XX XX ) (VP XX (NP XX ) ) XX )"
+
+
+@given(trees)
+def test_words_put_back_give_the_tree(tree: Tree):
+    assert parse_brackets(linearise(tree), tree.words()) == Parse(tree)
+    untagged = parse_brackets(linearise(tree, tags=False), tree.words())
+    assert untagged.tree.words() == tree.words()
+    assert not untagged.problems
+
+
+def test_trees_of_the_corpus_come_back():
+    for pair in embedded_split("valid"):
+        tree = read_tree(pair.tree)
+        assert tree.words() == words(pair.source)
+        assert parse_brackets(linearise(tree), tree.words()) == Parse(tree)
+
+
+# Malformed output
+
+
+@pytest.mark.parametrize(
+    ("output", "tree", "problems"),
+    [
+        ("(S (NP DT NN ) (VP VBD (NP PRP ) ) .", TEXT, {"open bracket"}),
+        ("(S (NP DT NN ) (VP VBD (NP PRP ) ) . ) )", TEXT, {"surplus bracket"}),
+        ("(S (NP DT NN ) (VP VBD (PP ) (NP PRP ) ) . )", TEXT, {"empty constituent"}),
+        ("(NP DT NN ) VBD PRP .", "(TOP (NP (DT The) (NN dog)) (VBD saw) (PRP it) (. .))", {"no single root"}),
+        ("DT NN VBD PRP .", "(TOP (DT The) (NN dog) (VBD saw) (PRP it) (. .))", {"no single root"}),
+        ("( DT NN VBD PRP . )", "( (DT The) (NN dog) (VBD saw) (PRP it) (. .))", {"no label"}),
+        ("(S (NP DT NN ) (VP VBD ) . )", None, {"number of words"}),
+        ("", None, {"number of words"}),
+        (") (S DT NN VBD PRP .", "(S (DT The) (NN dog) (VBD saw) (PRP it) (. .))", {"surplus bracket", "open bracket"}),
+    ],
+)  # fmt: skip
+def test_malformed_outputs_are_repaired_and_named(output: str, tree: str | None, problems: set[str]):
+    parse = parse_brackets(output, TREE.words())
+    assert parse.problems == problems
+    assert (None if parse.tree is None else str(parse.tree)) == tree
+
+
+@given(st.lists(st.sampled_from(["(S", "(NP", "(", ")", "NN", "x"]), max_size=12))
+def test_any_output_can_be_parsed_and_scored(tokens: list[str]):
+    parse = parse_brackets(" ".join(tokens), TREE.words())
+    assert (parse.tree is None) == ("number of words" in parse.problems)
+    assert parse.tree is None or parse.tree.words() == TREE.words()
+    scores = bracket_f1([TREE], [parse])
+    assert 0 <= scores.f1 <= 100
+    assert scores.malformed == bool(parse.problems)
+
+
+def test_an_output_without_tree_finds_nothing():
+    scores = bracket_f1([TREE, TREE], [Parse(TREE), Parse(None, frozenset({"number of words"}))])
+    assert (scores.precision, scores.recall, scores.malformed, scores.sentences) == (100, 50, 1, 2)
+    assert scores.f1 == pytest.approx(200 / 3)
+    assert scores.exact == 0.5
+    nothing = bracket_f1([TREE], [Parse(None)])
+    assert (nothing.precision, nothing.recall, nothing.f1) == (0, 0, 0)
+
+
+# EVALB's rules
+
+
+def test_brackets_are_labels_and_spans_without_punctuation():
+    assert labelled_brackets(TREE) == Counter([("S", 0, 4), ("NP", 0, 2), ("VP", 2, 4), ("NP", 3, 4)])
+    inner = read_tree("(TOP (S (`` ``) (NP (NN a)) (, ,) (NP (NP (NN b)))  (PRN (: -)) (PRT (RP up)) ('' '')))")
+    assert labelled_brackets(inner) == Counter(
+        {("S", 0, 3): 1, ("NP", 0, 1): 1, ("NP", 1, 2): 2, ("ADVP", 2, 3): 1}
+    )  # TOP and what is punctuation only are not there, PRT is ADVP, and equal brackets count as often as they stand
+
+
+def test_bracket_f1_by_hand():
+    flat = read_tree("(S (DT The) (NN dog) (VP (VBD saw) (PRP it)) (. .))")
+    scores = bracket_f1([TREE], [Parse(flat)])
+    assert (scores.precision, scores.recall) == (100, 50)
+    assert scores.f1 == pytest.approx(200 / 3)
+    assert scores.f1 == pytest.approx(100 * 2 * 2 / (4 + 2))  # 2 right / (gold + found)
+    assert scores.exact == 0
+
+
+def test_gold_tags_say_what_is_punctuation():
+    """A wrong part of speech is not a wrong bracket: the parser's tags do not move the spans."""
+    wrong = read_tree(TEXT.replace("(. .)", "(NN .)"))
+    assert bracket_f1([TREE], [Parse(wrong)]).f1 == 100
+
+
+@pytest.mark.parametrize("sides", [([TREE], []), ([], [])])
+def test_there_must_be_something_to_compare(sides):
+    with pytest.raises(ValueError):
+        bracket_f1(*sides)
+
+
+def pyevalb_counts(gold: Tree, found: Tree) -> tuple[int, int, int]:
+    """Gold, found and right brackets of two trees by PYEVALB, which leaves nothing out and compares sets."""
+    from PYEVALB.parser import create_from_bracket_string
+    from PYEVALB.scorer import Scorer
+
+    result = Scorer().score_trees(*(create_from_bracket_string(str(tree)) for tree in (gold, found)))
+    return result.gold_brackets, result.test_brackets, result.matched_brackets
+
+
+def without(tree: Tree, places: set[int]) -> Tree | None:
+    """The tree without the words at some places, what is left empty, and brackets repeated over the same words."""
+    count = iter(range(10**6))
+
+    def visit(node: Tree, above: tuple[str, ...] = ()) -> list[Tree]:
+        if node.word:
+            return [] if next(count) in places else [node]
+        label = "ADVP" if node.label == "PRT" else node.label
+        inside = [part for child in node.children for part in visit(child)]
+        if len(inside) == 1 and label in chain(inside[0]):
+            return inside
+        return [Tree(label, tuple(inside))] if inside else []
+
+    parts = visit(tree)
+    return parts[0] if parts else None
+
+
+def chain(tree: Tree) -> list[str]:
+    """The labels of all constituents over the same words."""
+    return [] if tree.word else [tree.label, *(chain(tree.children[0]) if len(tree.children) == 1 else [])]
+
+
+def check_against_pyevalb(gold: Tree, found: Tree) -> None:
+    skipped = {i for i, leaf in enumerate(gold.leaves()) if leaf.label in PUNCTUATION}
+    plain = without(gold, skipped), without(found, skipped)
+    if plain[0] is None or any(side.word for side in plain):
+        return  # PYEVALB divides by the number of brackets
+    outcome = parse_outcome(gold, Parse(found))
+    ours = parse_outcome(plain[0], Parse(plain[1]))
+    assert pyevalb_counts(*plain) == (ours.gold.total(), ours.found.total(), (ours.gold & ours.found).total())
+    assert set(ours.gold) == set(outcome.gold)  # what `without` left out was punctuation and repetitions
+    assert set(ours.found) == set(outcome.found)
+
+
+def rebracketed(tree: Tree, data) -> Tree:
+    """Another tree over the same words: some constituents are dissolved, some get another label."""
+    if tree.word:
+        return tree
+    parts: list[Tree] = []
+    for child in tree.children:
+        inner = rebracketed(child, data)
+        parts += inner.children if not inner.word and data.draw(st.integers(0, 3)) == 0 else [inner]
+    label = data.draw(st.sampled_from(LABELS)) if data.draw(st.integers(0, 3)) == 0 else tree.label
+    return Tree(label, tuple(parts))
+
+
+@settings(deadline=None, max_examples=200)
+@given(trees, st.data())
+def test_brackets_are_counted_as_pyevalb_counts_them(gold: Tree, data):
+    check_against_pyevalb(gold, rebracketed(gold, data))
+
+
+# The treebank, made up and, where it is, real
+
+
+def test_treebank_trees_are_cleaned():
+    raw = "( (S (NP-SBJ-1 (-NONE- *) ) (ADVP|PRT (RP up)) (NP-TMP=2 (NN day) (SBAR (-NONE- 0) (S (-NONE- *T*)))) ) )"
+    assert str(clean_tree(read_tree(raw))) == "(S (ADVP (RP up)) (NP (NN day)))"
+    assert str(clean_tree(read_tree("(NP (-LRB- -LCB-) (NN a))"))) == "(NP (-LRB- -LCB-) (NN a))"
+    assert str(clean_tree(read_tree("( (S (NN a)) (. .))"))) == "(TOP (S (NN a)) (. .))"
+    assert clean_tree(read_tree("( (S (-NONE- *)))")) is None
+
+
+def small_treebank(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(1, 200):
+            text = f"( (S (NP-SBJ (NN n{number}) ) (VP (VB v)) (. .)) )\n( (S (-NONE- *)) )\n"
+            archive.writestr(f"treebank/combined/wsj_{number:04}.mrg", text)
+    return path
+
+
+def test_the_treebank_is_divided_by_document(tmp_path: Path):
+    corpus = treebank_corpus(small_treebank(tmp_path / "treebank.zip"))
+    sizes = {split: len(corpus.split(split)) for split in corpus.loaders}
+    assert sizes == {"train": 159, "valid": 20, "test": 20}
+    assert corpus.split("test")[0].source == "n180 v ."
+    assert corpus.split("test")[0].target == "(S (NP NN ) (VP VB ) . )"
+    untagged = treebank_corpus(tmp_path / "treebank.zip", tags=False)
+    assert untagged.split("test")[0].target == "(S (NP XX ) (VP XX ) XX )"
+    assert not set(TREEBANK_SPLITS["train"]) & set(TREEBANK_SPLITS["test"])
+
+
+def test_a_missing_treebank_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ANNOTATED_DATA", str(tmp_path))
+    with pytest.raises(InputError, match="not NLTK's treebank sample"):
+        treebank_corpus().split("test")
+    (tmp_path / "ptb_sample").mkdir()
+    treebank_path().write_bytes(b"no archive")
+    with pytest.raises(InputError, match="not NLTK's treebank sample"):
+        treebank_corpus().split("test")
+    monkeypatch.delenv("ANNOTATED_DATA")
+    assert treebank_path().is_relative_to(Path.home())
+
+
+def real_treebank() -> Path:
+    if not os.environ.get("ANNOTATED_DATA"):
+        pytest.skip("ANNOTATED_DATA is not set: no treebank to read")
+    if not treebank_path().exists():
+        pytest.skip(f"no treebank in {treebank_path()}")
+    return treebank_path()
+
+
+def test_the_real_treebank_has_its_sentences():
+    path = real_treebank()
+    sizes = {split: len(read_treebank(path, documents)) for split, documents in TREEBANK_SPLITS.items()}
+    assert sum(sizes.values()) == 3914
+    assert min(sizes.values()) > 200
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data())
+def test_perturbed_treebank_trees_score_as_by_pyevalb(data):
+    gold = data.draw(st.sampled_from(some_treebank_trees()))
+    check_against_pyevalb(gold, rebracketed(gold, data))
+
+
+def some_treebank_trees(kept: list[Tree] = []) -> list[Tree]:  # noqa: B006 (read once)
+    if not kept:
+        trees = read_treebank(real_treebank(), range(1, 30))
+        kept += [tree for tree in trees if len(tree.leaves()) < 30 and not any("_" in word for word in tree.words())]
+    return kept
+
+
+def test_treebank_trees_come_back_from_their_linearised_form():
+    for tree in some_treebank_trees():
+        parse = parse_brackets(linearise(tree), tree.words())
+        assert parse == Parse(tree)
+        assert bracket_f1([tree], [parse]).f1 == 100
+
+
+# Search and model
+
+
+def test_the_papers_search_is_used(monkeypatch: pytest.MonkeyPatch):
+    """C-6.3-f: beam 21, alpha 0.3, at most 300 tokens more than the input."""
+    paper = PAPER["training"]["parsing"]["decoding"]
+    wanted = {"beam_size": paper["beam_size"], "alpha": paper["length_penalty"], "extra": paper["extra_length"]}
+    assert wanted == PARSING_SEARCH
+    tokenizer = train_tokenizer(["a b c (S XX )"] * 3, 270)
+    config = TransformerConfig(len(tokenizer), d_model=16, d_ff=16, num_heads=2, num_layers=1, max_length=512)
+    torch.manual_seed(0)
+    translator = Translator(Transformer(config), tokenizer)
+    asked = []
+    monkeypatch.setattr("annotated.translation.beam_search", lambda *_, **options: asked.append(options) or stop(_[1]))
+    assert transduce(translator, ["a b", "c"]) == ["", ""]
+    assert transduce(translator, ["a"], beam_size=4) == [""]
+    assert [options["beam_size"] for options in asked] == [21, 4]
+    assert {options["extra"] for options in asked} == {300}
+    source = torch.tensor([[5, 6, 3]])
+    assert output_limits(translator.model, source, PARSING_SEARCH["extra"]).tolist() == [303]
+
+
+def stop(source: torch.Tensor) -> list[list]:
+    from annotated.decoding import Hypothesis
+
+    return [[Hypothesis([3], 0.0, 0.0)] for _ in source]
+
+
+def test_outputs_come_in_the_order_of_the_inputs():
+    tokenizer = train_tokenizer(["a b c (S XX )"] * 3, 270)
+    config = TransformerConfig(len(tokenizer), d_model=16, d_ff=16, num_heads=2, num_layers=1, max_length=64)
+    torch.manual_seed(0)
+    translator = Translator(Transformer(config), tokenizer)
+    texts = ["a b c a b", "a", "c b", "", "a a a a a a"]
+    together = transduce(translator, texts, beam_size=2, extra=5, max_tokens=16)
+    assert together == [transduce(translator, [text], beam_size=2, extra=5)[0] for text in texts]
+
+
+def test_the_papers_parser_has_four_layers_of_1024():
+    """C-6.3-b, C-6.3-d: sizes as in section 6.3, the rest as in base."""
+    facts = PAPER["training"]["parsing"]
+    sizes = {"num_layers": facts["model"]["N"], "d_model": facts["model"]["d_model"]}
+    with torch.device("meta"):
+        model = Transformer(TransformerConfig.base(facts["wsj"]["vocabulary"], **sizes))
+    assert (model.config.num_layers, model.config.d_model) == (4, 1024)
+    assert (model.config.num_heads, model.config.d_ff, model.target_embedding.weight.shape[0]) == (8, 2048, 16000)
+    assert len(model.encoder.layers) == len(model.decoder.layers) == 4
+
+
+# The other tasks
+
+
+def test_tasks_change_only_the_target():
+    pairs = {task: task_corpus(task, 3).split("test") for task in ("parsing", "tagging", "marking", "compression")}
+    assert [pair.source for pair in pairs["parsing"]] == [pair.source for pair in embedded_split("test")[:3]]
+    assert len({tuple(pair.source for pair in some) for some in pairs.values()}) == 1
+    assert pairs["parsing"][0].target == linearise(read_tree(pairs["parsing"][0].tree))
+    with pytest.raises(InputError, match="unknown task 'summary'"):
+        task_corpus("summary")
+
+
+@pytest.mark.parametrize(
+    ("tree", "tags"),
+    [
+        ("(S (NP (NNP Anna)) (VP (VBD sang)) (. .))", "B-PER O O"),
+        (
+            "(S (NP (DT The) (JJ old) (NN king)) (VP (VBD saw) (NP (DT a) (NN fox))) (. .))",
+            "B-PER I-PER I-PER O B-ANI I-ANI O",
+        ),
+        ("(VP (VBD put) (NP (NP (DT the) (NN father) (POS 's)) (JJ full) (NNS boxes)))", "O B-PER I-PER O O O"),
+        (
+            "(NP (NP (NP (NNP Maria) (POS 's)) (NNS sons)) (CC and) (NP (NP (DT the) (NN cow))))",
+            "B-PER O B-PER O B-ANI I-ANI",
+        ),
+        (
+            "(S (PP (IN On) (NNP Monday)) (NP (PRP he)) (VP (VBD slept) (PP (IN in) (NP (PRP$ his) (NN house)))))",
+            "O B-TIM O O O B-LOC I-LOC",
+        ),
+        ("(S (ADVP (RB Today)) (NP (CD two) (NNS women)) (VP (VBP rest)))", "B-TIM B-PER I-PER O"),
+        ("(NP (NP (DT a) (NN man)) (SBAR (WHNP (WP who)) (S (VP (VBD fell) (JJ asleep)))))", "B-PER I-PER O O O"),
+    ],
+)
+def test_entities_are_nouns_with_what_stands_before_them(tree: str, tags: str):
+    assert " ".join(entity_tags(read_tree(tree))) == tags
+
+
+def test_every_word_of_the_corpus_has_one_tag():
+    for pair in embedded_split("valid"):
+        tags = entity_tags(read_tree(pair.tree))
+        assert len(tags) == len(words(pair.source))
+        for before, tag in zip(["O", *tags], tags, strict=False):
+            assert tag[0] != "I" or before[2:] == tag[2:], f"{tags}: an entity goes on that did not begin"
+
+
+def test_entities_are_read_from_tags():
+    assert entities(["B-PER", "I-PER", "O", "B-LOC", "B-LOC", "I-PER"]) == Counter(
+        [("PER", 0, 2), ("LOC", 3, 4), ("LOC", 4, 5), ("PER", 5, 6)]
+    )
+    pair = SentencePair("a b c", "B-PER I-PER O")
+    assert tagging_outcome(pair, "B-PER I-PER O").exact
+    half = tagging_outcome(pair, "B-PER O B-LOC")
+    assert (half.gold & half.found).total() == 0
+    assert half.found.total() == 2
+    short = tagging_outcome(pair, "B-PER I-PER")
+    assert short.problems == {"number of words"}
+    assert not short.found
+
+
+def test_entities_are_marked_in_the_sentence():
+    tree = read_tree("(S (NP (DT The) (JJ old) (NN king)) (VP (VBD saw) (NP (NNP Anna))) (. .))")
+    assert mark_entities(tree) == "(PER The old king ) saw (PER Anna ) ."
+    pair = SentencePair("The old king saw Anna.", mark_entities(tree))
+    right = marking_outcome(pair, pair.target)
+    assert right == Outcome(Counter([("PER", 0, 3), ("PER", 4, 5)]), right.gold, True)
+    assert (right.gold & marking_outcome(pair, "The (PER old king ) saw (PER Anna ) .").found).total() == 1
+    open_one = marking_outcome(pair, "(PER The old king ) saw (PER Anna .")
+    assert open_one.problems == {"open bracket"}
+    assert open_one.found == Counter([("PER", 0, 3), ("PER", 4, 6)])
+    assert marking_outcome(pair, "(PER The old queen ) saw (PER Anna ) .").problems == {"other words"}
+    assert not marking_outcome(pair, "(PER The old queen ) saw (PER Anna ) .").found
+    assert marking_outcome(pair, "(PER The king ) saw (PER Anna ) .").problems == {"number of words"}
+
+
+def test_marked_and_tagged_entities_are_the_same():
+    both = zip(task_corpus("tagging", 200).split("test"), task_corpus("marking", 200).split("test"), strict=True)
+    for tagged, marked in both:
+        assert tagging_outcome(tagged, tagged.target).gold == marking_outcome(marked, marked.target).gold
+        assert not marking_outcome(marked, marked.target).problems
+
+
+@pytest.mark.parametrize(
+    ("tree", "short"),
+    [
+        ("(S (NP (DT An) (JJ old) (NN man)) (VP (VBD slept) (ADVP (RB today))) (. .))", "A man slept."),
+        ("(S (NP (DT A) (JJ shy) (NN animal)) (VP (VBD slept)) (. .))", "An animal slept."),
+        (
+            "(S (NP (PRP He)) (VP (VBD went) (PP (IN to) (NP (NNP Ed))) (PP (IN on) (NNP Monday))) (. .))",
+            "He went to Ed.",
+        ),
+        ("(S (NP (PRP He)) (VP (VBD sang) (PP (IN in) (NP (DT the) (NN city)))) (. .))", "He sang."),
+        (
+            "(S (NP (PRP He)) (VP (VBD said) (SBAR (IN that) (S (NP (PRP I)) (VP (VBD sat) (ADVP (RB up)))))) (. .))",
+            "He said that I sat.",
+        ),
+        ("(S (SBAR (IN If) (S (NP (PRP he)) (VP (VBZ sings)))) (, ,) (NP (PRP I)) (VP (VBP sleep)) (. .))", "I sleep."),
+        (
+            "(S (NP (NP (DT the) (NN dog)) (SBAR (WHNP (WDT that)) (S (VP (VBD ran))))) (VP (VBD got) (RP up)) (. .))",
+            "The dog got up.",
+        ),
+        (
+            "(S (NP (NP (DT The) (NN door)) (PP (IN of) (NP (NN hay)))) (VP (VBZ is) (ADJP (RB very) (JJ old))) (. .))",
+            "The door is very old.",
+        ),
+        (
+            "(S (NP (DT The) (NN cow)) (VP (VBZ is) (ADJP (ADJP (JJR older)) (PP (IN than) (NP (PRP me))))) (. .))",
+            "The cow is older than me.",
+        ),
+        (
+            "(S (NP (DT Every) (NN day)) (NP (DT a) (NN cat)) (VP (VBZ eats) (NP (JJ big) (NNS eggs))) (. .))",
+            "A cat eats eggs.",
+        ),
+        ("(SQ (VBZ Does) (NP (NNP Anna)) (VP (VB fall) (JJ asleep)) (. ?))", "Does Anna fall asleep?"),
+        (
+            "(S (NP (NP (DT A) (NN fox)) (SBAR (WHNP (WP who)) (S (VP (VBD ran) (ADVP (RB today)))))) (VP (VBD hid)))",
+            "A fox hid",
+        ),  # the time is the relative clause's, and the subject is no time
+        ("(S (NP (JJ Many) (JJ old) (NNS cats)) (VP (VBP sleep) (ADVP (RB quietly))) (. .))", "Many cats sleep."),
+        (
+            "(S (PP (IN Into) (NP (DT the) (JJ red) (NN box))) (NP (DT the) (NN ball)) "
+            "(VP (VBZ does) (RB not) (VP (VB fit) (PP (IN in) (NN summer)))) (. .))",
+            "Into the box the ball does not fit.",
+        ),  # the verb needs the phrase at its front, and the other one only says when
+        (
+            "(S (PP (IN In) (NP (DT the) (NN city))) (NP (PRP he)) (VP (VBD went) (PP (IN to) (NP (NNP Ed)))) (. .))",
+            "He went to Ed.",
+        ),
+        ("(S (PP (IN In) (NP (DT the) (NN city))) (NP (PRP he)) (VP (VBD sang)) (. .))", "He sang."),
+        ("(S (NP (PRP He)) (VP (VBD ran) (RP away) (PP (IN in) (NP (DT the) (NN city)))) (. .))", "He ran away."),
+        (
+            "(S (NP (PRP He)) (VP (VBD sat) (PP (IN during) (NP (DT the) (NN storm))) "
+            "(PP (IN on) (NP (DT the) (NN bed)))) (. .))",
+            "He sat on the bed.",
+        ),
+    ],
+)
+def test_sentences_lose_what_they_can_do_without(tree: str, short: str):
+    assert compress(read_tree(tree)) == short
+
+
+def test_compressed_sentences_stay_well_formed():
+    for pair in embedded_split("test"):
+        short = compress(read_tree(pair.tree))
+        left = words(short)
+        assert left[-1] == words(pair.source)[-1]
+        assert len(left) >= 3, short  # a subject, a verb and a mark
+        assert short[0].isupper()
+        assert "," not in short.replace(", and", "").replace(", but", "")
+        for article, following in pairwise(left):
+            if article.lower() in ("a", "an"):
+                assert (article.lower() == "an") == (following[0] in "aeiou"), short
+        assert not compression_outcome(SentencePair(pair.source, short), short).problems
+
+
+def test_compression_is_scored_by_words():
+    pair = SentencePair("An old man sang today.", "A man sang.")
+    outcome = compression_outcome(pair, "A man sang today.")
+    assert not outcome.exact
+    assert not outcome.problems
+    scores = total_scores([outcome])
+    assert (round(scores.precision), round(scores.recall)) == (80, 100)
+    no_part = {"not a part of the source"}
+    assert compression_outcome(pair, "A woman sang.").problems == no_part
+    assert compression_outcome(pair, "Sang man.").problems == no_part  # another order
+    bag = Counter(["a", "man", "sang", "."])
+    assert compression_outcome(pair, "A man sang.") == Outcome(bag, bag, True)
+    assert compression_outcome(pair, "a man Sang.") == Outcome(bag, bag, False)  # a capital is no other word
+
+
+def test_pairs_of_a_task_can_be_trained_on():
+    pairs = task_corpus("parsing", 50).split("test")
+    tokenizer = train_tokenizer((side for pair in pairs for side in (pair.source, pair.target)), 400)
+    assert len(encode_pairs(tokenizer, pairs, 512)) == 50
+    assert all(tokenizer.to_text(tokenizer.to_ids(pair.target)) == pair.target for pair in pairs)
+
+
+# The record and the shipped parser
+
+RUNS, PARSER = ROOT / "data" / "runs" / "parsing", ROOT / "data" / "models" / "parser"
+
+
+def test_the_record_holds_no_treebank_sentence():
+    record = read_json(RUNS / "results.json")
+    assert not list(RUNS.glob("*treebank*"))
+    numbers = {"split", "beam_size", "alpha", "extra", "seconds", "precision", "recall", "f1", "exact", "malformed"}
+    for scores in record["runs"]["treebank"]["evaluations"]:
+        assert scores.keys() == numbers | {"sentences", "problems", "by_label", "by_sentence"}
+        assert all(isinstance(value, int | bool) for row in scores["by_sentence"] for value in row)
+        assert sum(row[4] for row in scores["by_sentence"]) == scores["malformed"]
+        assert sum(row[5] for row in scores["by_sentence"]) == scores["problems"].get("number of words", 0)
+        assert all(label.isupper() for label in scores["by_label"] if label)
+
+
+def test_few_settings_were_tried_on_the_development_part():
+    """C-6.3-e: dropouts and the learning rate; everything else is equal in all trials and in the final run."""
+    runs = read_json(RUNS / "results.json")["runs"]
+    trials = [run for name, run in runs.items() if name.startswith("trial-")]
+    assert 2 <= len(trials) <= 5
+    free = {"dropout", "attention_dropout", "rate_factor", "max_steps"}
+    settings = [
+        {key: value for part in ("model", "training") for key, value in run[part].items() if key not in free}
+        for run in [*trials, runs["treebank"]]
+    ]
+    assert all(setting == settings[0] for setting in settings)
+    assert settings[0]["label_smoothing"] == 0.1  # as in base
+
+
+def test_the_other_tasks_are_learned_on_equal_terms():
+    runs = read_json(RUNS / "results.json")["runs"]
+    tasks = [runs[task] for task in ("tagging", "marking", "compression")]
+    assert len({run["steps"] for run in tasks}) == 1
+    assert all(run["model"] == tasks[0]["model"] for run in tasks)
+    assert all(run["training"] == tasks[0]["training"] for run in tasks)
+
+
+def test_the_shipped_parser_is_the_recorded_one():
+    translator = Translator.load(PARSER, "cpu")
+    assert translator.notes["corpus_version"] == corpus_fingerprint()
+    assert translator.search["beam_size"] == 21
+    assert sum(path.stat().st_size for path in PARSER.iterdir()) < 4 * 2**20
+    recorded = (RUNS / "outputs-parsing-test-21.txt").read_text(encoding="utf-8").splitlines()[:20]
+    outputs = transduce(translator, [pair.source for pair in embedded_split("test")[: len(recorded)]])
+    assert sum(a == b for a, b in zip(outputs, recorded, strict=True)) >= len(recorded) - 1
+
+
+def test_recorded_scores_are_those_of_the_recorded_outputs():
+    for scores in read_json(RUNS / "results.json")["runs"]["parsing"]["evaluations"]:
+        name = f"outputs-parsing-{scores['split']}-{scores['beam_size']}.txt"
+        outputs = (RUNS / name).read_text(encoding="utf-8").splitlines()
+        gold = [read_tree(pair.tree) for pair in embedded_split(scores["split"])[: len(outputs)]]
+        found = bracket_f1(gold, [parse_brackets(o, tree.words()) for o, tree in zip(outputs, gold, strict=True)])
+        assert found.f1 == pytest.approx(scores["f1"])
+        assert found.malformed == scores["malformed"]

@@ -1,0 +1,131 @@
+"""The rows of Table 3 at this book's size, how they are compared, and the record of their training (section 6.2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from annotated.checkpoint import read_json
+from annotated.grammar import embedded_split
+from annotated.model import Transformer
+from annotated.tokenization import load_tokenizer
+from annotated.variations import TRAINING, Variation, further_rows, run_variation, scale_row, train_variation, verdict
+from tools.variations import BASE_SEEDS, SEEDS, TOKENIZER, all_rows, run_all
+
+ROOT = Path(__file__).resolve().parents[1]
+ROWS = yaml.safe_load((ROOT / "data" / "paper.yml").read_text(encoding="utf-8"))["tables"]["table_3"]["rows"]
+NAMES = {"N": "num_layers", "h": "num_heads", "d_model": "d_model", "d_ff": "d_ff", "d_k": "d_k", "d_v": "d_v"}
+
+
+@pytest.fixture(scope="module")
+def scaled() -> dict[str, Variation]:
+    return {row["id"]: scale_row(row, ROWS[0], 2000) for row in ROWS}
+
+
+def test_base_is_the_papers_divided(scaled):
+    model = scaled["base"].model
+    assert (model.num_layers, model.d_model, model.d_ff, model.num_heads, model.d_k, model.d_v) == (3, 64, 256, 8, 8, 8)
+    assert (model.dropout, model.positions, model.norm_first) == (0.1, "sinusoidal", False)
+    assert scaled["base"].training == replace(TRAINING, label_smoothing=0.1)
+
+
+@pytest.mark.parametrize("row", ROWS[1:], ids=lambda row: row["id"])
+def test_a_row_changes_what_the_papers_row_changes_by_the_same_factor(row, scaled):
+    """C-6.2-a: ratios to base are the paper's; what its row leaves empty is base's."""
+    ours, base = asdict(scaled[row["id"]].model), asdict(scaled["base"].model)
+    for theirs, name in NAMES.items():
+        paper = ROWS[0][theirs] if row[theirs] is None else row[theirs]
+        assert ours[name] / base[name] == paper / ROWS[0][theirs], name
+    changed = {name for name in ours if ours[name] != base[name]}
+    known = {**NAMES, "dropout": "dropout", "positions": "positions"}
+    assert changed == {known[name] for name in known if row[name] not in (None, ROWS[0][name])}
+    smoothing = ROWS[0]["label_smoothing"] if row["label_smoothing"] is None else row["label_smoothing"]
+    assert scaled[row["id"]].training.label_smoothing == smoothing
+
+
+def test_heads_change_no_parameters(scaled):
+    """C-6.2-c: the rows of group A have equal cost."""
+    counts = {Transformer(scaled[name].model).num_parameters() for name in ("base", "A-1", "A-2", "A-3", "A-4")}
+    assert len(counts) == 1
+
+
+def test_our_rows_change_norm_and_warm_up_only(scaled):
+    """C-5.3-c, C-3.1-b: each differs from base by its name."""
+    base = scaled["base"]
+    found = {
+        row.id: (row.model.norm_first, row.model.num_layers, row.training.warmup_steps) for row in further_rows(base)
+    }
+    expected = {"pre-norm": (True, 3, 200), "pre-norm-deeper": (True, 4, 200), "no-warm-up": (False, 3, 1)}
+    assert found == expected | {"pre-norm-no-warm-up": (True, 3, 1), "long-warm-up": (False, 3, 400)}
+    for row in further_rows(base):
+        assert replace(row.model, norm_first=False, num_layers=3) == base.model
+        assert replace(row.training, warmup_steps=base.training.warmup_steps) == base.training
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "paper", "expected"),  # differences in the paper of up to 0.05 are none
+    [
+        (0.1, 0.3, 0.2, "same direction"),
+        (-0.3, -0.1, -2.0, "same direction"),
+        (-0.3, -0.1, 0.2, "opposite"),
+        (0.1, 0.3, -0.2, "opposite"),
+        (-0.1, 0.3, 0.2, "no difference at this scale"),
+        (0.0, 0.3, 0.2, "no difference at this scale"),
+        (0.1, 0.3, 0.0, "a difference here, none in the paper"),
+        (0.1, 0.3, -0.05, "a difference here, none in the paper"),
+    ],
+)
+def test_verdicts(low, high, paper, expected):
+    assert verdict(low, high, paper, 0.05) == expected
+
+
+@pytest.fixture(scope="module")
+def tiny(scaled) -> Variation:
+    return replace(scaled["C-1"], training=replace(TRAINING, max_steps=3, max_tokens=200))
+
+
+def test_a_run_is_repeatable_and_seeds_differ(tiny):
+    tokenizer, pairs = load_tokenizer(TOKENIZER), embedded_split("valid")[:40]
+    first, again, other = (train_variation(tiny, seed, tokenizer, pairs, pairs[:5]) for seed in (1, 1, 2))
+    assert first.history[-1]["valid_loss"] == again.history[-1]["valid_loss"] != other.history[-1]["valid_loss"]
+
+
+def test_what_a_run_reports(tiny):
+    """C-6.2-a: the last weights are scored, with the paper's beam."""
+    pairs = embedded_split("valid")[:20]
+    result = run_variation(tiny, 1, load_tokenizer(TOKENIZER), pairs, pairs[:4])
+    assert result["steps"] == 3
+    assert math.log(result["perplexity"]) == pytest.approx(result["curves"]["valid_loss"][-1][1])
+    assert result["parameters"] == Transformer(tiny.model).num_parameters()
+    assert 0 <= result["bleu"] <= 100
+
+
+def test_the_command_goes_on_where_it_was_stopped(tiny, tmp_path, capsys):
+    for seed in range(1, SEEDS + 1):
+        (tmp_path / f"C-1-{seed}.json").write_text(f'{{"id": "C-1", "seed": {seed}}}')
+    run_all(tmp_path, tmp_path / "results.json", [tiny], processes=1)
+    assert "0 of 3 runs to do" in capsys.readouterr().out
+    record = read_json(tmp_path / "results.json")
+    assert [run["seed"] for run in record["runs"]] == [1, 2, 3]
+    assert record["command"] == "python -m tools.variations"
+    assert record["threads"] == 1
+
+
+def test_the_record_holds_every_row_and_seed():
+    """C-6.2-c to C-6.2-i: at least three seeds a row, and at most three minutes a run."""
+    record = read_json(ROOT / "data" / "runs" / "variations" / "results.json")
+    found = {(run["id"], run["seed"]) for run in record["runs"]}
+    wanted = {(row.id, seed) for row in all_rows() for seed in range(1, SEEDS + 1)}
+    assert found == wanted | {("base", seed) for seed in range(1, BASE_SEEDS + 1)}
+    assert len(record["runs"]) == len(found)
+    sizes = {row.id: Transformer(row.model).num_parameters() for row in all_rows()}
+    for run in record["runs"]:
+        assert run["seconds"] <= 180, (run["id"], run["seed"])
+        assert run["steps"] == TRAINING.max_steps
+        assert run["parameters"] == sizes[run["id"]]
+        assert run["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
+        assert run["exact_match"] < 0.9
