@@ -6,13 +6,17 @@ import math
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 import yaml
+from scipy.stats import ttest_ind
 
 from annotated.checkpoint import read_json
 from annotated.grammar import embedded_split
 from annotated.model import Transformer
 from annotated.tokenization import load_tokenizer
+from annotated.training import encode_pairs
 from annotated.variations import TRAINING, Variation, further_rows, run_variation, scale_row, train_variation, verdict
 from tools.variations import BASE_SEEDS, SEEDS, TOKENIZER, all_rows, run_all
 
@@ -104,6 +108,19 @@ def test_what_a_run_reports(tiny):
     assert 0 <= result["bleu"] <= 100
 
 
+def test_perplexity_is_of_a_subword(tiny):
+    """C-6.2-b: e to the mean of minus the log of each subword's probability, the end of the sentence included."""
+    tokenizer, pairs = load_tokenizer(TOKENIZER), embedded_split("valid")[:20]
+    result = run_variation(tiny, 1, tokenizer, pairs, pairs[:4])
+    model = train_variation(tiny, 1, tokenizer, pairs, pairs[:4]).model.eval()
+    losses = []
+    for source, target in encode_pairs(tokenizer, pairs[:4], tiny.model.max_length):
+        with torch.no_grad():
+            logits = model(torch.tensor([source]), torch.tensor([[tokenizer.bos_id, *target[:-1]]]))[0]
+        losses += (-logits.log_softmax(dim=-1)[range(len(target)), target]).tolist()
+    assert result["perplexity"] == pytest.approx(math.exp(np.mean(losses)), rel=1e-4)
+
+
 def test_the_command_goes_on_where_it_was_stopped(tiny, tmp_path, capsys):
     for seed in range(1, SEEDS + 1):
         (tmp_path / f"C-1-{seed}.json").write_text(f'{{"id": "C-1", "seed": {seed}}}')
@@ -129,3 +146,42 @@ def test_the_record_holds_every_row_and_seed():
         assert run["parameters"] == sizes[run["id"]]
         assert run["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
         assert run["exact_match"] < 0.9
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[tuple[str, str], str]:
+    """The verdict of each row of the paper on loss and BLEU, from the record."""
+    runs: dict[str, list[dict]] = {}
+    for run in read_json(ROOT / "data" / "runs" / "variations" / "results.json")["runs"]:
+        runs.setdefault(run["id"], []).append(run)
+    kinds = {"loss": (lambda run: math.log(run["perplexity"]), 0.02), "bleu": (lambda run: run["bleu"], 0.1)}
+    found = {}
+    for row in ROWS[1:]:
+        paper = {"loss": math.log(row["ppl_dev"] / ROWS[0]["ppl_dev"]), "bleu": row["bleu_dev"] - ROWS[0]["bleu_dev"]}
+        for kind, (measure, least) in kinds.items():
+            ours, base = ([measure(run) for run in runs[name]] for name in (row["id"], "base"))
+            interval = ttest_ind(ours, base, equal_var=False).confidence_interval(0.95)
+            found[row["id"], kind] = verdict(*interval, round(paper[kind], 3), least)
+    return found
+
+
+SAME, NONE, OPPOSITE = "same direction", "no difference at this scale", "opposite"
+OURS_ONLY = "a difference here, none in the paper"
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),  # what the ledger and the chapter's text say of it
+    [
+        ("C-6.2-c", {("A-1", "bleu"): OPPOSITE, ("A-3", "bleu"): NONE, ("A-4", "bleu"): SAME}),
+        ("C-6.2-d", {("B-1", "loss"): SAME, ("B-1", "bleu"): SAME, ("B-2", "bleu"): SAME}),
+        ("C-6.2-e", {("C-4", "loss"): SAME, ("C-5", "loss"): SAME, ("C-4", "bleu"): SAME, ("C-5", "bleu"): SAME}),
+        ("C-6.2-e", {("C-1", "bleu"): OPPOSITE, ("C-2", "bleu"): OPPOSITE, ("C-3", "loss"): OURS_ONLY}),
+        ("C-6.2-e", {(row, kind): NONE for row in ("C-6", "C-7") for kind in ("loss", "bleu")}),
+        ("C-6.2-f", {("D-1", "loss"): SAME, ("D-1", "bleu"): NONE, ("D-2", "loss"): OURS_ONLY}),
+        ("C-6.2-g", {("D-3", "loss"): NONE, ("D-3", "bleu"): NONE, ("D-4", "loss"): SAME, ("D-4", "bleu"): NONE}),
+        ("C-6.2-h", {("E-1", "loss"): OURS_ONLY, ("E-1", "bleu"): OURS_ONLY}),
+        ("C-6.2-i", {("big", "loss"): OPPOSITE, ("big", "bleu"): OPPOSITE}),
+    ],
+)
+def test_the_record_bears_out_what_is_said_of_it(claim, expected, verdicts):
+    assert {key: verdicts[key] for key in expected} == expected, claim
