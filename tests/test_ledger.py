@@ -18,7 +18,7 @@ CLAIMS: list[dict[str, Any]] = yaml.safe_load((ROOT / "book/ledger.yml").read_te
 PAPER: dict[str, Any] = yaml.safe_load((ROOT / "data/paper.yml").read_text(encoding="utf-8"))
 
 KEYS = {"id", "section", "tags", "chapter", "standing", "cell", "test", "reason", "claim"}
-STANDINGS = {"built", "measured", "told", "out of reach here", "later"}
+STANDINGS = {"built", "measured", "told", "out of reach here"}
 OUTCOMES = {"holds", "holds in part", "not found here"}
 SIZES = """0:6 1:9 2:9 3:4 3.1:9 3.2:3 3.2.1:11 3.2.2:8 3.2.3:7 3.3:5 3.4:4 3.5:9 4:13
 5.1:5 5.2:3 5.3:4 5.4:6 6.1:9 6.2:9 6.3:8 7:6 V:5"""
@@ -53,10 +53,7 @@ def problems(claim: dict[str, Any], root: Path) -> list[str]:
     """What the ledger says of a claim and the repository does not bear out."""
     found = []
     standing, chapter, cell, test = claim["standing"], claim["chapter"], claim["cell"], claim["test"]
-    if chapter_exists(chapter, root):
-        if standing == "later":
-            found.append(f"is later, but book/{chapter} exists")
-    elif standing != "later":
+    if not chapter_exists(chapter, root):
         found.append(f"is {standing}, but book/{chapter} does not exist")
     if (root / "book" / f"{chapter}.ipynb").is_file():
         if cell is None:
@@ -114,7 +111,7 @@ def test_a_claim_is_treated_in_its_sections_chapter() -> None:
 
 
 def test_what_the_ledger_says_is_so() -> None:
-    """Cells and tests exist, and a claim is `later` exactly when its chapter is not there."""
+    """Chapters, cells and tests exist, and what is not built or measured says why."""
     found = [problem for claim in CLAIMS for problem in problems(claim, ROOT)]
     assert not found, "\n".join(found)
 
@@ -202,8 +199,6 @@ class TestMask:
         ({}, None),
         ({"test": "tests/test_attention.py::TestMask::test_future"}, None),
         ({"standing": "told", "tags": ["R"], "test": None}, None),
-        ({"standing": "later", "chapter": "40_why_self_attention", "cell": None, "test": None}, None),
-        ({"standing": "later"}, "is later, but"),
         ({"chapter": "40_why_self_attention", "cell": None}, "does not exist"),
         ({"cell": None}, "names no cell"),
         ({"test": None}, "names no test"),
