@@ -112,7 +112,8 @@ def overflowing(page) -> list[str]:
 ALL: dict = {}
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}  # the rules that depend on the theme, and the slow ones
 SHAPE = {"rules": {rule: {"enabled": False} for rule in COLOURS["runOnly"]}}
-VIEWS = {("laptop", "light"): ALL, ("phone", "light"): SHAPE, ("laptop", "dark"): COLOURS}  # what axe checks in each
+VIEWS = {("laptop", "light"): ALL, ("phone", "light"): SHAPE}  # what axe checks in each view
+VIEWS |= {("laptop", "dark"): COLOURS, ("phone", "dark"): COLOURS}
 
 
 def violations(page, options: dict) -> list[str]:
@@ -243,6 +244,67 @@ def test_drawing_fits_its_page(open_page, name, figure, width, scheme):
     assert found == {"out": [], "ground": []}
 
 
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [("a:has(.glossary-term)", "Chapter"), ("a[href='ledger.html#claim-C-3-2-1-c']", "C-3.2.1-c")],
+)
+def test_hovering_explains_a_term_and_a_claim(open_page, site, link, words):
+    page, requests, complaints = open_page("32_attention.html")
+    page.locator(f"article {link}").first.hover()
+    tip = page.locator(".tippy-box")
+    tip.wait_for()
+    assert words in tip.inner_text()
+    assert "$" not in tip.inner_text()
+    assert all(url.startswith(site) for url in requests)
+    assert complaints == []
+
+
+def test_terms_are_linked_once_a_page_and_all_pages_of_chapters_have_some():
+    if not (SITE / "index.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    for name in PAGES:
+        html = (SITE / f"{name}.html").read_text(encoding="utf-8")
+        linked = re.findall(r'href="glossary\.html#(term-[^"]+)"[^>]*><span class="glossary-term', html)
+        assert len(linked) == len(set(linked)), name
+        assert len(linked) >= 5 or not name[0].isdigit(), name
+
+
+def test_the_map_of_the_paper_says_where_one_is():
+    if not (SITE / "index.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    here = {}
+    for name in PAGES:
+        strip = re.search(r'<nav class="paper-map".*?</nav>', (SITE / f"{name}.html").read_text(encoding="utf-8"))[0]
+        assert strip.count("<a ") == 19, name
+        here[name] = re.findall(r'aria-current="page"[^>]*>([^<]+)<', strip)
+    assert here["32_attention"] == ["3.2"]
+    assert here["10_introduction"] == ["1, 2"]
+    assert here["glossary"] == []
+    assert sum(map(len, here.values())) == 19
+
+
+def test_reference_and_chapters_lead_to_each_other():
+    if not (SITE / "api.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    reference = (SITE / "api.html").read_text(encoding="utf-8")
+    assert 'id="annotated.attention.scaled_dot_product_attention"' in reference
+    assert 'href="32_attention.html#cell-scaled-dot-product-attention"' in reference
+    chapter = (SITE / "32_attention.html").read_text(encoding="utf-8")
+    assert re.search(r'class="module-name"><a [^>]*href="api\.html#module-annotated\.attention"', chapter)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_one_can_leaf_through_the_book(name):
+    if not (SITE / f"{name}.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    html = (SITE / f"{name}.html").read_text(encoding="utf-8")
+    place = PAGES.index(name)
+    around = {"left-prev": PAGES[place - 1] if place else None, "right-next": [*PAGES, None][place + 1]}
+    for side, other in around.items():
+        found = re.search(rf'<a class="{side}"\s+href="([^"]+)"', html)
+        assert (found[1] if found else None) == (f"{other}.html" if other else None)
+
+
 def test_search_finds_a_chapter_offline(open_page, site):
     page, requests, complaints = open_page("search.html?q=attention")
     page.wait_for_selector("#search-results li a")
@@ -251,7 +313,7 @@ def test_search_finds_a_chapter_offline(open_page, site):
 
 
 @pytest.mark.parametrize(
-    ("view", "rule"), list(zip(VIEWS, ["color-contrast", "image-alt", "color-contrast"], strict=True))
+    ("view", "rule"), list(zip(VIEWS, ["color-contrast", "image-alt", "color-contrast", "color-contrast"], strict=True))
 )
 def test_axe_would_find_a_fault(open_page, view, rule):
     """Guards the checks above: a picture without a description is reported, and grey text on grey."""

@@ -1,21 +1,29 @@
 """What the rendered book needs beyond Jupyter Book.
 
-Exported cells show the module they are written to instead of the export directive. MathJax comes from node_modules, so
-that no page asks another host for anything; sphinx-thebe, which would, is switched off. A few attributes that the theme
-leaves out make the pages readable by assistive technology.
+Exported cells show the module they are written to instead of the export directive, as a link to its reference; the
+reference links back. MathJax and the scripts of hover explanations come from node_modules, so that no page asks another
+host for anything; sphinx-thebe, which would, is switched off. Launch buttons take the repository from the git remote. A
+few attributes that the theme leaves out make the pages readable by assistive technology.
 """
 
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.config import Config
 from sphinx.errors import ExtensionError
 from sphinx.transforms import SphinxTransform
 
-MATHJAX = Path(__file__).resolve().parents[2] / "node_modules" / "mathjax" / "es5"
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = ROOT / "node_modules"
+MATHJAX = MODULES / "mathjax" / "es5"
+TIPPY = (MODULES / "@popperjs/core/dist/umd/popper.min.js", MODULES / "tippy.js/dist/tippy-bundle.umd.min.js")
 SIDEBAR = 'id="pst-primary-sidebar" class="bd-sidebar-primary bd-sidebar"'
 REPAIRS = {
     # names that differ from the visible words
@@ -49,7 +57,11 @@ class ModuleCaption(SphinxTransform):
                 text = block.astext()[match.end() :]
                 block.children = [nodes.Text(text)]
                 block.rawsource = text
-                caption = nodes.paragraph("", "", nodes.literal(name, name), classes=["module-name"])
+                link = addnodes.pending_xref(
+                    "", nodes.literal(name, name), refdomain="py", reftype="mod", refdoc=self.env.docname,
+                    reftarget=name.removesuffix(".py").replace("/", "."),
+                )  # fmt: skip
+                caption = nodes.paragraph("", "", link, classes=["module-name"])
                 block.parent.insert(block.parent.index(block), caption)
                 break
 
@@ -88,9 +100,78 @@ def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
     shutil.copytree(MATHJAX / fonts, target / fonts, dirs_exist_ok=True)
 
 
+def copy_tippy(app: Sphinx, error: Exception | None) -> None:
+    if error or app.builder.format != "html":
+        return
+    target = Path(app.outdir) / "_static" / "tippy"
+    target.mkdir(parents=True, exist_ok=True)
+    for script in TIPPY:
+        if not script.is_file():
+            raise ExtensionError(f"{script.relative_to(ROOT)} is missing: run `make env`")
+        text = script.read_text(encoding="utf-8")  # without the address of a map that is not there
+        (target / script.name).write_text(re.sub(r"\n//# sourceMappingURL=.*", "", text), encoding="utf-8")
+
+
+DEFINED = re.compile(r"Defined in chapter (\d+): `([^`]+)`\.")
+
+
+def docstring(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Docstrings are plain text with code between backticks; their last line leads to the chapter."""
+    text = "\n".join(lines)
+    parts = re.split(r"(`[^`]+`)", DEFINED.sub(r"\0\1#\2\0", text))
+    for number, part in enumerate(parts):
+        if part.startswith("`"):
+            parts[number] = f"`{part}`"
+        else:
+            parts[number] = re.sub(r"([*|\\]|_\b)", r"\\\1", part)
+    text = "".join(parts)
+    for chapter, cell in re.findall(r"\0(\d+)#(.+?)\0", text):
+        (path,) = (ROOT / "book").glob(f"{chapter}_*.ipynb")
+        text = text.replace(f"\0{chapter}#{cell}\0", f"Defined in :cell:`{path.stem}#{cell}`.".replace("\\", ""))
+    lines[:] = text.split("\n")
+
+
+def repository_of(remote: str) -> str | None:
+    """The address of a repository's page from that of its git remote; None when it is a folder on this machine."""
+    if match := re.fullmatch(r"(?:ssh://)?[\w.-]+@([\w.-]+)[:/](.+?)(?:\.git)?/?", remote):
+        return f"https://{match[1]}/{match[2]}"
+    parts = urlsplit(remote)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return None
+    return f"https://{parts.hostname}{parts.path.rstrip('/').removesuffix('.git')}"
+
+
+def launch_buttons(app: Sphinx, config: Config) -> None:
+    """Buttons for Colab, Binder and the source, when the git remote says where the repository is."""
+    done = subprocess.run(["git", "-C", str(ROOT), "remote", "get-url", "origin"], capture_output=True, text=True)
+    repository = repository_of(done.stdout.strip()) if done.returncode == 0 else None
+    if repository is None:
+        return
+    config.html_theme_options |= {
+        "repository_url": repository,
+        "repository_branch": "main",
+        "path_to_docs": "book",
+        "use_repository_button": True,
+    }
+    if urlsplit(repository).hostname == "github.com":
+        buttons = {"colab_url": "https://colab.research.google.com", "binderhub_url": "https://mybinder.org"}
+        config.html_theme_options["launch_buttons"] = buttons | {"notebook_interface": "jupyterlab"}
+
+
+def share_nodes(app: Sphinx) -> None:
+    """What extensions register for pages of HTML holds for a single page, too; Sphinx forgets some of it."""
+    handlers = app.registry.translation_handlers
+    if app.builder.name != "html" and app.builder.format == "html":
+        handlers[app.builder.name] = {**handlers.get("html", {}), **handlers.get(app.builder.name, {})}
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     without_thebe(app)
     app.add_transform(ModuleCaption)
+    app.connect("builder-inited", share_nodes)
+    app.connect("config-inited", launch_buttons)
+    app.connect("autodoc-process-docstring", docstring)
     app.connect("build-finished", copy_mathjax)
+    app.connect("build-finished", copy_tippy)
     app.connect("build-finished", repair_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

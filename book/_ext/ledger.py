@@ -127,6 +127,13 @@ class ClaimRole(SphinxRole):
         return [reference_to("claim", self.text, self.env.docname, warn=True)], []
 
 
+class CellRole(SphinxRole):
+    """``{cell}`32_attention#diagonal` ``: a link to that cell of a chapter."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        return [reference_to("cell", self.text, self.env.docname, warn=True)], []
+
+
 def cell_blocks(document: nodes.document, cells: list[Any]) -> Iterator[tuple[str, nodes.Element, nodes.Element]]:
     """For every cell that is rendered: its id, its first element, and the last one on the page's top level."""
     first: dict[int, nodes.Element] = {}
@@ -215,6 +222,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("ledger_backlinks", True, "env")
     app.add_directive("ledger", LedgerDirective)
     app.add_role("claim", ClaimRole())
+    app.add_role("cell", CellRole())
     app.connect("builder-inited", prepare)
     app.connect("env-purge-doc", forget)
     app.connect("env-merge-info", merge)

@@ -1,0 +1,219 @@
+"""The appendices that are made from what the chapters hold, and what ties pages together.
+
+`{misreadings}` and `{code-differences}` show `misreadings.yml` and `released_code.yml`, `{exercises}` the exercises of
+all chapters with their solutions. The first time a page uses a term of the glossary, it becomes a link there. A strip
+at the top of each page is the map of the paper, with the place where one is.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any, ClassVar
+
+import nbformat
+import yaml
+from docutils import nodes
+from ledger import anchor, reference_to
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.transforms import SphinxTransform
+from sphinx.util.docutils import SphinxDirective
+
+NO_TERMS = (nodes.title, nodes.reference, nodes.literal, nodes.math, nodes.caption, nodes.literal_block, nodes.table)
+NO_TERMS += (nodes.raw, nodes.emphasis, addnodes.pending_xref, nodes.citation)
+EXERCISE = re.compile(r"\{exercise\}(?: (?P<title>.*))?\n:label: (?P<label>\S+)\n(?P<text>.*?)\n:::", re.DOTALL)
+
+
+class Appendix(SphinxDirective):
+    """A table from a file beside the ledger, sorted by the chapters that its cells are in."""
+
+    columns: ClassVar[dict[str, int]] = {}
+
+    def run(self) -> list[nodes.Node]:
+        group = nodes.tgroup(cols=len(self.columns))
+        group += [nodes.colspec(colwidth=width) for width in self.columns.values()]
+        head, body = nodes.row(), nodes.tbody()
+        head += [nodes.entry("", nodes.paragraph("", title)) for title in self.columns]
+        for name, cells in self.rows():
+            row = nodes.row(ids=[name])
+            row += [nodes.entry("", *(nodes.paragraph("", "", *parts) for parts in cell if parts)) for cell in cells]
+            body += row
+        group += [nodes.thead("", head), body]
+        table = nodes.table("", group, classes=["ledger"])
+        self.set_source_info(table)
+        return [table]
+
+    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+        """The id and the cells of each row; a cell is a list of paragraphs."""
+        raise NotImplementedError
+
+    def beside(self, name: str) -> Path:
+        """The path of a file beside the ledger."""
+        path = Path(self.env.srcdir, self.env.config.ledger_path).parent / name
+        self.env.note_dependency(str(path))
+        return path
+
+    def entries(self, name: str) -> list[dict[str, Any]]:
+        """What such a file lists."""
+        (listed,) = yaml.safe_load(self.beside(name).read_text(encoding="utf-8")).values()
+        return sorted(listed, key=lambda entry: entry["cell"].split("#")[0])
+
+    def line(self, text: str | None) -> list[nodes.Node]:
+        """A line of Markdown."""
+        return self.state.inline_text(text, self.lineno)[0] if text else []
+
+    def cell(self, name: str) -> list[nodes.Node]:
+        return [reference_to("cell", name, self.env.docname, warn=True)]
+
+
+class Misreadings(Appendix):
+    """`{misreadings}`: what is often said of the paper, and the cell that refutes it."""
+
+    columns: ClassVar[dict[str, int]] = {"What is often said": 28, "What is so": 38, "Refuted by, explained in": 24}
+
+    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+        for entry in self.entries("misreadings.yml"):
+            said, so = self.line(entry["misreading"]), self.line(entry["truth"])
+            yield entry["id"].lower(), [[said], [so], [self.cell(entry["cell"]), self.cell(entry["text"])]]
+
+
+class CodeDifferences(Appendix):
+    """`{code-differences}`: the paper against released code, and the option that reproduces it."""
+
+    columns: ClassVar[dict[str, int]] = {
+        "What": 12,
+        "The paper": 20,
+        "Released code, and others": 30,
+        "In this package": 28,
+    }
+
+    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+        for entry in self.entries("released_code.yml"):
+            option = [nodes.literal("", entry["option"])] if entry["option"] else [nodes.Text("No option.")]
+            what, paper, released = (self.line(entry[name]) for name in ("what", "paper", "released"))
+            here = [option, self.line(entry["note"]), self.cell(entry["cell"])]
+            yield entry["id"].lower(), [[what], [paper], [released], here]
+
+
+class Exercises(Appendix):
+    """`{exercises}`: the exercises of all chapters, each with the cell that solves it."""
+
+    columns: ClassVar[dict[str, int]] = {"Exercise": 50, "Solution": 24}
+
+    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+        for chapter, label, text, asked, solution in exercises_of(self.beside(".")):
+            first = re.split(r"(?<=[.?!])\s", " ".join(text.split()), maxsplit=1)[0]
+            solved = [self.cell(f"{chapter}#{solution}")] if solution else []
+            yield label, [[self.line(first), self.cell(f"{chapter}#{asked}")], solved]
+
+
+def exercises_of(folder: Path) -> Iterator[tuple[str, str, str, str, str | None]]:
+    """Chapter, label, text and cell of each exercise, and the code cell that solves it, `solution-1` and so on."""
+    for path in sorted(folder.glob("[0-9]*.ipynb")):
+        cells = nbformat.read(path, as_version=4).cells
+        code = {cell.id for cell in cells if cell.cell_type == "code"}
+        for cell in cells:
+            for match in EXERCISE.finditer(cell.source):
+                name = f"solution-{match['label'].rsplit('-', 1)[1]}"
+                solution = next((one for one in (name, f"{name}-code") if one in code), None)
+                yield path.stem, match["label"], match["text"], cell.id, solution
+
+
+def terms_of(path: Path) -> list[str]:
+    """The terms of a page's glossary directive, the longest first."""
+    (block,) = re.findall(r"(?ms)^```\{glossary\}\n(.*?)^```", path.read_text(encoding="utf-8"))
+    terms = [line.strip() for line in block.splitlines() if line and not line[0].isspace()]
+    return sorted((term for term in terms if "$" not in term and len(term) > 1), key=lambda term: -len(term))
+
+
+def pattern_of(term: str) -> re.Pattern:
+    """Finds a term, its first letter small or a capital, in the singular or with an s."""
+    first = f"[{term[0]}{term[0].upper()}]" if term[0].islower() else re.escape(term[0])
+    return re.compile(rf"(?<![\w-]){first}{re.escape(term[1:])}s?(?![\w-])")
+
+
+class GlossaryLinks(SphinxTransform):
+    """Make a page's first use of each term of the glossary a link to it."""
+
+    default_priority = 860  # after the exercises and proofs are put together
+
+    def apply(self, **_: object) -> None:
+        glossary = Path(self.env.srcdir, self.env.config.glossary_path)
+        if not glossary.is_file() or self.env.docname in self.env.config.glossary_skip:
+            return
+        self.env.note_dependency(str(glossary))
+        left = [term for term in terms_of(glossary) if term not in self.env.config.glossary_unlinked]
+        for text in list(self.document.findall(nodes.Text)):
+            if not isinstance(text.parent, nodes.paragraph) or any(
+                isinstance(one, NO_TERMS) for one in ancestors(text)
+            ):
+                continue
+            parts = list(self.linked(str(text), left))
+            if len(parts) > 1:
+                place = text.parent.index(text)
+                text.parent.children[place : place + 1] = parts
+                for part in parts:
+                    part.parent = text.parent
+
+    def linked(self, text: str, left: list[str]) -> Iterator[nodes.Node]:
+        """The text in parts, with a link for each term that is found; found terms are taken from `left`."""
+        while found := [(match, term) for term in left if (match := pattern_of(term).search(text))]:
+            match, term = min(found, key=lambda pair: (pair[0].start(), -len(pair[0][0])))
+            left.remove(term)
+            yield nodes.Text(text[: match.start()])
+            link = addnodes.pending_xref(
+                "", refdomain="std", reftype="term", reftarget=term, refdoc=self.env.docname, refwarn=True
+            )
+            link += nodes.inline("", match[0], classes=["glossary-term"])
+            yield link
+            text = text[match.end() :]
+        yield nodes.Text(text)
+
+
+def ancestors(node: nodes.Node) -> Iterator[nodes.Node]:
+    while node.parent is not None:
+        node = node.parent
+        yield node
+
+
+def paper_map(app: Sphinx, page: str, template: str, context: dict, document: nodes.document | None) -> None:
+    """Put the map of the paper above a page: a link for each section, and a mark on the one that the page treats."""
+    if document is None or not app.config.paper_sections:
+        return
+    items = []
+    for section, name in app.config.paper_sections.items():
+        target = posixpath.join(posixpath.dirname(app.config.ledger_path), name)
+        here = ' aria-current="page"' if target == page else ""
+        address = "#" if here else app.builder.get_relative_uri(page, target)
+        label = escape(f"{section} {app.env.titles[target].astext()}")
+        items.append(f'<li><a href="{address}"{here} aria-label="{label}">{section}</a></li>')
+    strip = f'<nav class="paper-map" aria-label="Map of the paper"><span>Paper</span><ol>{"".join(items)}</ol></nav>'
+    context["body"] = strip + context["body"]
+
+
+def claim_tips(app: Sphinx, config: Config) -> None:
+    """Let a link to a claim show the claim."""
+    path = Path(app.srcdir, config.ledger_path)
+    page = posixpath.splitext(config.ledger_path)[0] + ".html"
+    for claim in yaml.safe_load(path.read_text(encoding="utf-8"))["claims"] if path.is_file() else []:
+        text = re.sub(r"\$(.+?)\$", r'<span class="math">\\(\1\\)</span>', escape(claim["claim"], quote=False))
+        standing = ", ".join(filter(None, [claim["standing"], claim.get("outcome")]))
+        tip = f"<p><strong>{claim['id']}</strong> {text}</p><p>{standing.capitalize()}.</p>"
+        config.tippy_custom_tips[f"{page}#{anchor(claim['id'])}"] = tip
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_config_value("glossary_path", "glossary.md", "env")
+    app.add_config_value("glossary_skip", [], "env")
+    app.add_config_value("glossary_unlinked", [], "env")
+    app.add_config_value("paper_sections", {}, "html")
+    app.add_directive("misreadings", Misreadings)
+    app.add_directive("code-differences", CodeDifferences)
+    app.add_directive("exercises", Exercises)
+    app.add_transform(GlossaryLinks)
+    app.connect("config-inited", claim_tips)
+    app.connect("html-page-context", paper_map, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,168 @@
+"""The appendices: misreadings, code differences, glossary, exercises, reference; and what ties pages together."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from docutils import nodes
+
+import annotated
+
+ROOT = Path(__file__).resolve().parents[1]
+BOOK = ROOT / "book"
+sys.path.insert(0, str(BOOK / "_ext"))
+
+from annotated_book import docstring, repository_of  # noqa: E402
+from appendices import GlossaryLinks, exercises_of, pattern_of, terms_of  # noqa: E402
+
+CHAPTERS = sorted(path.stem for path in BOOK.glob("[0-9]*.ipynb"))
+MISREADINGS = yaml.safe_load((BOOK / "misreadings.yml").read_text(encoding="utf-8"))["misreadings"]
+DIFFERENCES = yaml.safe_load((BOOK / "released_code.yml").read_text(encoding="utf-8"))["differences"]
+OF_THE_TEXT_ONLY = {1, 7, 8, 9, 10, 19, 26, 27, 28}  # discrepancies that no code can have
+
+
+@cache
+def cells_of(chapter: str) -> dict[str, dict[str, Any]]:
+    notebook = json.loads((BOOK / f"{chapter}.ipynb").read_text(encoding="utf-8"))
+    return {cell["id"]: cell for cell in notebook["cells"]}
+
+
+def cell(name: str) -> dict[str, Any]:
+    chapter, _, cell_id = name.partition("#")
+    return cells_of(chapter)[cell_id]
+
+
+def test_every_misreading_is_there_once():
+    assert [entry["id"] for entry in MISREADINGS] == [f"M-{number}" for number in range(1, 37)]
+    assert all(entry["misreading"].endswith(".") and entry["truth"].endswith(".") for entry in MISREADINGS)
+
+
+@pytest.mark.parametrize("entry", MISREADINGS, ids=lambda entry: entry["id"])
+def test_a_misreading_is_refuted_by_a_cell_that_asserts(entry):
+    refuting, explaining = cell(entry["cell"]), cell(entry["text"])
+    assert refuting["cell_type"] == "code"
+    assert re.search(r"^\s*assert ", "".join(refuting["source"]), re.MULTILINE), entry["cell"]
+    assert explaining["cell_type"] == "markdown"
+
+
+def test_every_difference_that_concerns_code_is_there_once():
+    wanted = [f"D-{number}" for number in range(1, 29) if number not in OF_THE_TEXT_ONLY]
+    assert [entry["id"] for entry in DIFFERENCES] == wanted
+    for entry in DIFFERENCES:
+        assert cell(entry["cell"])
+        assert entry["option"] or entry["note"], entry["id"]
+
+
+@pytest.mark.parametrize("entry", [entry for entry in DIFFERENCES if entry["option"]], ids=lambda entry: entry["id"])
+def test_an_option_exists_and_is_not_the_default(entry):
+    """An option that the package does not have, or that changes nothing, would not reproduce anything."""
+    model, training = annotated.TransformerConfig, annotated.TrainingConfig
+    calls = []
+    names = {"TransformerConfig": model, "TrainingConfig": training, "V": 1000, "model": None, "source": None}
+    made = eval(entry["option"], names | {"beam_search": lambda *_, **options: calls.append(options)})
+    if calls:
+        import inspect
+
+        known = inspect.signature(annotated.beam_search).parameters
+        assert set(calls[0]) <= set(known)
+        assert any(known[name].default != value for name, value in calls[0].items())
+    elif isinstance(made, training):
+        assert made != training(max_steps=made.max_steps)
+    else:
+        defaults = (model(made.vocab_size), model.base(made.vocab_size), model.big(made.vocab_size))
+        assert made not in defaults
+
+
+def test_the_glossary_has_the_words_of_study_notes():
+    listed = {term.lower() for term in terms_of(BOOK / "glossary.md")}
+    assert listed >= {
+        "query", "key", "value", "softmax", "masked attention", "residual connection", "layer normalisation", "encoder",
+        "decoder", "embedding", "positional encoding", "self-attention", "cross-attention", "multi-head attention",
+        "feed-forward network", "token", "logit", "dropout", "label smoothing", "beam search", "bleu", "perplexity",
+    }  # fmt: skip
+    assert len(listed) >= 60
+
+
+def test_every_entry_of_the_glossary_leads_to_a_chapter():
+    block = re.search(r"(?ms)^```\{glossary\}\n(.*?)^```", (BOOK / "glossary.md").read_text(encoding="utf-8"))[1]
+    for entry in block.strip().split("\n\n"):
+        links = re.findall(r"\]\((\S+?)\)", entry)
+        assert links, entry
+        assert all((BOOK / link).is_file() for link in links), entry
+
+
+@pytest.mark.parametrize(
+    ("term", "text", "found"),
+    [
+        ("query", "A query asks.", "query"),
+        ("query", "Query it.", "Query"),
+        ("head", "Eight heads see.", "heads"),
+        ("head", "They are ahead of the multi-head block.", None),
+        ("key", "The keyboard is key-shaped.", None),
+        ("BLEU", "bleu and BLEU", "BLEU"),
+        ("Adam", "adam said Adam", "Adam"),
+    ],
+)
+def test_a_term_is_found_as_a_whole_word(term, text, found):
+    match = pattern_of(term).search(text)
+    assert (match[0] if match else None) == found
+
+
+def test_a_page_links_a_term_once_and_the_longest_one():
+    transform = GlossaryLinks.__new__(GlossaryLinks)
+    transform.document = type("Document", (), {})()
+    transform.document.settings = type("Settings", (), {"env": type("Env", (), {"docname": "x"})()})()
+    left = ["multi-head attention", "attention", "head"]
+    parts = list(transform.linked("Multi-head attention is attention with heads, and attention again.", left))
+    linked = [(part.astext(), part["reftarget"]) for part in parts if not isinstance(part, nodes.Text)]
+    expected = [("Multi-head attention", "multi-head attention"), ("attention", "attention"), ("heads", "head")]
+    assert linked == expected
+    assert "".join(part.astext() for part in parts).endswith("and attention again.")
+    assert left == []
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_has_three_exercises_with_solutions_that_run(chapter):
+    found = [row for row in exercises_of(BOOK) if row[0] == chapter]
+    assert len(found) >= 3
+    for _, label, text, _, solution in found:
+        assert text.strip(), label
+        assert solution is not None, f"{label} has no solution that runs"
+        assert cells_of(chapter)[solution]["cell_type"] == "code"
+    assert len({solution for *_, solution in found}) == len(found)
+
+
+def test_the_reference_has_every_module_once():
+    named = re.findall(r"automodule:: annotated\.(\w+)", (BOOK / "api.md").read_text(encoding="utf-8"))
+    modules = {path.stem for path in (ROOT / "annotated").glob("*.py")} - {"__init__", "__main__"}
+    assert sorted(named) == sorted(modules)
+
+
+def test_a_docstring_leads_to_its_cell():
+    lines = ["The rate of `step`, with *args and d_model_.", "", "Defined in chapter 53: `schedule`."]
+    docstring(None, "", "", None, None, lines)
+    assert lines[0] == r"The rate of ``step``, with \*args and d_model\_."
+    assert lines[2] == "Defined in :cell:`53_optimizer#schedule`."
+
+
+@pytest.mark.parametrize(
+    ("remote", "address"),
+    [
+        ("https://github.com/someone/book.git", "https://github.com/someone/book"),
+        ("https://token@github.com/someone/book", "https://github.com/someone/book"),
+        ("git@github.com:someone/book.git", "https://github.com/someone/book"),
+        ("ssh://git@example.org/someone/book.git", "https://example.org/someone/book"),
+        ("/srv/git/book", None),
+        ("file:///srv/git/book.git", None),
+        ("", None),
+    ],
+)
+def test_launch_buttons_know_the_repository_from_its_remote(remote, address):
+    assert repository_of(remote) == address
