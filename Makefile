@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env book html execute lab export bench bench-full test lint format clean
+.PHONY: help env book html pdf execute lab export bench bench-full test lint format clean
 
 BIN := .venv/bin
 PY := $(BIN)/python
@@ -54,6 +54,9 @@ book: env ## execute the chapters that changed, then render: _build/html
 
 html: env ## render the stored outputs: _build/html
 	@$(PY) -m tools.build
+
+pdf: env ## the whole book as one file to print: _build/book.pdf
+	@$(PY) -m tools.pdf
 
 execute: env ## run chapters and store their outputs: make execute CH=59 (all without CH)
 	@$(PY) -m tools.execute $(or $(CH),--all)

@@ -99,12 +99,13 @@ def stage(root: Path, copies: dict[Path, Path]) -> Path:
     return folder
 
 
-def render(root: Path, source: Path) -> Path:
-    """Run jupyter-book over the staged folder; returns the new site. Raises ChapterError."""
-    output = root / "_build" / "render"
+def render(root: Path, source: Path, builder: str = "html") -> Path:
+    """Run jupyter-book over the staged folder; returns the folder of the new pages. Raises ChapterError."""
+    output = root / "_build" / f"render-{builder}"
     shutil.rmtree(output, ignore_errors=True)
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(source)]
     command += ["--config", str(root / "_config.yml"), "--toc", str(root / "_toc.yml"), "--path-output", str(output)]
+    command += ["--builder", builder]
     done = subprocess.run([*command, "-W", "-n", "--keep-going"], capture_output=True, text=True, cwd=root)
     log = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr).replace(f"{source}/", "")
     (root / "_build" / "render.log").write_text(log, encoding="utf-8")
@@ -112,7 +113,7 @@ def render(root: Path, source: Path) -> Path:
         lines = [line for line in log.splitlines() if re.search(r"WARNING|ERROR|Error|Exception", line)]
         said = "\n".join(f"    {line}" for line in lines or log.splitlines()[-20:])
         raise ChapterError(f"jupyter-book failed (all of it in _build/render.log):\n{said}")
-    return output / "_build" / "html"
+    return output / "_build" / builder
 
 
 def check_site(site: Path, source: Path, pages: list[str]) -> None:
