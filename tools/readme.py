@@ -1,0 +1,80 @@
+"""What README.md says was measured, from the records: `python -m tools.readme` writes it between its two marks."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import yaml
+
+from annotated.checkpoint import read_json
+from tools.clean import ROOT
+
+BEGIN, END = "<!-- measured: written by python -m tools.readme -->", "<!-- end of measured -->"
+
+
+def fastest(table: dict[str, dict[str, float]], system: str) -> float:
+    """The highest median among the settings of a system."""
+    return max(row["median"] for name, row in table.items() if name.startswith(system))
+
+
+def measured(root: Path) -> str:
+    """The table of results and the sentence about the ledger."""
+    runs = root / "data" / "runs"
+    score = {
+        (run, kind): read_json(runs / run / f"evaluation-{kind}.json")
+        for run, kind in (("multi30k-cpu", "beam4"), ("embedded", "beam4"), ("embedded", "pronoun-beam4"))
+    }
+    minutes = read_json(runs / "multi30k-cpu" / "run.json")["wall_seconds"] / 60
+    training = read_json(runs / "benchmark-training" / "results.json")["tables"]
+    decoding = read_json(runs / "benchmark-decoding" / "results.json")["tables"]["32"]
+    systems = ("annotated", "torch.nn.Transformer", "Hugging Face Marian")
+    rows = [
+        (
+            "Multi30k, English to German, BLEU",
+            f"{score['multi30k-cpu', 'beam4']['bleu']:.1f} after {minutes:.0f} minutes",
+        ),
+        ("the book's own corpus, translated exactly", f"{score['embedded', 'beam4']['exact_match']:.1%}"),
+        (
+            "what *it* means: right gender of the pronoun",
+            f"{score['embedded', 'pronoun-beam4']['antecedent_accuracy']:.1%}",
+        ),
+    ]
+    for precision, table in training.items():
+        speeds = ", ".join(f"{system} {fastest(table, system):,.0f}" for system in systems)
+        rows.append((f"training in {precision}, target tokens a second", speeds))
+    engines = ("annotated, float32", "Hugging Face generate, float32", "CTranslate2 float32", "CTranslate2 int8")
+    speeds = ", ".join(f"{engine.replace(', float32', '')} {fastest(decoding, engine):,.0f}" for engine in engines)
+    rows.append(("translating 32 at a time, beam 4, sentences a second, float32 unless said", speeds))
+    claims = yaml.safe_load((root / "book" / "ledger.yml").read_text(encoding="utf-8"))["claims"]
+    standings, outcomes = (Counter(claim.get(field) for claim in claims) for field in ("standing", "outcome"))
+    counts = ", ".join(
+        f"{count} {outcome.replace('holds', 'hold').replace('not found', 'were not found')}"
+        for outcome, count in outcomes.most_common()
+        if outcome
+    )
+    ledger = (
+        f"Of the paper's {len(claims)} claims {standings['built']} are built in code and {standings['measured']} are\n"
+        f"measured: {counts}. The others are told, or out of reach with the reason."
+    )
+    table = "\n".join(f"| {what} | {found} |" for what, found in rows)
+    return f"| on two cores of a server, without a GPU | |\n| --- | --- |\n{table}\n\n{ledger}\n"
+
+
+def written(text: str, root: Path) -> str:
+    """README's text with the part between the marks made anew. Raises ValueError where the marks are missing."""
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise ValueError(f"README.md needs the marks {BEGIN} and {END}, once each")
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{measured(root)}\n{END}{rest.partition(END)[2]}"
+
+
+def main(root: Path = ROOT) -> int:
+    path = root / "README.md"
+    path.write_text(written(path.read_text(encoding="utf-8"), root), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
