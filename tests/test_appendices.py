@@ -139,6 +139,13 @@ def test_a_chapter_has_three_exercises_with_solutions_that_run(chapter):
     assert len({solution for *_, solution in found}) == len(found)
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_solutions_in_words_are_hidden(chapter):
+    for cell_id, one in cells_of(chapter).items():
+        if one["cell_type"] == "markdown" and re.match(r"solution-\d", cell_id):
+            assert one["source"][0].startswith(":::{dropdown} Solution"), cell_id
+
+
 def test_the_reference_has_every_module_once():
     named = re.findall(r"automodule:: annotated\.(\w+)", (BOOK / "api.md").read_text(encoding="utf-8"))
     modules = {path.stem for path in (ROOT / "annotated").glob("*.py")} - {"__init__", "__main__"}

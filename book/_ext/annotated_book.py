@@ -70,6 +70,20 @@ class ModuleCaption(SphinxTransform):
         return notebook["metadata"]["annotated"]["module"]
 
 
+class MarkChecks(SphinxTransform):
+    """Give cells that assert something, and are neither exported nor hidden, the edge of a check."""
+
+    default_priority = 390
+
+    def apply(self, **_: object) -> None:
+        for cell in self.document.findall(nodes.container):
+            if cell.get("nb_element") != "cell_code":
+                continue
+            source = "\n".join(block.astext() for block in cell.findall(nodes.literal_block))
+            if re.search(r"^\s*assert ", source, re.MULTILINE) and not DIRECTIVE.match(source):
+                cell["classes"].append("tag_check")
+
+
 def without_thebe(app: Sphinx) -> None:
     app.setup_extension("sphinx_thebe")
     for listeners in app.events.listeners.values():
@@ -167,6 +181,7 @@ def share_nodes(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     without_thebe(app)
+    app.add_transform(MarkChecks)
     app.add_transform(ModuleCaption)
     app.connect("builder-inited", share_nodes)
     app.connect("config-inited", launch_buttons)

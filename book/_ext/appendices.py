@@ -42,7 +42,7 @@ class Appendix(SphinxDirective):
             row += [nodes.entry("", *(nodes.paragraph("", "", *parts) for parts in cell if parts)) for cell in cells]
             body += row
         group += [nodes.thead("", head), body]
-        table = nodes.table("", group, classes=["ledger"])
+        table = nodes.table("", group, classes=["ledger", type(self).__name__.lower()])
         self.set_source_info(table)
         return [table]
 
@@ -66,13 +66,15 @@ class Appendix(SphinxDirective):
         return self.state.inline_text(text, self.lineno)[0] if text else []
 
     def cell(self, name: str) -> list[nodes.Node]:
-        return [reference_to("cell", name, self.env.docname, warn=True)]
+        """A link to a cell, in words."""
+        chapter, _, place = name.partition("#")
+        return [reference_to("cell", name, self.env.docname, True, f"{chapter[:2]}: {place.replace('-', ' ')}")]
 
 
 class Misreadings(Appendix):
     """`{misreadings}`: what is often said of the paper, and the cell that refutes it."""
 
-    columns: ClassVar[dict[str, int]] = {"What is often said": 28, "What is so": 38, "Refuted by, explained in": 24}
+    columns: ClassVar[dict[str, int]] = {"What is often said": 28, "What is true": 38, "Refuted by, explained in": 24}
 
     def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
         for entry in self.entries("misreadings.yml"):
@@ -101,13 +103,15 @@ class CodeDifferences(Appendix):
 class Exercises(Appendix):
     """`{exercises}`: the exercises of all chapters, each with the cell that solves it."""
 
-    columns: ClassVar[dict[str, int]] = {"Exercise": 50, "Solution": 24}
+    columns: ClassVar[dict[str, int]] = {"Number": 8, "Exercise": 56, "Solution": 12}
 
     def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
         for chapter, label, text, asked, solution in exercises_of(self.beside(".")):
-            first = re.split(r"(?<=[.?!])\s", " ".join(text.split()), maxsplit=1)[0]
-            solved = [self.cell(f"{chapter}#{solution}")] if solution else []
-            yield label, [[self.line(first), self.cell(f"{chapter}#{asked}")], solved]
+            number = f"{chapter[:2]}.{label.rsplit('-', 1)[1]}"
+            first = text.strip().split("\n\n")[0].replace("\n", " ")
+            numbered = [reference_to("cell", f"{chapter}#{asked}", self.env.docname, True, number)]
+            solved = [reference_to("cell", f"{chapter}#{solution}", self.env.docname, True, "solution")]
+            yield label, [[numbered], [self.line(first)], [solved if solution else []]]
 
 
 def exercises_of(folder: Path) -> Iterator[tuple[str, str, str, str, str | None]]:
@@ -145,7 +149,13 @@ class GlossaryLinks(SphinxTransform):
         if not glossary.is_file() or self.env.docname in self.env.config.glossary_skip:
             return
         self.env.note_dependency(str(glossary))
-        left = [term for term in terms_of(glossary) if term not in self.env.config.glossary_unlinked]
+        page = posixpath.basename(self.env.docname)[:2]
+        config = self.env.config
+        left = [
+            term
+            for term in terms_of(glossary)
+            if page in config.glossary_only.get(term, [page]) and page not in config.glossary_not.get(term, [])
+        ]
         for text in list(self.document.findall(nodes.Text)):
             if not isinstance(text.parent, nodes.paragraph) or any(
                 isinstance(one, NO_TERMS) for one in ancestors(text)
@@ -208,7 +218,8 @@ def claim_tips(app: Sphinx, config: Config) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_config_value("glossary_path", "glossary.md", "env")
     app.add_config_value("glossary_skip", [], "env")
-    app.add_config_value("glossary_unlinked", [], "env")
+    app.add_config_value("glossary_only", {}, "env")
+    app.add_config_value("glossary_not", {}, "env")
     app.add_config_value("paper_sections", {}, "html")
     app.add_directive("misreadings", Misreadings)
     app.add_directive("code-differences", CodeDifferences)

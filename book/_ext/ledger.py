@@ -58,12 +58,15 @@ def section_address(section: str) -> str:
     return f"{PAPER}#" + ".".join("S" * level + number for level, number in enumerate(section.split("."), start=1))
 
 
-def reference_to(kind: str, target: str, document: str, warn: bool) -> addnodes.pending_xref:
-    """A link to a claim or a cell, resolved once every document has been read."""
+def reference_to(kind: str, target: str, document: str, warn: bool, text: str = "") -> addnodes.pending_xref:
+    """A link to a claim or a cell, resolved once every document has been read; its text is the target's name."""
     reference = addnodes.pending_xref(
         "", refdomain="", reftype=f"ledger-{kind}", reftarget=target, refdoc=document, refwarn=warn, refexplicit=True
     )
-    reference += name_that_breaks(target) if kind == "cell" else nodes.inline("", target, classes=["text-nowrap"])
+    if kind == "cell" and not text:
+        reference += name_that_breaks(target)
+    else:
+        reference += nodes.inline("", text or target, classes=[] if text else ["text-nowrap"])
     return reference
 
 

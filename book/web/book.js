@@ -2,7 +2,7 @@
 "use strict";
 
 const scrollers = ".bd-article .highlight pre, .bd-article .output pre, .bd-article div.math, " +
-  ".bd-article .pst-scrollable-table-container, .bd-article .output.text_html";
+  ".bd-article .pst-scrollable-table-container, .bd-article .output.text_html, .bd-article div.cell_output";
 
 function markScrollers() {
   for (const box of document.querySelectorAll(scrollers)) {
