@@ -24,7 +24,7 @@ from sphinx.util.docutils import SphinxDirective
 
 NO_TERMS = (nodes.title, nodes.reference, nodes.literal, nodes.math, nodes.caption, nodes.literal_block, nodes.table)
 NO_TERMS += (nodes.raw, nodes.emphasis, addnodes.pending_xref, nodes.citation)
-EXERCISE = re.compile(r"\{exercise\}(?: (?P<title>.*))?\n:label: (?P<label>\S+)\n(?P<text>.*?)\n:::", re.DOTALL)
+EXERCISE = re.compile(r"\{exercise\}(?: .*)?\n:label: (?P<label>\S+)\n(?P<text>.*?)\n:::", re.DOTALL)
 
 
 class Appendix(SphinxDirective):
