@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -68,8 +69,6 @@ def test_an_option_exists_and_is_not_the_default(entry):
     names = {"TransformerConfig": model, "TrainingConfig": training, "V": 1000, "model": None, "source": None}
     made = eval(entry["option"], names | {"beam_search": lambda *_, **options: calls.append(options)})
     if calls:
-        import inspect
-
         known = inspect.signature(annotated.beam_search).parameters
         assert set(calls[0]) <= set(known)
         assert any(known[name].default != value for name, value in calls[0].items())

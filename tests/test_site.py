@@ -4,19 +4,19 @@ The site is _build/html, or the folder that ANNOTATED_SITE names. Without a chro
 set, that is a failure.
 """
 
-import functools
 import json
 import os
 import re
-import shutil
-import threading
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import nbformat
 import pytest
 import yaml
+
+from tools.browser import chromium_path, served
+from tools.pdf import main as make_pdf
+from tools.pdf import print_page
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = Path(os.environ.get("ANNOTATED_SITE", ROOT / "_build" / "html"))
@@ -39,32 +39,21 @@ def missing(reason: str) -> None:
     pytest.skip(reason)
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture(scope="session")
 def site():
     """The address of the site, served on this machine."""
     if not (SITE / "index.html").is_file():
         missing(f"no site in {SITE}: run `make html`")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(SITE)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
+    with served(SITE) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api")
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = [os.environ.get("CHROMIUM", ""), *(shutil.which(name) or "" for name in names)]
     with sync_api.sync_playwright() as playwright:
-        path = next(
-            (path for path in [*found, playwright.chromium.executable_path] if path and Path(path).exists()), None
-        )
-        if path is None:
+        path = chromium_path() or playwright.chromium.executable_path
+        if not Path(path).exists():
             missing("no chromium found: browser tests skipped")
         chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield chromium
@@ -303,6 +292,30 @@ def test_one_can_leaf_through_the_book(name):
     for side, other in around.items():
         found = re.search(rf'<a class="{side}"\s+href="([^"]+)"', html)
         assert (found[1] if found else None) == (f"{other}.html" if other else None)
+
+
+def test_a_page_is_printed_with_its_solutions(browser, tmp_path):
+    """What is folded is opened, except code: with its text the page is longer than one sheet."""
+    words = "<p>word</p>" * 200
+    page = (
+        "<html data-ready=true><title>t</title><article class=bd-article><h1>One</h1><details{}>{}</details></article>"
+    )
+    sheets = {}
+    for name, mark in (("solution", ""), ("code", " class=tag_hide-input")):
+        (tmp_path / "index.html").write_text(page.format(mark, words))
+        print_page(browser, (tmp_path / "index.html").as_uri(), tmp_path / "book.pdf")
+        printed = (tmp_path / "book.pdf").read_bytes()
+        assert printed.startswith(b"%PDF")
+        sheets[name] = len(re.findall(rb"/Type\s*/Page\b", printed))
+    assert sheets["solution"] > sheets["code"] == 1
+    assert not (tmp_path / "book.new").exists()
+
+
+def test_printing_without_a_chromium_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CHROMIUM", raising=False)
+    assert make_pdf(tmp_path) == 1
+    assert capsys.readouterr().err == "pdf: no chromium found: install one, or name it in CHROMIUM\n"
 
 
 def test_search_finds_a_chapter_offline(open_page, site):
