@@ -155,6 +155,17 @@ def test_exported_cells_show_their_module(name):
     assert re.findall(r'<p class="module-name">.*?(annotated/\w+\.py)', html) == expected
 
 
+def test_checks_have_their_edge_and_other_cells_have_none():
+    if not (SITE / "33_feed_forward.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    html = (SITE / "33_feed_forward.html").read_text(encoding="utf-8")
+    for cell in nbformat.read(SOURCES["33_feed_forward"], as_version=4).cells:
+        if cell.cell_type == "code":
+            (classes,) = re.findall(rf'<div class="([^"]*)"[^>]*id="cell-{cell.id}"', html)
+            checks = "assert " in cell.source and not cell.source.startswith("#| export")
+            assert ("tag_check" in classes.split()) == checks, cell.id
+
+
 @pytest.mark.parametrize("name", [name for name in PAGES if SOURCES[name].suffix == ".ipynb"])
 def test_a_table_that_a_cell_displays_is_a_table(name):
     """Markdown in an output is typeset, not shown as it was written."""
@@ -265,11 +276,12 @@ def test_the_map_of_the_paper_says_where_one_is():
     for name in PAGES:
         strip = re.search(r'<nav class="paper-map".*?</nav>', (SITE / f"{name}.html").read_text(encoding="utf-8"))[0]
         assert strip.count("<a ") == 19, name
-        here[name] = re.findall(r'aria-current="page"[^>]*>([^<]+)<', strip)
+        here[name] = re.findall(r'aria-current="\w+"[^>]*>([^<]+)<', strip)
     assert here["32_attention"] == ["3.2"]
     assert here["10_introduction"] == ["1, 2"]
     assert here["glossary"] == []
-    assert sum(map(len, here.values())) == 19
+    assert here["60_beam_search"] == here["61_machine_translation"] == ["6.1"]
+    assert sum(map(len, here.values())) == 20
 
 
 def test_reference_and_chapters_lead_to_each_other():

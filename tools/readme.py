@@ -72,7 +72,11 @@ def written(text: str, root: Path) -> str:
 
 def main(root: Path = ROOT) -> int:
     path = root / "README.md"
-    path.write_text(written(path.read_text(encoding="utf-8"), root), encoding="utf-8")
+    try:
+        path.write_text(written(path.read_text(encoding="utf-8"), root), encoding="utf-8")
+    except ValueError as error:
+        print(f"readme: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -71,7 +71,7 @@ class ModuleCaption(SphinxTransform):
 
 
 class MarkChecks(SphinxTransform):
-    """Give cells that assert something, and are neither exported nor hidden, the edge of a check."""
+    """Give cells that assert something, and are not exported, the edge of a check."""
 
     default_priority = 390
 

@@ -197,7 +197,9 @@ def paper_map(app: Sphinx, page: str, template: str, context: dict, document: no
     for section, name in app.config.paper_sections.items():
         target = posixpath.join(posixpath.dirname(app.config.ledger_path), name)
         here = ' aria-current="page"' if target == page else ""
-        address = "#" if here else app.builder.get_relative_uri(page, target)
+        if app.config.paper_also.get(posixpath.basename(page)) == section:
+            here = ' aria-current="true"'
+        address = "#" if target == page else app.builder.get_relative_uri(page, target)
         label = escape(f"{section} {app.env.titles[target].astext()}")
         items.append(f'<li><a href="{address}"{here} aria-label="{label}">{section}</a></li>')
     strip = f'<nav class="paper-map" aria-label="Map of the paper"><span>Paper</span><ol>{"".join(items)}</ol></nav>'
@@ -221,6 +223,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_config_value("glossary_only", {}, "env")
     app.add_config_value("glossary_not", {}, "env")
     app.add_config_value("paper_sections", {}, "html")
+    app.add_config_value("paper_also", {}, "html")
     app.add_directive("misreadings", Misreadings)
     app.add_directive("code-differences", CodeDifferences)
     app.add_directive("exercises", Exercises)
