@@ -7,6 +7,7 @@ import pytest
 
 from tests.notebooks import write_notebook
 from tools import clean, execute
+from tools import outputs as outputs_tool
 
 GOOD = """%% notebook -
 
@@ -34,6 +35,9 @@ def test_outputs_are_stored_and_a_second_run_changes_nothing(tmp_path, capsys):
     notebook = nbformat.read(path, as_version=4)
     assert [cell.id for cell in notebook.cells] == ["title", "threads", "value"]
     assert notebook.cells[2].metadata == {"tags": ["check"]}
+    assert notebook.cells[2].execution_count is None
+    assert notebook.cells[2].outputs[0].execution_count is None
+    assert outputs_tool.stale(path) is None
     assert "version" not in notebook.metadata.language_info
     before = path.stat().st_mtime_ns
     assert execute.main(["31_first.ipynb"], tmp_path) == 0
@@ -73,6 +77,7 @@ def test_a_chapter_edited_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
     with pytest.raises(execute.ChapterError, match="edited while it ran"):
         execute.store(path)
     assert nbformat.read(path, as_version=4).cells[2].source == "2 + 2"
+    assert "run `make execute CH=31`" in outputs_tool.stale(path)
 
 
 def test_unknown_chapter_is_refused(tmp_path, capsys):
@@ -91,6 +96,7 @@ def test_clean_strips_what_changes_and_keeps_the_rest(tmp_path):
     notebook.metadata.language_info["version"] = "3.11.0"
     notebook.cells[1].metadata["execution"] = {"iopub.status.busy": "2026-01-01"}
     notebook.cells[2].metadata["scrolled"] = True
+    notebook.cells[1].execution_count = 7
     nbformat.write(notebook, path)
     assert clean.main(["--check"], tmp_path) == 1
     assert clean.main([], tmp_path) == 0

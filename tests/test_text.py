@@ -5,7 +5,7 @@ import pytest
 
 from tools import text
 
-CHAPTER = """%% notebook attention
+CHAPTER = """%% notebook attention {"section": "3.2", "shows": "Gewichte für Wörter"}
 %% md title
 # Attention
 
@@ -25,8 +25,8 @@ plot()
 
 def executed() -> nbformat.NotebookNode:
     notebook = text.from_text(CHAPTER)
+    notebook.metadata.annotated["executed"] = {"sources": "0123"}
     for number, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):
-        cell.execution_count = number
         cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=f"output {number}\n")]
     return notebook
 
@@ -44,14 +44,15 @@ def test_notebook_is_valid_and_keeps_what_the_text_says():
     assert [cell.id for cell in notebook.cells] == ["title", "first", "picture"]
     assert notebook.cells[1].source == "#| export\nx = 1\n\n\ny = 2"
     assert notebook.cells[2].metadata["mystnb"]["image"]["alt"] == "ein Bär"
-    assert notebook.metadata["annotated"]["module"] == "attention"
+    about = {"module": "attention", "section": "3.2", "shows": "Gewichte für Wörter"}
+    assert notebook.metadata["annotated"] == about
     assert "annotated" not in text.from_text("%% notebook -\n").metadata
 
 
 def test_only_unchanged_cells_keep_their_outputs():
     changed = text.from_text(CHAPTER.replace("y = 2", "y = 3").replace("# Attention", "# More"), executed())
     assert changed.cells[1].outputs == []
-    assert changed.cells[1].execution_count is None
+    assert changed.metadata.annotated.executed.sources == "0123", "what was executed is known until it is again"
     assert changed.cells[2].outputs[0].text == "output 2\n"
 
 
@@ -59,6 +60,8 @@ def test_only_unchanged_cells_keep_their_outputs():
     ("broken", "line"),
     [
         (CHAPTER.replace("%% notebook attention", "# Attention"), 1),
+        (CHAPTER.replace('"3.2", "shows"', '"3.2", shows'), 1),
+        (CHAPTER.replace('{"mystnb"', '["mystnb"'), 14),
         (CHAPTER.replace("%% md title", "%% raw title"), 2),
         (CHAPTER.replace("%% code picture", "%% code first"), 14),
     ],
@@ -79,3 +82,5 @@ def test_command_writes_prints_and_refuses(tmp_path, capsys):
     assert text.main([str(source), str(notebook)]) == 1
     assert "line 2" in capsys.readouterr().err
     assert notebook.read_bytes() == before
+    assert text.main([str(tmp_path / "absent.ipynb")]) == 1
+    assert "absent.ipynb" in capsys.readouterr().err

@@ -1,11 +1,13 @@
 """Notebooks without what changes from run to run: `python -m tools.clean [--check] [NOTEBOOK...]`.
 
-Without names it takes all of book/. Kept: sources, cell ids, outputs, execution counts, and the metadata that the book
-reads.
+Without names it takes all of book/. Kept: sources, cell ids, outputs, and the metadata that the book reads. Execution
+counts go, and so does what a PNG file says about the program that drew it.
 """
 
 from __future__ import annotations
 
+import argparse
+import base64
 import os
 import sys
 from pathlib import Path
@@ -19,7 +21,7 @@ CELL_METADATA = ("annotated", "mystnb", "tags")
 
 
 def clean(notebook: NotebookNode) -> NotebookNode:
-    """Strip volatile metadata in place and join neighbouring pieces of one output stream; returns the notebook."""
+    """Strip counts and volatile metadata in place, join neighbouring pieces of one stream; returns the notebook."""
     own = notebook.metadata.get("annotated")
     notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})
     if own:
@@ -27,7 +29,8 @@ def clean(notebook: NotebookNode) -> NotebookNode:
     for cell in notebook.cells:
         cell.metadata = NotebookNode({key: cell.metadata[key] for key in CELL_METADATA if cell.metadata.get(key)})
         if cell.cell_type == "code":
-            cell.outputs = join_streams(cell.outputs)
+            cell.execution_count = None
+            cell.outputs = [without_traces(output) for output in join_streams(cell.outputs)]
     notebook.nbformat_minor = 5
     return notebook
 
@@ -44,6 +47,26 @@ def join_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
     return joined
 
 
+def without_traces(output: NotebookNode) -> NotebookNode:
+    """The output without its count, and its picture without words about where it comes from."""
+    if "execution_count" in output:
+        output.execution_count = None
+    if picture := output.get("data", {}).get("image/png"):
+        output.data["image/png"] = base64.b64encode(without_words(base64.b64decode(picture))).decode()
+    return output
+
+
+def without_words(png: bytes) -> bytes:
+    """A PNG file without its chunks of text and time, which change with versions and clocks."""
+    kept, place = [png[:8]], 8
+    while place < len(png):
+        end = place + 12 + int.from_bytes(png[place : place + 4], "big")  # length, name and checksum around the data
+        if png[place + 4 : place + 8] not in (b"tEXt", b"zTXt", b"iTXt", b"tIME"):
+            kept.append(png[place:end])
+        place = end
+    return b"".join(kept)
+
+
 def write_if_changed(notebook: NotebookNode, path: Path) -> bool:
     """Write the notebook in one step, and only when the file would change; says whether it did."""
     text = nbformat.writes(notebook, version=4) + "\n"
@@ -56,19 +79,25 @@ def write_if_changed(notebook: NotebookNode, path: Path) -> bool:
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    check = "--check" in arguments
-    named = [Path(name) for name in arguments if name != "--check"]
+    parser = argparse.ArgumentParser(prog="python -m tools.clean", description=__doc__.split(":")[0] + ".")
+    parser.add_argument("notebooks", nargs="*", type=Path, metavar="NOTEBOOK", help="default: all of book/")
+    parser.add_argument("--check", action="store_true", help="change nothing, and name those that are not clean")
+    options = parser.parse_args(arguments)
     found = 0
-    for path in named or sorted((root / "book").glob("*.ipynb")):
-        notebook = clean(nbformat.read(path, as_version=4))
-        if check:
+    for path in options.notebooks or sorted((root / "book").glob("*.ipynb")):
+        try:
+            notebook = clean(nbformat.read(path, as_version=4))
+        except Exception as error:
+            print(f"{path}: not a notebook ({error})", file=sys.stderr)
+            return 2
+        if options.check:
             changed = nbformat.writes(notebook, version=4) + "\n" != path.read_text(encoding="utf-8")
         else:
             changed = write_if_changed(notebook, path)
         found += changed
         if changed:
-            print(f"{path.name} {'holds volatile metadata: run `make format`' if check else 'cleaned'}")
-    return 1 if check and found else 0
+            print(f"{path.name} {'holds volatile metadata: run `make format`' if options.check else 'cleaned'}")
+    return 1 if options.check and found else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Run chapters and store their outputs: `python -m tools.execute [--threads N] CHAPTER...` or `--all`.
+"""Run chapters and store their outputs: `python -m tools.execute [--threads N] [--refresh] CHAPTER...` or `--all`.
 
 A chapter is named by its number, its file's name or its path. Chapter 59 trains: it runs first, alone, with two
-threads; the others run two at a time with one thread each.
+threads; the others run two at a time with one thread each. Outputs that are exempt from comparison, such as timings,
+stay where nothing behind them changed (tools/outputs.py); `--refresh`, or REFRESH=1, renews all.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
 from tools.clean import ROOT, clean, write_if_changed
+from tools.outputs import settle
 
 TIMEOUT = 900  # seconds for one cell
 TRAINING = "59"  # the chapter that needs the whole machine
@@ -106,14 +108,15 @@ def run_all(paths: Iterable[Path], job: Callable[[Path], str]) -> int:
     return failures
 
 
-def store(path: Path, threads: int | None = None) -> str:
+def store(path: Path, threads: int | None = None, refresh: bool = False) -> str:
     """Run a chapter of book/ and store its outputs, unless it was edited meanwhile."""
-    before = [(cell.id, cell.source) for cell in nbformat.read(path, as_version=4).cells]
+    before = nbformat.read(path, as_version=4)
     executed = run(path, path.parent, threads)
     now = nbformat.read(path, as_version=4)
-    if [(cell.id, cell.source) for cell in now.cells] != before:
+    if [(cell.id, cell.source) for cell in now.cells] != [(cell.id, cell.source) for cell in before.cells]:
         raise ChapterError(f"chapter {path.stem} was edited while it ran: outputs not stored, run it again")
-    return "stored" if write_if_changed(executed, path) else "unchanged"
+    settled = settle(before, executed, path.parents[1], refresh)
+    return "stored" if write_if_changed(settled, path) else "unchanged"
 
 
 def with_outputs(notebook: NotebookNode, executed: NotebookNode) -> NotebookNode:
@@ -121,7 +124,7 @@ def with_outputs(notebook: NotebookNode, executed: NotebookNode) -> NotebookNode
     notebook, known = copy.deepcopy(notebook), {cell.id: cell for cell in executed.cells}
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = known[cell.id].outputs, known[cell.id].execution_count
+            cell.outputs = known[cell.id].outputs
     return notebook
 
 
@@ -138,6 +141,8 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     parser.add_argument("chapters", nargs="*", metavar="CHAPTER", help="59, 59_training or a path")
     parser.add_argument("--all", action="store_true", help="every chapter of book/")
     parser.add_argument("--threads", type=int, help="threads of the kernel (default: 1, chapter 59: 2)")
+    refresh = os.environ.get("REFRESH", "") not in ("", "0")
+    parser.add_argument("--refresh", action="store_true", default=refresh, help="renew exempt outputs, too")
     options = parser.parse_args(arguments)
     if options.all == bool(options.chapters):
         parser.error("name chapters, or give --all")
@@ -147,7 +152,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     except ChapterError as error:
         print(error, file=sys.stderr)
         return 2
-    return 1 if run_all(paths, lambda path: store(path, options.threads)) else 0
+    return 1 if run_all(paths, lambda path: store(path, options.threads, options.refresh)) else 0
 
 
 if __name__ == "__main__":

@@ -188,8 +188,8 @@ def check_module(module: str, blocks: list[Block]) -> None:
             raise ExportError(f"{block.place}: no cell exported to {module} defines or imports {', '.join(unknown)}")
 
 
-def check_order(place: str, chapter: int, tree: ast.Module, homes: dict[str, int], public: dict[str, str]) -> None:
-    """Raise ExportError where a cell imports a module of a later chapter, or a public name from one."""
+def imported_modules(tree: ast.Module, public: dict[str, str] | None = None) -> Iterator[str]:
+    """Modules of the package that code imports, or whose public names it takes from `annotated` (name -> module)."""
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):
@@ -200,9 +200,14 @@ def check_order(place: str, chapter: int, tree: ast.Module, homes: dict[str, int
             names = [node.module.split(".")[1]]
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "annotated":
             names = [node.attr]
-        for name in (public.get(name, name) for name in names):
-            if homes.get(name, 0) > chapter:
-                raise ExportError(f"{place}: imports annotated.{name}, which chapter {homes[name]} writes later")
+        yield from ((public or {}).get(name, name) for name in names)
+
+
+def check_order(place: str, chapter: int, tree: ast.Module, homes: dict[str, int], public: dict[str, str]) -> None:
+    """Raise ExportError where a cell imports a module of a later chapter, or a public name from one."""
+    for name in imported_modules(tree, public):
+        if homes.get(name, 0) > chapter:
+            raise ExportError(f"{place}: imports annotated.{name}, which chapter {homes[name]} writes later")
 
 
 def module_text(module: str, blocks: list[Block], docstring: str) -> str:

@@ -3,30 +3,38 @@
 `python -m tools.text NOTEBOOK` prints the text, `python -m tools.text TEXT NOTEBOOK` makes the notebook.
 
 A line `%% md ID` or `%% code ID` starts a cell; JSON after the id is the cell's metadata. The first line is
-`%% notebook MODULE`: the module that a bare `#| export` writes to (`-` for none). Outputs stay in the notebook: a code
-cell whose id and source did not change keeps them.
+`%% notebook MODULE`: the module that a bare `#| export` writes to (`-` for none), and then what else the book knows of
+the chapter, as JSON. Outputs stay in the notebook: a code cell whose id and source did not change keeps them.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
 
 import nbformat
 
-KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+from tools.clean import KERNEL, clean, write_if_changed
+
+OWN = ("module", "executed")  # of the notebook's metadata: said in another way, and what `make execute` notes
 
 
 def to_text(notebook: nbformat.NotebookNode) -> str:
     """The notebook's cells as text, without outputs."""
-    parts = [f"%% notebook {notebook.metadata.get('annotated', {}).get('module', '-')}"]
+    about = notebook.metadata.get("annotated", {})
+    rest = {key: value for key, value in about.items() if key not in OWN}
+    parts = [f"%% notebook {about.get('module', '-')}{as_json(rest)}"]
     for cell in notebook.cells:
         kind = {"markdown": "md", "code": "code"}[cell.cell_type]
         metadata = {key: value for key, value in cell.metadata.items() if value}
-        extra = " " + json.dumps(metadata, ensure_ascii=False, sort_keys=True) if metadata else ""
-        parts.append(f"%% {kind} {cell.id}{extra}\n{cell.source}\n")
+        parts.append(f"%% {kind} {cell.id}{as_json(metadata)}\n{cell.source}\n")
     return "\n".join(parts)
+
+
+def as_json(metadata: dict) -> str:
+    return " " + json.dumps(metadata, ensure_ascii=False, sort_keys=True) if metadata else ""
 
 
 def from_text(text: str, previous: nbformat.NotebookNode | None = None) -> nbformat.NotebookNode:
@@ -37,7 +45,8 @@ def from_text(text: str, previous: nbformat.NotebookNode | None = None) -> nbfor
     head, _, body = text.partition("\n")
     if not head.startswith("%% notebook "):
         raise ValueError("line 1: expected '%% notebook MODULE'")
-    module = head.split()[2]
+    module, _, rest = head.removeprefix("%% notebook ").partition(" ")
+    about = metadata_of(rest, 1)
     cells, source = [], []
     for number, line in enumerate(body.splitlines(), start=2):
         if not line.startswith("%% "):
@@ -48,14 +57,27 @@ def from_text(text: str, previous: nbformat.NotebookNode | None = None) -> nbfor
         if kind not in ("md", "code") or any(cell.id == cell_id for cell in cells):
             raise ValueError(f"line {number}: unknown cell kind or repeated id: {line!r}")
         make = nbformat.v4.new_markdown_cell if kind == "md" else nbformat.v4.new_code_cell
-        cells.append(make("", id=cell_id, metadata=json.loads(extra[0]) if extra else {}))
+        cells.append(make("", id=cell_id, metadata=metadata_of(extra[0] if extra else "", number)))
     _finish(cells, source)
     metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
-    if module != "-":
-        notebook.metadata["annotated"] = {"module": module}
+    executed = previous.metadata.get("annotated", {}).get("executed") if previous else None
+    about |= ({} if module == "-" else {"module": module}) | ({"executed": executed} if executed else {})
+    if about:
+        notebook.metadata["annotated"] = nbformat.from_dict(about)
     _keep_outputs(notebook, previous)
     return notebook
+
+
+def metadata_of(text: str, line: int) -> dict:
+    """The JSON behind a marker. Raises ValueError, naming the line, where it is none."""
+    try:
+        metadata = json.loads(text or "{}")
+    except ValueError as error:
+        raise ValueError(f"line {line}: the metadata is not JSON ({error})") from None
+    if not isinstance(metadata, dict):
+        raise ValueError(f"line {line}: the metadata is not a JSON object: {text}")
+    return metadata
 
 
 def _finish(cells: list, source: list[str]) -> None:
@@ -69,24 +91,25 @@ def _keep_outputs(notebook: nbformat.NotebookNode, previous: nbformat.NotebookNo
     for cell in notebook.cells:
         old = known.get(cell.id)
         if cell.cell_type == "code" and old is not None and old.source == cell.source:
-            cell.outputs, cell.execution_count = old.outputs, old.execution_count
+            cell.outputs = old.outputs
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) == 1:
-        print(to_text(nbformat.read(arguments[0], as_version=4)))
-        return 0
-    if len(arguments) != 2:
-        print(__doc__)
-        return 2
-    source, target = Path(arguments[0]), Path(arguments[1])
-    previous = nbformat.read(target, as_version=4) if target.exists() else None
+    about = "A chapter as plain text, and back: one name prints the text, two make the notebook of it."
+    parser = argparse.ArgumentParser(prog="python -m tools.text", description=about)
+    parser.add_argument("source", type=Path, metavar="NOTEBOOK|TEXT", help="the notebook to print, or the text to read")
+    parser.add_argument("target", type=Path, nargs="?", metavar="NOTEBOOK", help="the notebook to make of the text")
+    options = parser.parse_args(arguments)
+    source, target = options.source, options.target
     try:
-        notebook = from_text(source.read_text(encoding="utf-8"), previous)
-    except ValueError as error:
+        if target is None:
+            print(to_text(nbformat.read(source, as_version=4)))
+            return 0
+        previous = nbformat.read(target, as_version=4) if target.exists() else None
+        write_if_changed(clean(from_text(source.read_text(encoding="utf-8"), previous)), target)
+    except (ValueError, OSError, nbformat.reader.NotJSONError) as error:
         print(f"{source}: {error}", file=sys.stderr)
         return 1
-    nbformat.write(notebook, target)
     return 0
 
 

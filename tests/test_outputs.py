@@ -1,0 +1,213 @@
+"""What `make execute` stores anew and what it leaves: tools/outputs.py; nbval compares cells without counts."""
+
+import base64
+import io
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from matplotlib import pyplot as plt
+
+from tests.notebooks import write_notebook
+from tools import execute, outputs
+from tools.clean import ROOT, clean, without_words
+
+TIMED = """%% notebook timing
+
+%% code imports
+#| export
+import yaml
+
+%% code slow
+#| export
+def slow():
+    "Slow on purpose."
+    return 3.5
+
+%% code rows
+rows = yaml.safe_load(open("../data/devices.yml"))["rows"]
+elsewhere = 1
+
+%% code time {"annotated": {"reason": "a timing"}, "tags": ["nbval-ignore-output"]}
+for row in rows:
+    print(f"{row}: {slow():.1f} ms on cpu: Intel(R) Xeon(R) (avx2)")
+"""
+LIVE = TIMED.replace('{"reason": "a timing"}', '{"reason": "live training", "renewed_by": ["loop"]}')
+
+
+def stream(text):
+    return nbformat.v4.new_output("stream", name="stdout", text=text)
+
+
+def ran(root, chapter, text):
+    """The chapter's notebook as a run leaves it, its last code cell with the given output."""
+    path = write_notebook(root, "52_hardware", chapter)
+    notebook = clean(nbformat.read(path, as_version=4))
+    outputs.code_cells(notebook)[-1].outputs = [stream(text)]
+    return notebook
+
+
+def stored(notebook):
+    return outputs.code_cells(notebook)[-1].outputs[0].text
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "devices.yml").write_text("rows: [P100]\n")
+    (tmp_path / "annotated").mkdir()
+    (tmp_path / "annotated" / "loop.py").write_text("from annotated.model import f\n")
+    (tmp_path / "annotated" / "model.py").write_text('def f():\n    "Doc."\n    return 1\n')
+    return tmp_path
+
+
+OLD, NEW = "P100: 3.5 ms on cpu: Intel(R) Xeon(R) (avx2)\n", "P100: 12 ms  on cpu: AMD EPYC (avx2, avx512f)\n"
+
+
+def second_run(root, chapter=TIMED, changed=None, text=NEW, refresh=False):
+    """What is stored when the chapter, changed meanwhile, runs again."""
+    first = outputs.settle(ran(root, chapter, OLD), ran(root, chapter, OLD), root)
+    return stored(outputs.settle(first, ran(root, changed or chapter, text), root, refresh))
+
+
+def test_a_timing_stays_while_nothing_behind_it_changed(root):
+    assert second_run(root) == OLD
+    assert second_run(root, refresh=True) == NEW
+
+
+@pytest.mark.parametrize("text", [NEW.replace("P100", "V100"), NEW + "another line\n", ""])
+def test_new_words_are_stored(root, text):
+    assert second_run(root, text=text) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "renewed"),
+    [
+        ("return 3.5", "return 4.5", True),  # a function that it calls
+        (":.1f} ms", ":.0f} ms", True),  # the cell itself
+        ("Slow on purpose", "Slow", False),  # a docstring
+        ("return 3.5", "return 3.5  # on purpose", False),
+        ("elsewhere = 1", "elsewhere = 2", True),  # a cell that it goes back to, in another line
+        ("%% code slow", "%% code apart\napart = 1\n\n%% code slow", False),  # a cell that it has nothing to do with
+    ],
+)
+def test_code_behind_a_timing_renews_it(root, before, after, renewed):
+    assert second_run(root, changed=TIMED.replace(before, after)) == (NEW if renewed else OLD)
+
+
+def test_data_behind_a_timing_renews_it(root):
+    first = outputs.settle(ran(root, TIMED, OLD), ran(root, TIMED, OLD), root)
+    (root / "data" / "other.yml").write_text("rows: []\n")
+    assert stored(outputs.settle(first, ran(root, TIMED, NEW), root)) == OLD
+    (root / "data" / "devices.yml").write_text("rows: [P100, V100]\n")
+    assert stored(outputs.settle(first, ran(root, TIMED, NEW), root)) == NEW
+
+
+def test_live_training_is_renewed_by_its_modules_and_not_by_the_chapters_own(root):
+    assert second_run(root, LIVE, LIVE.replace("return 3.5", "return 4.5")) == OLD
+    first = outputs.settle(ran(root, LIVE, OLD), ran(root, LIVE, OLD), root)
+    module = root / "annotated" / "model.py"
+    module.write_text(module.read_text().replace("Doc.", "Documented."))
+    assert stored(outputs.settle(first, ran(root, LIVE, NEW), root)) == OLD
+    module.write_text(module.read_text().replace("return 1", "return 2"))
+    assert stored(outputs.settle(first, ran(root, LIVE, NEW), root)) == NEW
+
+
+def test_an_output_that_is_compared_is_always_stored(root):
+    compared = TIMED.replace(', "tags": ["nbval-ignore-output"]', "")
+    assert second_run(root, compared) == NEW
+
+
+def test_every_cell_that_shows_live_training_names_its_modules():
+    modules = {path.stem for path in (ROOT / "annotated").glob("*.py")}
+    for path in sorted((ROOT / "book").glob("*.ipynb")):
+        for cell in outputs.code_cells(nbformat.read(path, as_version=4)):
+            named = outputs.renewed_by(cell)
+            assert set(named) <= modules, f"{path.name}#{cell.id}"
+            if outputs.is_exempt(cell) and "train" in cell.metadata["annotated"]["reason"]:
+                assert named, f"{path.name}#{cell.id} does not say by which modules it is renewed"
+
+
+def picture(slope=1.0, colour="black", **metadata):
+    figure, axes = plt.subplots(figsize=(3, 2))
+    axes.plot([0, 1, 2], [0, slope, 0], color=colour)
+    file = io.BytesIO()
+    figure.savefig(file, format="png", metadata=metadata)
+    plt.close(figure)
+    return file.getvalue()
+
+
+def test_a_picture_is_the_same_bytes_for_the_same_data():
+    first, second = (without_words(picture(Software=name)) for name in ("one", "another"))
+    assert first == second
+    assert b"tEXt" not in first
+    assert plt.imread(io.BytesIO(first)).shape == plt.imread(io.BytesIO(picture())).shape
+
+
+@pytest.mark.parametrize(
+    ("changed", "kept"), [({"slope": 1.0001}, True), ({"slope": 1.05}, False), ({"colour": "gray"}, False)]
+)
+def test_a_picture_stays_while_it_looks_the_same(changed, kept):
+    drawn = [base64.b64encode(bytes_).decode() for bytes_ in (picture(), picture(**changed))]
+    old, new = ([nbformat.v4.new_output("display_data", data={"image/png": one})] for one in drawn)
+    assert drawn[0] != drawn[1]
+    assert outputs.with_old_pictures(old, new)[0].data["image/png"] == drawn[not kept]
+
+
+QUICK = ("33_feed_forward", "53_optimizer", "index")
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_executing_an_unchanged_chapter_leaves_no_difference(tmp_path, name):
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    (tmp_path / "annotated").symlink_to(ROOT / "annotated")
+    (tmp_path / "book").mkdir()
+    path = tmp_path / "book" / f"{name}.ipynb"
+    shutil.copy(ROOT / "book" / path.name, path)
+    shutil.copy(ROOT / "book" / "matplotlibrc", path.parent)
+    assert execute.store(path) == "unchanged"
+    assert path.read_bytes() == (ROOT / "book" / path.name).read_bytes()
+
+
+COMPARED = """%% notebook -
+
+%% code shown
+print("one")
+
+%% code silent
+x = 1
+
+%% code value
+x + 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("cell", "stored_outputs", "passes"),
+    [
+        (0, [stream("one\n")], True),
+        (0, [stream("two\n")], False),  # a changed output
+        (0, [], False),  # a new one
+        (1, [stream("gone\n")], False),  # a lost one
+    ],
+)
+def test_nbval_compares_cells_without_counts(tmp_path, cell, stored_outputs, passes):
+    path = write_notebook(tmp_path, "31_first", COMPARED)
+    execute.store(path)
+    notebook = nbformat.read(path, as_version=4)
+    assert [one.execution_count for one in notebook.cells] == [None, None, None]
+    notebook.cells[cell].outputs = stored_outputs
+    nbformat.write(notebook, path)
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval", "--nbval-current-env", path]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == (0 if passes else 1), done.stdout
+    assert ("1 failed, 2 passed" if not passes else "3 passed") in done.stdout
+
+
+def test_the_root_conftest_is_what_the_chapters_are_run_with():
+    assert (ROOT / "conftest.py").is_file()
+    assert Path(sys.modules["conftest"].__file__) == ROOT / "conftest.py"

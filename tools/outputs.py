@@ -1,0 +1,202 @@
+"""Which outputs of a chapter are stored anew after it ran, and what says that stored outputs are those of its cells.
+
+Most outputs are compared with the stored ones by the tests, so what a run writes is stored. Two kinds of outputs differ
+from run to run and would fill a diff with what nobody changed:
+
+- those of a cell that is exempt from comparison (`nbval-ignore-output`). They stay while the code and the data behind
+  them are as they were and the new text differs in numbers and names of machines alone;
+- pictures whose pixels are the same to the eye, drawn from numbers whose last digits differ between processors.
+
+`{"annotated": {"renewed_by": ["training"]}}` in an exempt cell's metadata names modules, here because the cell shows
+live training: its outputs are renewed when one of these, or what they import, has changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import nbformat
+import numpy as np
+from matplotlib import image
+from nbformat import NotebookNode
+
+from tools.export import DIRECTIVE, bound_names, imported_modules, used_names
+
+EXEMPT = "nbval-ignore-output"
+NUMBER = re.compile(r"[-+]?\d[\d.,_]*(?:[eE][-+]?\d+)?")
+MACHINE = re.compile(r"\b(?:cpu|cuda(?::\d+)?|mps): [^\n]*|\b(?:Intel|AMD|NVIDIA|Apple M|ARM|Ampere|Neoverse)[^\n,;)]*")
+SAME_PIXEL, SAME_PICTURE = 48, 0.002  # of 255 a channel; the share of pixels that may differ by more
+
+
+def short_hash(parts: Iterable[str]) -> str:
+    """A hash of texts in their order; short, since it stands in diffs and protects against accidents alone."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def sources_hash(notebook: NotebookNode) -> str:
+    """A hash of a chapter's code: its outputs are those of these cells."""
+    return short_hash(part for cell in code_cells(notebook) for part in (cell.id, cell.source))
+
+
+def executed_hash(notebook: NotebookNode) -> str | None:
+    """The hash of the code that made the stored outputs; None for a chapter that never ran."""
+    return notebook.metadata.get("annotated", {}).get("executed", {}).get("sources")
+
+
+def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def is_exempt(cell: NotebookNode) -> bool:
+    return EXEMPT in cell.metadata.get("tags", [])
+
+
+def template(outputs: list[NotebookNode]) -> list[tuple[str, ...]]:
+    """Outputs without what changes from run to run: numbers, names of machines, and pictures."""
+
+    def plain(text: str) -> str:
+        return " ".join(NUMBER.sub("#", MACHINE.sub("MACHINE", text)).split())
+
+    found = []
+    for output in outputs:
+        texts = {"text": output.text} if output.output_type == "stream" else dict(output.get("data", {}))
+        shown = (f"{kind} {plain(text) if kind.startswith('text') else ''}" for kind, text in sorted(texts.items()))
+        found.append((output.output_type, *shown))
+    return found
+
+
+def code_of(source: str) -> str:
+    """Source without comments, layout and docstrings: what has to change for the code to have changed."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            first = body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and len(body) > 1:
+                del body[0]
+    return ast.unparse(tree)
+
+
+def behind(cells: list[NotebookNode], cell: NotebookNode) -> list[NotebookNode]:
+    """The cell and the earlier ones that it goes back to, directly or through others, in the chapter's order.
+
+    A cell goes back to those that define a name it uses, or that name a file it names. One that shows live training
+    also goes back to those that did so before it, but not to exported cells: its modules stand for them.
+    """
+    live = bool(renewed_by(cell))
+    before = [one for one in cells[: cells.index(cell)] if not (live and DIRECTIVE.match(one.source))]
+    binds = {one.id: {*bound_names(ast.parse(one.source)), *files_named(one)} for one in before}
+    found, waiting = {cell.id}, [cell, *(one for one in before if live and renewed_by(one))]
+    while waiting:
+        last = waiting.pop()
+        found.add(last.id)
+        uses = {*used_names(compile(last.source, "cell", "exec")), *files_named(last)}
+        waiting += [one for one in before if one.id not in found and binds[one.id] & uses]
+    return [one for one in cells if one.id in found]
+
+
+def renewed_by(cell: NotebookNode) -> list[str]:
+    return cell.metadata.get("annotated", {}).get("renewed_by", [])
+
+
+def constants(cells: Iterable[NotebookNode]) -> Iterator[str]:
+    """The texts in the code of cells."""
+    nodes = (node for cell in cells for node in ast.walk(ast.parse(cell.source)))
+    yield from (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def files_named(cell: NotebookNode) -> set[str]:
+    """What looks like the name of a file in the texts of a cell that is not exported."""
+    texts = [] if DIRECTIVE.match(cell.source) else constants([cell])
+    return {name for text in texts for name in re.findall(r"[\w-]+\.[a-z]{2,8}\b", text)}
+
+
+def modules_behind(names: Iterable[str], package: Path) -> list[Path]:
+    """The files of these modules of the package, and of all that they import from it."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found and (package / f"{name}.py").is_file():
+            found.add(name)
+            waiting += imported_modules(ast.parse((package / f"{name}.py").read_text(encoding="utf-8")))
+    return [package / f"{name}.py" for name in sorted(found)]
+
+
+def data_behind(cells: list[NotebookNode], book: Path) -> list[Path]:
+    """The files that cells name, below folders that they name as well; of a folder alone the files in it."""
+    said = {text for text in constants(cells) if len(text) < 200 and "\n" not in text and text.strip("./")}
+
+    def files(path: Path) -> Iterator[Path]:
+        if path.is_file():
+            yield path
+        elif path.is_dir():
+            parts = [path / text for text in said if (path / text).exists() and not text.startswith(("/", ".."))]
+            yield from (file for part in parts for file in files(part))
+            if not parts:
+                yield from (file for file in path.iterdir() if file.is_file())
+
+    named = [book / text for text in said if text.startswith("../data")]
+    return sorted({file.resolve() for path in named for file in files(path)})
+
+
+def fingerprint(cells: list[NotebookNode], cell: NotebookNode, root: Path) -> str:
+    """A hash of the code and the data behind the outputs of an exempt cell."""
+    reached, files = behind(cells, cell), modules_behind(renewed_by(cell), root / "annotated")
+    parts = [code_of(one.source) for one in reached] + [code_of(file.read_text(encoding="utf-8")) for file in files]
+    data = data_behind(reached, root / "book")
+    return short_hash(parts + [hashlib.sha256(file.read_bytes()).hexdigest() for file in data])
+
+
+def settle(before: NotebookNode, after: NotebookNode, root: Path, refresh: bool = False) -> NotebookNode:
+    """Put back, in place, what a run need not have changed, and note what the outputs belong to; returns `after`."""
+    cells, old = code_cells(after), {cell.id: cell for cell in code_cells(before)}
+    known = before.metadata.get("annotated", {}).get("executed", {}).get("exempt", {})
+    exempt = {cell.id: fingerprint(cells, cell, root) for cell in cells if is_exempt(cell)}
+    for cell in cells:
+        if refresh or cell.id not in old:
+            continue
+        outputs = old[cell.id].outputs
+        if not is_exempt(cell):
+            cell.outputs = with_old_pictures(outputs, cell.outputs)
+        elif known.get(cell.id) == exempt[cell.id] and template(outputs) == template(cell.outputs):
+            cell.outputs = outputs
+    executed = NotebookNode(sources=sources_hash(after), **({"exempt": exempt} if exempt else {}))
+    after.metadata["annotated"] = NotebookNode({**after.metadata.get("annotated", {}), "executed": executed})
+    return after
+
+
+def with_old_pictures(old: list[NotebookNode], new: list[NotebookNode]) -> list[NotebookNode]:
+    """New outputs with the old ones' pictures, where a cell draws as many as before and they look the same."""
+    drawn = [[output for output in outputs if "image/png" in output.get("data", {})] for outputs in (old, new)]
+    if len(drawn[0]) == len(drawn[1]):
+        for before, after in zip(*drawn, strict=True):
+            if look_the_same(before.data["image/png"], after.data["image/png"]):
+                after.data["image/png"] = before.data["image/png"]
+    return new
+
+
+def look_the_same(first: str, second: str) -> bool:
+    """Whether two pictures, as base64, differ by what a processor's last digits can move: the edges of some lines."""
+    if first == second:
+        return True
+    pictures = [image.imread(io.BytesIO(base64.b64decode(text)), format="png") for text in (first, second)]
+    if pictures[0].shape != pictures[1].shape:
+        return False
+    apart = np.abs(pictures[0] - pictures[1]).reshape(*pictures[0].shape[:2], -1).max(axis=-1)
+    return bool(apart.max() <= SAME_PIXEL / 255 and (apart > 2 / 255).mean() <= SAME_PICTURE)
+
+
+def stale(path: Path) -> str | None:
+    """What is wrong when a chapter's outputs are not those of its cells; None when they are."""
+    notebook = nbformat.read(path, as_version=4)
+    if code_cells(notebook) and executed_hash(notebook) != sources_hash(notebook):
+        chapter = path.stem.split("_")[0]
+        return f"book/{path.name}: its code changed since its outputs were stored: run `make execute CH={chapter}`"
+    return None
