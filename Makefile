@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env book html pdf execute lab export bench bench-full test lint format clean
+.PHONY: help env book html pdf execute lab export chapter check bench bench-full test lint format clean
 
 BIN := .venv/bin
 PY := $(BIN)/python
@@ -58,14 +58,20 @@ html: env ## render the stored outputs: _build/html
 pdf: env ## the whole book as one file to print: _build/book.pdf
 	@$(PY) -m tools.pdf
 
-execute: env ## run chapters and store their outputs: make execute CH=59 (all without CH)
-	@$(PY) -m tools.execute $(or $(CH),--all)
+execute: env ## run chapters and store their outputs: make execute CH=59 (all without CH; REFRESH=1 renews timings, too)
+	@$(PY) -m tools.execute $(if $(REFRESH),--refresh) $(or $(CH),--all)
 
 lab: env ## open Jupyter in book/
 	@$(BIN)/jupyter lab --notebook-dir=book
 
 export: env ## write annotated/ from the chapters
 	@$(PY) -m tools.export
+
+chapter: env ## a new chapter that passes all checks: make chapter NAME=55_gradient_clipping (SECTION=5.3)
+	@$(PY) -m tools.chapter $(NAME) $(if $(SECTION),--section $(SECTION))
+
+check: env ## a minute before a commit: what changed since SINCE (or CH=33), and what that can break
+	@$(PY) -m tools.check --changed $(if $(SINCE),--since $(SINCE)) $(if $(CH),--chapter $(CH))
 
 bench: env ## compare speed and memory with other systems: some ten minutes, recorded in data/runs
 	@$(PY) -m benchmarks

@@ -1,5 +1,5 @@
 # Written by `make export` from book/10_introduction.ipynb: do not edit here, edit the chapter.
-"""Introduction and background: chapter 10 of the book, section 1 of the paper."""
+"""Introduction and background: chapter 10 of the book, sections 1, 2 of the paper."""
 
 from dataclasses import dataclass
 

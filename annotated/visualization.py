@@ -1,5 +1,5 @@
 # Written by `make export` from book/80_attention_visualizations.ipynb: do not edit here, edit the chapter.
-"""Attention visualizations: chapter 80 of the book."""
+"""Attention visualizations: chapter 80 of the book, figures 3 to 5 of the paper."""
 
 import itertools
 from bisect import bisect_right

@@ -5,6 +5,7 @@ Without arguments the first three, which are the comparison with other systems.
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from annotated.corpora import InputError
@@ -22,10 +23,17 @@ PARTS = {
 }
 COMPARISON = ("training", "decoding", "memory")
 
-if __name__ == "__main__":
-    chosen = [name.removeprefix("benchmark-") for name in sys.argv[1:]] or COMPARISON
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Compare speed and memory with other systems."
+    )
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} (default: {', '.join(COMPARISON)})"
+    )
+    chosen = [name.removeprefix("benchmark-") for name in parser.parse_args(arguments).parts] or COMPARISON
     if unknown := [name for name in chosen if name not in PARTS]:
-        sys.exit(f"benchmarks: no part {', '.join(unknown)}: choose from {', '.join(PARTS)}")
+        parser.error(f"no part {', '.join(unknown)}: choose from {', '.join(PARTS)}")
     say(f"settings for this process: {tune_machine()}")
     say(f"model: {model_folder().relative_to(ROOT)}")
     try:
@@ -33,3 +41,7 @@ if __name__ == "__main__":
             PARTS[name]()
     except InputError as error:  # the data of the model's corpus are not there
         sys.exit(f"benchmarks: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -6,16 +6,16 @@ from xml.etree import ElementTree
 
 import nbformat
 import pytest
-import yaml
 from docutils.nodes import make_id
+
+from tools.build import toc_entries
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = sorted((ROOT / "book" / "figures").glob("*.svg"))
 SHOWN_IN = {"figure-1": "39_transformer", "figure-2": "32_attention"}
 SVG = "{http://www.w3.org/2000/svg}"
 
-toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-PAGES = {toc["root"], *(page["file"] for part in toc["parts"] for page in part["chapters"])}
+PAGES = set(toc_entries(ROOT))
 
 
 def drawing(name: str) -> ElementTree.Element:

@@ -89,8 +89,10 @@ def score(model: RecurrentTranslator, tokenizer: Tokenizer, split: str) -> dict:
     return asdict(scores)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.baseline", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "recurrent")
     parser.add_argument("--output", type=Path, default=ROOT / "data" / "runs" / "recurrent" / "results.json")
     arguments = parser.parse_args(arguments)
@@ -117,4 +119,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -6,6 +6,7 @@ under .cache/book/ was made. A rendering replaces the last one only when it is c
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import re
 import shutil
@@ -23,6 +24,7 @@ import yaml
 from tools.clean import ROOT, clean, write_if_changed
 from tools.execute import ChapterError, run, run_all, with_outputs
 
+PAGES = (".ipynb", ".md")
 SKIPPED = ("__pycache__", ".ipynb_checkpoints", ".DS_Store")
 
 
@@ -40,7 +42,10 @@ def digest(paths: Iterable[Path], root: Path, *more: str) -> str:
 def toc_entries(root: Path) -> list[str]:
     """The pages of the table of contents, in order. Raises ChapterError for one without a file."""
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-    pages = [toc["root"], *(page["file"] for part in toc.get("parts", []) for page in part["chapters"])]
+    pages = [toc["root"]]
+    for entry in (entry for part in toc.get("parts", []) for entry in part["chapters"]):
+        found = {path.stem for path in (root / "book").glob(f"{entry.get('glob')}.*") if path.suffix in PAGES}
+        pages += [entry["file"]] if "file" in entry else sorted(found)
     missing = [page for page in pages if not source_of(root / "book", page)]
     if missing:
         raise ChapterError(f"_toc.yml names pages that do not exist: {', '.join(missing)}")
@@ -49,7 +54,7 @@ def toc_entries(root: Path) -> list[str]:
 
 def source_of(folder: Path, page: str) -> Path | None:
     """The notebook or Markdown file of a page in a folder."""
-    found = [folder / f"{page}{suffix}" for suffix in (".ipynb", ".md")]
+    found = [folder / f"{page}{suffix}" for suffix in PAGES]
     return next((path for path in found if path.is_file()), None)
 
 
@@ -162,12 +167,13 @@ def build(root: Path, execute_chapters: bool) -> int:
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    if arguments not in ([], ["--execute"]):
-        print(__doc__)
-        return 2
+    about = "Render the book into _build/html, with the stored outputs."
+    parser = argparse.ArgumentParser(prog="python -m tools.build", description=about)
+    parser.add_argument("--execute", action="store_true", help="run chapters first where something changed")
+    options = parser.parse_args(arguments)
     began = time.monotonic()
     try:
-        pages = build(root, "--execute" in arguments)
+        pages = build(root, options.execute)
     except ChapterError as error:
         print(f"build: {error}", file=sys.stderr)
         return 1

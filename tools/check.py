@@ -1,11 +1,16 @@
-"""All tests, one summary: `python -m tools.check`, which is `make test`.
+"""All tests, one summary: `python -m tools.check`, which is `make test`; with `--changed` the short gate, `make check`.
 
 Chapter 59 trains, so it comes first, alone, with two threads. Chapters are run again by nbval, which compares their
 stored outputs. A later step runs even when an earlier one failed.
+
+The short gate takes about a minute. It runs style, export, structure, the chapters whose code or outputs changed, the
+tests that use a changed file themselves, and those tests of what the change reaches further on that are quick. What it
+left out it says.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -13,11 +18,14 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
+from tools.affected import STEP, Change, Project, changed_by_name, changed_since, chapter_number, report
 from tools.clean import ROOT
 from tools.execute import threads_of
 
+STRUCTURE, SITE = "tests/test_structure.py", "tests/test_site.py"
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=900", "--nbval-sanitize-with=tests/nbval.cfg"]
 PARALLEL = ["-n", "2", "--dist"]
 
@@ -53,21 +61,59 @@ def pytest(*arguments: str, threads: int = 1) -> Counter:
     return counts
 
 
-def main() -> int:
+Steps = dict[str, Callable[[], Counter]]
+STYLE: Steps = {
+    "ruff": lambda: single("ruff", "check", "--quiet", "."),
+    "format": lambda: single("ruff", "format", "--check", "--quiet", "."),
+    "notebooks": lambda: single("tools.clean", "--check"),
+    "export": lambda: single("tools.export", "--check"),
+}
+
+
+def everything() -> Steps:
+    """The steps of `make test`."""
     chapters = sorted((ROOT / "book").glob("*.ipynb"))
     training = [f"book/{path.name}" for path in chapters if threads_of(path) > 1]
     others = [f"book/{path.name}" for path in chapters if threads_of(path) == 1]
-    steps = {
-        "ruff": lambda: single("ruff", "check", "--quiet", "."),
-        "format": lambda: single("ruff", "format", "--check", "--quiet", "."),
-        "notebooks": lambda: single("tools.clean", "--check"),
-        "export": lambda: single("tools.export", "--check"),
+    return STYLE | {
         "chapter 59": lambda: pytest(*NBVAL, *training, threads=2) if training else Counter(),
         "chapters": lambda: pytest(*NBVAL, *PARALLEL, "loadfile", *others) if others else Counter(),
         "tests": lambda: pytest(*PARALLEL, "loadfile", "-m", "not browser", "tests"),
         "html": lambda: single("tools.build"),
         "browser": lambda: pytest(*PARALLEL, "load", "-m", "browser", "tests/test_site.py"),
     }
+
+
+def gate(change: Change, named: bool) -> tuple[Steps, list[str]]:
+    """The steps of `make check` after a change, and what they leave out; chapter 59 runs only where it is named."""
+    distances = Project().reached(change.files)
+    near, beyond = set(), set()
+    for file in distances:
+        if Path(file).match("tests/test_*.py") and file not in (STRUCTURE, SITE):
+            (near if distances[file] <= STEP else beyond).add(file)
+    chapters = {file for file in change.chapters if named or threads_of(Path(file)) == 1}
+    left = {
+        file for file in distances if file.endswith(".ipynb") and file not in change.files
+    } | change.chapters - chapters
+    threads = max([1, *(threads_of(Path(file)) for file in chapters)])
+
+    def run(marks: str, files: set[str]) -> Counter:
+        options = ["-m", marks, *PARALLEL, "loadfile"]
+        return pytest(*NBVAL, *options, *sorted(files), threads=threads) if files else Counter()
+
+    steps = STYLE | {
+        "structure": lambda: pytest(STRUCTURE),
+        "what changed": lambda: run("not browser", chapters | near),
+        "what it reaches": lambda: run("not browser and not slow", beyond),
+    }
+    numbers = sorted(map(chapter_number, left))
+    said = [f"chapters {', '.join(numbers)}"] * bool(numbers)
+    said += [f"the slow tests in {', '.join(sorted(Path(file).stem for file in beyond))}"] * bool(beyond)
+    return steps, [*said, "the site in a browser"]
+
+
+def run_steps(steps: Steps) -> int:
+    """Run all steps, print a line on each and the sum; 1 when anything failed."""
     began, total, lines = time.monotonic(), Counter(), []
     for number, (name, step) in enumerate(steps.items(), start=1):
         print(f"\n== {number}/{len(steps)} {name}", flush=True)
@@ -75,12 +121,35 @@ def main() -> int:
         counts = step()
         total += counts
         said = ", ".join(f"{counts[kind]} {kind}" for kind in ("passed", "failed", "skipped") if counts[kind])
-        lines.append(f"{name:<12}{said or 'nothing to do':<32}{time.monotonic() - start:6.0f} s")
+        lines.append(f"{name:<17}{said or 'nothing to do':<32}{time.monotonic() - start:6.0f} s")
     print("\n" + "\n".join(lines), f"\n{time.monotonic() - began:.0f} s in all")
     skipped = f", {total['skipped']} skipped" if total["skipped"] else ""
     print(f"{total['passed']} passed, {total['failed']} failed{skipped}")
     return 1 if total["failed"] else 0
 
 
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.check", description=__doc__.split("\n\n")[0])
+    parser.add_argument(
+        "--changed", action="store_true", help="the short gate: only what changed, and what that reaches"
+    )
+    parser.add_argument("--since", metavar="REV", help="changed since then (default: the merge base with origin/main)")
+    parser.add_argument("--chapter", nargs="+", metavar="CH", help="as if these chapters had changed, and nothing else")
+    options = parser.parse_args(arguments)
+    if not options.changed:
+        if options.since or options.chapter:
+            parser.error("--since and --chapter go with --changed")
+        return run_steps(everything())
+    try:
+        change = changed_by_name(options.chapter) if options.chapter else changed_since(options.since)
+    except ValueError as error:
+        parser.error(str(error))
+    print("\n".join(report(Project(), change)))
+    steps, left = gate(change, named=bool(options.chapter))
+    status = run_steps(steps)
+    print(f"left out: {'; '.join(left)}: `make test` runs all")
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -29,6 +30,12 @@ def write_corpus(data: Path = ROOT / "data") -> None:
     write_atomically(sheet, table.sub("\n".join(rows) + "\n", text, count=1).encode())
 
 
-if __name__ == "__main__":
+def main(arguments: list[str]) -> int:
+    about = "Write the small splits of the embedded corpus to data/embedded, after a change of the grammar."
+    argparse.ArgumentParser(prog="python -m tools.corpus", description=about).parse_args(arguments)
     write_corpus()
-    sys.exit(0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -6,6 +6,7 @@ annotated/masks.py. The cell `#| export __init__` holds PUBLIC, the public names
 
 from __future__ import annotations
 
+import argparse
 import ast
 import builtins
 import dis
@@ -123,11 +124,12 @@ def read_blocks(path: Path) -> tuple[list[Block], list[tuple[str, ast.Module]], 
         blocks.append(Block(path, cell.id, module, source, tree))
     prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     title = re.search(r"^# (.+)$", prose, re.MULTILINE)
-    section = re.search(r"^:::+\{admonition\} The paper, sections? ([\d.]*\d)", prose, re.MULTILINE)
     docstring = re.sub(r"[\\\"`$]", "", title[1]).strip() if title else path.stem
     docstring += f": chapter {number(path)} of the book"
-    section = notebook.metadata.get("annotated", {}).get("section") or (section and section[1])
-    return blocks, code, f'"""{docstring}{f", section {section} of the paper" if section else ""}."""'
+    if section := notebook.metadata.get("annotated", {}).get("section"):
+        kind = "" if not section[0].isdigit() else "sections " if "," in section else "section "
+        docstring += f", {kind}{section} of the paper"
+    return blocks, code, f'"""{docstring}."""'
 
 
 def number(path: Path) -> int:
@@ -295,9 +297,11 @@ def package_files(root: Path) -> dict[str, str]:
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or compare the package; 0 when it is, or now is, what the chapters say."""
-    if arguments not in ([], ["--check"]):
-        print(__doc__)
-        return 2
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.export", description="The package, written from the chapters."
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; name the modules that differ")
+    options = parser.parse_args(arguments)
     try:
         files = package_files(root)
     except ExportError as error:
@@ -307,7 +311,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     folder.mkdir(exist_ok=True)
     here = {path.name: path.read_text(encoding="utf-8") for path in [*folder.glob("*.py"), *folder.glob("py.typed")]}
     differing = sorted(name for name in {*files, *here} if files.get(name) != here.get(name))
-    if arguments:
+    if options.check:
         for name in differing:
             print(f"annotated/{name} is not what the chapters say: run `make export`", file=sys.stderr)
         return 1 if differing else 0

@@ -21,7 +21,6 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import nbformat
 import numpy as np
 from matplotlib import image
 from nbformat import NotebookNode
@@ -193,10 +192,6 @@ def look_the_same(first: str, second: str) -> bool:
     return bool(apart.max() <= SAME_PIXEL / 255 and (apart > 2 / 255).mean() <= SAME_PICTURE)
 
 
-def stale(path: Path) -> str | None:
-    """What is wrong when a chapter's outputs are not those of its cells; None when they are."""
-    notebook = nbformat.read(path, as_version=4)
-    if code_cells(notebook) and executed_hash(notebook) != sources_hash(notebook):
-        chapter = path.stem.split("_")[0]
-        return f"book/{path.name}: its code changed since its outputs were stored: run `make execute CH={chapter}`"
-    return None
+def are_stale(notebook: NotebookNode) -> bool:
+    """Whether a notebook's outputs are not those of its cells."""
+    return bool(code_cells(notebook)) and executed_hash(notebook) != sources_hash(notebook)

@@ -323,7 +323,7 @@ def way_back(translator: Translator, texts: list[str], folder: Path) -> dict[str
     return dict(equal)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.parity", description=__doc__.splitlines()[0])
     parser.add_argument("--again", action="store_true", help="also the configurations that are recorded already")
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"folder for the record (default: {OUTPUT})")
@@ -374,4 +374,4 @@ def versions() -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

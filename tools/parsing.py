@@ -257,8 +257,10 @@ def ship(run: Path, target: Path) -> None:
     save_model(target, model, tokenizer, dtype=torch.float16, **notes)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.parsing", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "parsing")
     parser.add_argument("--output", type=Path, default=ROOT / "data" / "runs" / "parsing")
     parser.add_argument("--model", type=Path, default=ROOT / "data" / "models" / "parser")
@@ -272,4 +274,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -6,6 +6,7 @@ prints it, with an outline. What only a screen can use is left out: menus, the m
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from pathlib import Path
@@ -42,7 +43,9 @@ def print_page(browser: Browser, address: str, target: Path) -> None:
     new.replace(target)
 
 
-def main(root: Path = ROOT) -> int:
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    about = "The book as one file to print, _build/book.pdf."
+    argparse.ArgumentParser(prog="python -m tools.pdf", description=about).parse_args(arguments)
     began = time.monotonic()
     try:
         chromium = chromium_path()
@@ -64,4 +67,4 @@ def main(root: Path = ROOT) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
 from pathlib import Path
@@ -70,7 +71,9 @@ def written(text: str, root: Path) -> str:
     return f"{before}{BEGIN}\n\n{measured(root)}\n{END}{rest.partition(END)[2]}"
 
 
-def main(root: Path = ROOT) -> int:
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    about = "What README.md says was measured, from the records."
+    argparse.ArgumentParser(prog="python -m tools.readme", description=about).parse_args(arguments)
     path = root / "README.md"
     try:
         path.write_text(written(path.read_text(encoding="utf-8"), root), encoding="utf-8")
@@ -81,4 +84,4 @@ def main(root: Path = ROOT) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

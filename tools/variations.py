@@ -60,8 +60,10 @@ def run_all(folder: Path, target: Path, rows: list[Variation], processes: int) -
     write_json(target, record | {"processes": processes, "runs": [read_json(path) for path in paths.values()]})
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.variations", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "variations")
     parser.add_argument("--output", type=Path, default=ROOT / "data" / "runs" / "variations" / "results.json")
     parser.add_argument("--processes", type=int, default=2, help="how many at a time (default: %(default)s)")
@@ -71,4 +73,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,5 +1,6 @@
-"""The appendices that are made from what the chapters hold, and what ties pages together.
+"""The pages that are made from what the chapters hold, and what ties pages together.
 
+`{chapters}` is the table of all chapters, `{modules}` the reference of all modules in the chapters' order.
 `{misreadings}` and `{code-differences}` show `misreadings.yml` and `released_code.yml`, `{exercises}` the exercises of
 all chapters with their solutions. The first time a page uses a term of the glossary, it becomes a link there. A strip
 at the top of each page is the map of the paper, with the place where one is.
@@ -15,6 +16,7 @@ from typing import Any, ClassVar
 import nbformat
 import yaml
 from docutils import nodes
+from docutils.statemachine import StringList
 from ledger import anchor, reference_to
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -114,6 +116,64 @@ class Exercises(Appendix):
             yield label, [[numbered], [self.line(first)], [solved if solution else []]]
 
 
+class Chapters(Appendix):
+    """`{chapters}`: the chapters in their order, each with its section of the paper and what it shows."""
+
+    columns: ClassVar[dict[str, int]] = {"Section of the paper": 14, "Chapter": 34, "What it shows": 52}
+
+    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+        for name, about in chapters_of(self.beside(".")).items():
+            link = self.line(f"[{about['title']}]({name}.ipynb)")
+            shown = [[self.line(about.get("section"))], [link], [self.line(about.get("shows"))]]
+            yield f"chapter-{name.replace('_', '-')}", shown
+
+
+class Modules(SphinxDirective):
+    """`{modules}`: a section with the reference of each module, in the order in which the chapters write them."""
+
+    def run(self) -> list[nodes.Node]:
+        sections = []
+        for module in modules_of(Path(self.env.srcdir, self.env.config.ledger_path).parent):
+            name = f"annotated.{module}"
+            section = nodes.section("", nodes.title("", name), ids=[nodes.make_id(name)], names=[name])
+            self.set_source_info(section)
+            text = f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```"
+            self.state.nested_parse(StringList(text.splitlines(), source=self.env.docname), 0, section)
+            self.state.document.note_implicit_target(section, section)
+            sections.append(section)
+        return sections
+
+
+def chapters_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """The chapters in their order, with the title and what else each one's metadata says of it."""
+    found = {}
+    for path in sorted(folder.glob("[0-9]*.ipynb")):
+        notebook = nbformat.read(path, as_version=4)
+        title = next(re.finditer(r"(?m)^# (.+)$", notebook.cells[0].source), None) if notebook.cells else None
+        found[path.stem] = {**notebook.metadata.get("annotated", {}), "title": title[1] if title else path.stem}
+    return found
+
+
+def modules_of(folder: Path) -> list[str]:
+    """The modules that the chapters write, each where it is first written."""
+    found: dict[str, bool] = {}
+    for path in sorted(folder.glob("[0-9]*.ipynb")):
+        notebook = nbformat.read(path, as_version=4)
+        for cell in notebook.cells:
+            if cell.cell_type == "code" and (match := re.match(r"#\| export(?: (\w+))?[ ]*(?:\n|$)", cell.source)):
+                found.setdefault(match[1] or notebook.metadata.annotated.module, True)
+    return [name for name in found if not name.startswith("_")]
+
+
+def map_of(folder: Path) -> dict[str, list[str]]:
+    """The sections of the paper in its order, each with its chapters; the last of them leads on from the section."""
+    found: dict[str, list[str]] = {"abstract": ["index"]}
+    for name, about in chapters_of(folder).items():
+        if section := about.get("section"):
+            found.setdefault(section, []).append(name)
+    return dict(sorted(found.items(), key=lambda item: (item[0] != "abstract", not item[0][0].isdigit(), item[0])))
+
+
 def exercises_of(folder: Path) -> Iterator[tuple[str, str, str, str, str | None]]:
     """Chapter, label, text and cell of each exercise, and the code cell that solves it, `solution-1` and so on."""
     for path in sorted(folder.glob("[0-9]*.ipynb")):
@@ -191,19 +251,23 @@ def ancestors(node: nodes.Node) -> Iterator[nodes.Node]:
 
 def paper_map(app: Sphinx, page: str, template: str, context: dict, document: nodes.document | None) -> None:
     """Put the map of the paper above a page: a link for each section, and a mark on the one that the page treats."""
-    if document is None or not app.config.paper_sections:
+    if document is None:
         return
     items = []
-    for section, name in app.config.paper_sections.items():
-        target = posixpath.join(posixpath.dirname(app.config.ledger_path), name)
-        here = ' aria-current="page"' if target == page else ""
-        if app.config.paper_also.get(posixpath.basename(page)) == section:
-            here = ' aria-current="true"'
+    for section, names in app.env.paper_map.items():
+        pages = [posixpath.join(posixpath.dirname(app.config.ledger_path), name) for name in names]
+        target = pages[-1]
+        here = ' aria-current="page"' if target == page else ' aria-current="true"' if page in pages else ""
         address = "#" if target == page else app.builder.get_relative_uri(page, target)
         label = escape(f"{section} {app.env.titles[target].astext()}")
         items.append(f'<li><a href="{address}"{here} aria-label="{label}">{section}</a></li>')
     strip = f'<nav class="paper-map" aria-label="Map of the paper"><span>Paper</span><ol>{"".join(items)}</ol></nav>'
     context["body"] = strip + context["body"]
+
+
+def read_map(app: Sphinx) -> None:
+    """Read the map once; a page is drawn from it many times."""
+    app.env.paper_map = map_of(Path(app.srcdir, app.config.ledger_path).parent)
 
 
 def claim_tips(app: Sphinx, config: Config) -> None:
@@ -222,12 +286,13 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_config_value("glossary_skip", [], "env")
     app.add_config_value("glossary_only", {}, "env")
     app.add_config_value("glossary_not", {}, "env")
-    app.add_config_value("paper_sections", {}, "html")
-    app.add_config_value("paper_also", {}, "html")
+    app.add_directive("chapters", Chapters)
+    app.add_directive("modules", Modules)
     app.add_directive("misreadings", Misreadings)
     app.add_directive("code-differences", CodeDifferences)
     app.add_directive("exercises", Exercises)
     app.add_transform(GlossaryLinks)
     app.connect("config-inited", claim_tips)
+    app.connect("builder-inited", read_map)
     app.connect("html-page-context", paper_map, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

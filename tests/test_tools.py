@@ -1,0 +1,32 @@
+"""Every tool says what it does, and refuses arguments that it does not know, before it does anything."""
+
+import ast
+import importlib
+import re
+
+import pytest
+
+from tools.clean import ROOT
+
+TOOLS = sorted(
+    path.stem
+    for path in (ROOT / "tools").glob("*.py")
+    if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in ast.parse(path.read_text()).body)
+)
+COMMANDS = [*(f"tools.{name}" for name in TOOLS), "benchmarks.__main__"]
+
+
+def test_every_tool_that_can_be_run_is_asked():
+    can_run = {path.stem for path in (ROOT / "tools").glob("*.py") if '__name__ == "__main__"' in path.read_text()}
+    assert can_run == set(TOOLS)
+    assert {"check", "export", "chapter"} <= can_run
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(("arguments", "status"), [(["--help"], 0), (["--nonsense"], 2), (["a", "b", "c", "--no"], 2)])
+def test_a_tool_answers_and_refuses(name, arguments, status, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        importlib.import_module(name).main(arguments)
+    assert stopped.value.code == status
+    said = capsys.readouterr()
+    assert re.match(rf"usage: python -m {name.removesuffix('.__main__')}\b", said.err if status else said.out)
