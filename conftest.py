@@ -1,10 +1,25 @@
-"""Stored notebooks have no execution counts, but nbval compares only the cells that have one."""
+"""What holds for every run of pytest: cells without counts are compared, and slow tests can be left out."""
 
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--slow-in`, which `make check` uses."""
+    parser.addoption("--slow-in", help="leave out tests marked slow, but not in these files, with commas between them")
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Let every cell count as run, so that nbval compares its outputs, also where it stored none."""
+    """Let every cell of a notebook count as run, so that nbval compares its outputs, also where it stored none."""
     cell = getattr(item, "cell", None)
     if cell is not None and cell.execution_count is None:
         cell.execution_count = 0
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests where that was asked for."""
+    files = config.getoption("--slow-in")
+    if files is not None:
+        named = {config.rootpath / file for file in files.split(",")}
+        left = [item for item in items if item.get_closest_marker("slow") and item.path not in named]
+        items[:] = [item for item in items if item not in left]
+        config.hook.pytest_deselected(items=left)

@@ -184,22 +184,26 @@ def test_the_real_project_is_understood():
     assert project.reached(["book/_ext/appendices.py"])["tests/test_appendices.py"] == 1
 
 
-def test_the_short_gate_runs_what_is_near_and_says_what_it_leaves_out(root, monkeypatch):
+@pytest.mark.parametrize(
+    ("far", "run", "left"), [(2, ["model", "page", "pages"], []), (1, [], ["model", "page", "pages"])]
+)
+def test_the_short_gate_runs_what_is_near_and_says_what_it_leaves_out(root, monkeypatch, far, run, left):
     ran = []
+    monkeypatch.setattr(check, "FAR", far)
     monkeypatch.setattr(check, "Project", lambda: affected.Project(root))
     monkeypatch.setattr(check, "pytest", lambda *arguments, threads=1: ran.append((arguments, threads)) or {})
     edit(root, "31_stacks", "return x", "return 2 * x")
-    steps, left = check.gate(affected.changed_since(None, root), named=False)
-    assert list(steps) == ["ruff", "format", "notebooks", "export", "structure", "what changed", "what it reaches"]
-    steps["what changed"]()
+    steps, said = check.gate(affected.changed_since(None, root), named=False)
+    assert list(steps) == ["ruff", "format", "notebooks", "export", "structure", "what it reaches"]
     steps["what it reaches"]()
-    files = [[argument for argument in arguments if argument.endswith((".py", ".ipynb"))] for arguments, _ in ran]
-    assert files == [
-        ["book/31_stacks.ipynb", "tests/test_stacks.py"],
-        ["tests/test_model.py", "tests/test_page.py", "tests/test_pages.py"],
-    ]
-    assert "not browser and not slow" in ran[1][0]
-    assert left == ["chapters 39", "the slow tests in test_model, test_page, test_pages", "the site in a browser"]
+    ((arguments, threads),) = ran
+    files = [argument for argument in arguments if argument.endswith((".py", ".ipynb")) and "=" not in argument]
+    assert files == ["book/31_stacks.ipynb", *(f"tests/test_{name}.py" for name in sorted([*run, "stacks"]))]
+    assert "--slow-in=tests/test_stacks.py" in arguments
+    assert threads == 1
+    beyond = [f"tests of {', '.join(left)}"] if left else []
+    slow = [f"slow tests of {', '.join(run)}"] if run else []
+    assert said == ["chapters 39", *beyond, *slow, "the site in a browser"]
 
 
 def test_training_is_left_out_unless_it_is_named():
@@ -208,6 +212,26 @@ def test_training_is_left_out_unless_it_is_named():
     assert "59" in left[0]
     _, left = check.gate(affected.Change({path}, {path}), named=True)
     assert not any("59" in said for said in left)
+
+
+TESTS = """
+import pytest
+
+@pytest.mark.slow
+def test_slow():
+    assert {}
+
+def test_quick():
+    pass
+"""
+
+
+@pytest.mark.parametrize(("own", "counts"), [("one", {"passed": 2, "failed": 1}), ("none", {"passed": 2})])
+def test_slow_tests_run_only_in_the_files_that_are_named(tmp_path, own, counts, capfd):
+    for name, passes in (("one", False), ("two", False)):
+        (tmp_path / f"test_{name}.py").write_text(TESTS.format(passes))
+    found = check.pytest("-p", "conftest", f"--slow-in={tmp_path / f'test_{own}.py'}", str(tmp_path))
+    assert {kind: count for kind, count in found.items() if count} == counts
 
 
 @pytest.mark.parametrize("arguments", [["--nonsense"], ["33"], ["--since", "HEAD"], ["--changed", "--chapter", "77"]])

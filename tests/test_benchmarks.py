@@ -55,6 +55,7 @@ def test_dropout_acts_at_the_same_places(translator):
     assert theirs.config.dropout == model.config.dropout
 
 
+@pytest.mark.slow
 def test_every_contestant_trains(translator, batches, monkeypatch):
     monkeypatch.setattr(training, "STEPS", 1)
     works = training.contestants(translator, batches[:2], torch.float32)
@@ -77,6 +78,7 @@ def test_different_weights_are_noticed(translator, batches, monkeypatch):
         training.check_equal(translator, batches[0])
 
 
+@pytest.mark.slow
 @torch.inference_mode()
 def test_every_system_translates_alike(translator, tmp_path):
     sources = translator.encode([pair.source for pair in embedded_split("test")[:6]])
@@ -130,6 +132,7 @@ def test_shapes_are_met_once(batches):
     assert len(shapes) == len(set(shapes)) == len({(*b.source.shape, b.target_input.shape[1]) for b in batches})
 
 
+@pytest.mark.slow
 def test_memory_is_the_peak_of_a_process_of_its_own():
     idle = common.in_a_process("benchmarks.memory", "nothing", "PyTorch imported")
     assert 50 < idle <= engine.peak_memory() + 50  # this process has PyTorch too

@@ -1,5 +1,7 @@
 """The one summary of `make test` counts what happened: tools/check.py."""
 
+import pytest
+
 from tools import check
 
 TESTS = """
@@ -24,12 +26,14 @@ def test_error(broken):
 """
 
 
+@pytest.mark.slow
 def test_counts_of_a_run(tmp_path, capfd):
     path = tmp_path / "test_sample.py"
     path.write_text(TESTS)
     assert check.pytest(str(path)) == {"passed": 1, "failed": 2, "skipped": 1}
 
 
+@pytest.mark.slow
 def test_a_run_that_never_began_has_failed(tmp_path, capfd):
     assert check.pytest(str(tmp_path / "absent.py"))["failed"] == 1
     (tmp_path / "test_syntax.py").write_text("def")

@@ -47,6 +47,7 @@ def test_outputs_are_stored_and_a_second_run_changes_nothing(tmp_path, capsys):
     assert said[1].endswith("unchanged")
 
 
+@pytest.mark.slow
 def test_all_runs_the_training_chapter_first_with_two_threads(tmp_path, capsys):
     paths = [write_notebook(tmp_path, name, GOOD) for name in ("31_first", "59_training", "60_last")]
     assert execute.main(["--all"], tmp_path) == 0

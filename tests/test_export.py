@@ -14,15 +14,10 @@ from tools import export
 ROOT = Path(__file__).resolve().parents[1]
 MODEL_MODULES = ["stacks", "masks", "attention", "feed_forward", "embeddings", "positional_encoding", "model"]
 
-STACKS = '''%% notebook stacks
+STACKS = '''%% notebook stacks {"section": "3.1"}
 
 %% md title
 # Stacks of layers
-
-:::{admonition} The paper, section 3.1
-:class: paper
-Six layers.
-:::
 
 %% code norm
 #| export
@@ -165,6 +160,7 @@ def test_init_without_chapter_91(book):
     assert book.read("py.typed") == ""
 
 
+@pytest.mark.slow
 def test_init_loads_public_names_lazily(book):
     assert book(c31_stacks=STACKS, c32_attention=LATER, c91_command_line=COMMAND) == 0
     code = """
@@ -267,6 +263,7 @@ def test_broken_notebook_is_named(book, capsys):
 # This repository
 
 
+@pytest.mark.slow
 def test_chapters_and_package_are_identical(capsys):
     assert export.main(["--check"]) == 0, capsys.readouterr().err
 

@@ -43,6 +43,8 @@ from annotated.grammar import (
     words,
 )
 
+pytestmark = pytest.mark.slow  # what all of them need takes seconds
+
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = [name for name in SPLITS if name != "train"]
 

@@ -160,6 +160,7 @@ def test_a_picture_stays_while_it_looks_the_same(changed, kept):
 QUICK = ("33_feed_forward", "53_optimizer", "index")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_executing_an_unchanged_chapter_leaves_no_difference(tmp_path, name):
     (tmp_path / "data").symlink_to(ROOT / "data")
@@ -185,6 +186,7 @@ x + 1
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell", "stored_outputs", "passes"),
     [

@@ -42,6 +42,7 @@ def test_importing_the_package_loads_nothing_heavy():
     assert not [name for name in loaded if name.startswith("annotated.")]
 
 
+@pytest.mark.slow
 def test_the_model_needs_no_library_of_data_or_scores():
     program = "import annotated, json, sys; annotated.Transformer; print(json.dumps(sorted(sys.modules)))"
     loaded = {name.split(".")[0] for name in json.loads(in_fresh_python(program))}

@@ -260,6 +260,7 @@ def rebracketed(tree: Tree, data) -> Tree:
     return Tree(label, tuple(parts))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(trees, st.data())
 def test_brackets_are_counted_as_pyevalb_counts_them(gold: Tree, data):
@@ -316,6 +317,7 @@ def real_treebank() -> Path:
     return treebank_path()
 
 
+@pytest.mark.slow
 def test_the_real_treebank_has_its_sentences():
     path = real_treebank()
     sizes = {split: len(read_treebank(path, documents)) for split, documents in TREEBANK_SPLITS.items()}
@@ -323,6 +325,7 @@ def test_the_real_treebank_has_its_sentences():
     assert min(sizes.values()) > 200
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_perturbed_treebank_trees_score_as_by_pyevalb(data):
@@ -618,6 +621,7 @@ def test_the_shipped_parser_is_the_recorded_one():
     assert sum(a == b for a, b in zip(outputs, recorded, strict=True)) >= len(recorded) - 1
 
 
+@pytest.mark.slow
 def test_recorded_scores_are_those_of_the_recorded_outputs():
     for scores in read_json(RUNS / "results.json")["runs"]["parsing"]["evaluations"]:
         name = f"outputs-parsing-{scores['split']}-{scores['beam_size']}.txt"

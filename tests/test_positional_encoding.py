@@ -253,6 +253,7 @@ def accuracy(model: nn.Module, length: int) -> torch.Tensor:
     return (model(tokens)[:, 1:].argmax(-1) == tokens[:, :-1]).float().mean(0)
 
 
+@pytest.mark.slow
 def test_learned_positions_do_as_well_as_sinusoids_where_they_were_trained(trained):
     """C-3.5-h, C-3.5-a: both solve a task of order at the lengths of training; without positions it stays unsolved."""
     shares = {name: accuracy(model, LENGTH).mean().item() for name, model in trained.items()}

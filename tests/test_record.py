@@ -27,6 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+@pytest.mark.slow
 def test_what_is_recorded(run: Path, tmp_path: Path):
     record(run, "tiny", data=tmp_path)
     names = {path.name for path in (tmp_path / "runs" / "tiny").iterdir()}

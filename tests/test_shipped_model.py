@@ -11,6 +11,8 @@ from annotated.evaluation import antecedent_accuracy, evaluate_translations
 from annotated.grammar import corpus_fingerprint, embedded_split, neutral, words
 from annotated.translation import Translator
 
+pytestmark = pytest.mark.slow  # what all of them need takes seconds
+
 DATA = Path(__file__).resolve().parents[1] / "data"
 MODEL, RUN = DATA / "models" / "embedded", DATA / "runs" / "embedded"
 

@@ -198,6 +198,7 @@ def test_the_rate_follows_equation_3():
     assert all(math.isclose(line["rate"], learning_rate(line["step"], 16, 10), rel_tol=1e-6) for line in recorded)
 
 
+@pytest.mark.slow
 def test_training_learns_and_a_fixed_seed_repeats():
     config = replace(CONFIG, max_steps=150, validate_every=50)
     runs = [train(small_model(0.1), PAIRS, [make_batch(PAIRS)], config) for _ in range(2)]

@@ -53,6 +53,7 @@ def translator() -> Translator:
     return Translator(model, tokenizer, {"corpus": "names"})
 
 
+@pytest.mark.slow
 def test_translations_come_in_the_order_of_the_sources(translator):
     """Chapter 61: batches are made by length, the results are not."""
     mixed = [*SOURCES[::3], "Paul sees.", *SOURCES[1::3]]
@@ -190,6 +191,7 @@ def test_bfloat16_is_an_option(translator, tmp_path):
         Translator.load(tmp_path, "cpu", "int3")
 
 
+@pytest.mark.slow
 def test_workers_translate_as_one_process_does(translator):
     """Same translations in the same order, from processes that end with the block."""
     texts = [*SOURCES, "", *SOURCES[::-1]]

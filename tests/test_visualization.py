@@ -28,6 +28,8 @@ from annotated.visualization import (
     word_of_piece,
 )
 
+pytestmark = pytest.mark.slow  # what all of them need takes seconds
+
 SOURCE, TARGET = torch.tensor([[7, 8, 9, 10, 3]]), torch.tensor([[2, 11, 12, 13]])
 
 

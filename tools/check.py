@@ -4,7 +4,7 @@ Chapter 59 trains, so it comes first, alone, with two threads. Chapters are run 
 stored outputs. A later step runs even when an earlier one failed.
 
 The short gate takes about a minute. It runs style, export, structure, the chapters whose code or outputs changed, the
-tests that use a changed file themselves, and those tests of what the change reaches further on that are quick. What it
+tests named after what changed, and the quick ones among the tests that use what changed, or what uses that. What it
 left out it says.
 """
 
@@ -21,10 +21,11 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.affected import STEP, Change, Project, changed_by_name, changed_since, chapter_number, report
+from tools.affected import Change, Project, changed_by_name, changed_since, chapter_number, report
 from tools.clean import ROOT
 from tools.execute import threads_of
 
+FAR = 2  # steps from a change to the tests that the short gate still runs
 STRUCTURE, SITE = "tests/test_structure.py", "tests/test_site.py"
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=900", "--nbval-sanitize-with=tests/nbval.cfg"]
 PARALLEL = ["-n", "2", "--dist"]
@@ -87,29 +88,28 @@ def everything() -> Steps:
 def gate(change: Change, named: bool) -> tuple[Steps, list[str]]:
     """The steps of `make check` after a change, and what they leave out; chapter 59 runs only where it is named."""
     distances = Project().reached(change.files)
-    near, beyond = set(), set()
-    for file in distances:
-        if Path(file).match("tests/test_*.py") and file not in (STRUCTURE, SITE):
-            (near if distances[file] <= STEP else beyond).add(file)
-    chapters = {file for file in change.chapters if named or threads_of(Path(file)) == 1}
-    left = {
-        file for file in distances if file.endswith(".ipynb") and file not in change.files
-    } | change.chapters - chapters
+    tests = sorted(file for file in distances if Path(file).match("tests/test_*.py") and file not in (STRUCTURE, SITE))
+    own = [file for file in tests if name_of(file) in map(name_of, change.files)]
+    run = [file for file in tests if distances[file] <= FAR or file in own]
+    chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
+    options = [*NBVAL, *PARALLEL, "loadfile", "-m", "not browser", f"--slow-in={','.join(own)}"]
     threads = max([1, *(threads_of(Path(file)) for file in chapters)])
-
-    def run(marks: str, files: set[str]) -> Counter:
-        options = ["-m", marks, *PARALLEL, "loadfile"]
-        return pytest(*NBVAL, *options, *sorted(files), threads=threads) if files else Counter()
-
     steps = STYLE | {
         "structure": lambda: pytest(STRUCTURE),
-        "what changed": lambda: run("not browser", chapters | near),
-        "what it reaches": lambda: run("not browser and not slow", beyond),
+        "what it reaches": lambda: pytest(*options, *chapters, *run, threads=threads) if chapters + run else Counter(),
     }
-    numbers = sorted(map(chapter_number, left))
-    said = [f"chapters {', '.join(numbers)}"] * bool(numbers)
-    said += [f"the slow tests in {', '.join(sorted(Path(file).stem for file in beyond))}"] * bool(beyond)
-    return steps, [*said, "the site in a browser"]
+    books = {file for file in distances if file.endswith(".ipynb")} - change.files | change.chapters - set(chapters)
+    left = {
+        "chapters": sorted(map(chapter_number, books)),
+        "tests of": [name_of(file) for file in tests if file not in run],
+        "slow tests of": [name_of(file) for file in run if file not in own],
+    }
+    return steps, [f"{what} {', '.join(names)}" for what, names in left.items() if names] + ["the site in a browser"]
+
+
+def name_of(test: str) -> str:
+    """What a file of tests is about: attention for tests/test_attention.py."""
+    return Path(test).stem.removeprefix("test_")
 
 
 def run_steps(steps: Steps) -> int:
