@@ -538,6 +538,7 @@ def test_every_name_of_an_activation_is_read(folder: Path):
         for name in names:
             change("config.json", activation_function=name)(folder)
             assert load_marian(folder, "cpu").model.config.activation == ours
+    assert "silu" in ACTIVATION_NAMES["swish"]  # the other name that transformers has for it
 
 
 def test_an_option_that_no_table_knows_may_only_have_its_default(tokenizer, tmp_path: Path, monkeypatch):
