@@ -32,14 +32,15 @@ from annotated.checkpoint import (
     write_atomically,
     write_json,
 )
-from annotated.corpora import EMBEDDED, Corpus, InputError, load_corpus
+from annotated.corpora import EMBEDDED, NAMED, Corpus, InputError, load_corpus
 from annotated.cost import tune_machine
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
-from annotated.grammar import SentencePair
+from annotated.grammar import SPLITS, SentencePair
 from annotated.marian import load_marian, save_ctranslate2, save_marian
-from annotated.model import Transformer, TransformerConfig
+from annotated.model import CHOICES, PRECISIONS, Transformer, TransformerConfig
 from annotated.tokenization import load_tokenizer
 from annotated.training import (
+    TRAINING_CHOICES,
     TrainingConfig,
     TrainingState,
     checkpoints,
@@ -57,6 +58,7 @@ __all__ = [
     "FIXED",
     "FORMATS",
     "HELP",
+    "LISTED",
     "NUMBERS",
     "RECIPES",
     "STOPS",
@@ -92,6 +94,7 @@ __all__ = [
     "main",
     "not_negative",
     "number",
+    "one_of",
     "pairs_to_score",
     "positive",
     "recipe_for",
@@ -119,9 +122,9 @@ HELP = {
     "dropout": "dropout on sub-layer outputs and on the sums of embedding and position",
     "attention_bias": "biases in the attention's projections",
     "attention_dropout": "dropout on attention weights",
-    "activation": "relu, gelu or swish",
+    "activation": "between the two maps of the feed-forward networks",
     "activation_dropout": "dropout inside the feed-forward networks",
-    "positions": "sinusoidal, concatenated (all sines first) or learned",
+    "positions": "concatenated has all sines first",
     "max_length": "longest sentence in tokens; longer pairs are left out of training",
     "norm_first": "normalise the sub-layers' inputs (pre-norm) instead of the sums",
     "norm_eps": "epsilon of layer normalisation",
@@ -142,7 +145,7 @@ TRAINING_HELP = {
     "max_minutes": "stop after so many minutes",
     "warmup_steps": "steps over which the learning rate rises",
     "label_smoothing": "probability spread over the whole vocabulary",
-    "precision": "auto, float32 or bfloat16; auto takes bfloat16 where it is faster",
+    "precision": "auto takes bfloat16 where it is faster",
     "validate_every": "steps between measurements of the validation loss",
     "checkpoint_minutes": "minutes between checkpoints kept for averaging",
     "keep_checkpoints": "how many of them to keep",
@@ -154,6 +157,7 @@ TRAINING_HELP = {
 HELP.update(TRAINING_HELP)
 FIXED = ("vocab_size", "source_vocab_size", "pad_id", "start_id", "end_id")  # these follow from the tokenizer
 STOPS = ("max_steps", "max_epochs", "max_minutes")
+LISTED = CHOICES | TRAINING_CHOICES  # the options that have a list of values
 
 
 # book/91_command_line.ipynb#numbers
@@ -193,6 +197,14 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def one_of(values: Sequence[str]) -> str:
+    """The values of a list in words: relu, gelu or swish.
+
+    Defined in chapter 91: `options-from-dataclass`.
+    """
+    return " or ".join(filter(None, (", ".join(values[:-1]), values[-1])))
+
+
 def add_options(parser: argparse.ArgumentParser, title: str, configuration: type, about: str = "") -> None:
     """An option for every field of a configuration dataclass. Unset ones stay None: recipe or dataclass give them.
 
@@ -202,7 +214,9 @@ def add_options(parser: argparse.ArgumentParser, title: str, configuration: type
     for field in fields(configuration):
         if field.name in FIXED:
             continue
-        kind, note = field.type, HELP[field.name]
+        kind, note, values = field.type, HELP[field.name], LISTED.get(field.name)
+        if values:
+            note = f"{one_of(values)}; {note}"
         if isinstance(kind, UnionType):
             kind = get_args(kind)[0]
         if field.default not in (None, MISSING):
@@ -213,7 +227,7 @@ def add_options(parser: argparse.ArgumentParser, title: str, configuration: type
         else:
             parse = NUMBERS.get(field.name) or {int: count, float: not_negative, str: str}[kind]
             metavar = {int: "N", float: "X", str: "NAME"}[kind]
-            group.add_argument(flag(field.name), type=parse, metavar=metavar, help=note)
+            group.add_argument(flag(field.name), type=parse, choices=values, metavar=metavar, help=note)
 
 
 # book/91_command_line.ipynb#recipes
@@ -628,7 +642,10 @@ def info_command(arguments: argparse.Namespace) -> None:
 
 
 # book/91_command_line.ipynb#formats
-FORMATS = {"marian": save_marian, "ctranslate2": save_ctranslate2}
+FORMATS = {  # name: what writes it, and for whom
+    "marian": (save_marian, "MarianMTModel and MarianTokenizer of transformers"),
+    "ctranslate2": (save_ctranslate2, "CTranslate2, which needs the package ctranslate2"),
+}
 
 
 def import_command(arguments: argparse.Namespace) -> None:
@@ -652,7 +669,8 @@ def export_command(arguments: argparse.Namespace) -> None:
     """
     output = Path(arguments.output)
     refuse_to_overwrite(output)
-    FORMATS[arguments.format](Translator.load(arguments.model, "cpu"), output)
+    write, _ = FORMATS[arguments.format]
+    write(Translator.load(arguments.model, "cpu"), output)
     say(f"the model is in {output}, in the format of {arguments.format}")
 
 
@@ -740,9 +758,8 @@ COMMANDS = {  # name: usage, description
     "import-marian": ("FOLDER OUTPUT",
         "Make a model folder from one in Hugging Face's MarianMT format, such as a downloaded OPUS-MT model with "
         "weights in model.safetensors. Beam size and length penalty come with it."),
-    "export": ("--format marian|ctranslate2 MODEL OUTPUT",
-        "Write a model for MarianMTModel and MarianTokenizer of transformers, or for CTranslate2. The second needs "
-        "the package ctranslate2."),
+    "export": (f"--format {'|'.join(FORMATS)} MODEL OUTPUT",
+        f"Write a model for {', or for '.join(readers for _, readers in FORMATS.values())}."),
 }  # fmt: skip
 EXIT = "exit status: 0 done; 1 something is wrong with the input, said in one line; 2 wrong options; 130 interrupted"
 
@@ -787,7 +804,7 @@ def add_train_options(command: argparse.ArgumentParser) -> None:
     Defined in chapter 91: `train-options`.
     """
     command.add_argument("--corpus", metavar="NAME",
-        help="embedded, multi30k, a folder with train.en and train.de (or train.tsv), a TSV file, "
+        help=f"{', '.join(NAMED)}, a folder with train.en and train.de (or train.tsv), a TSV file, "
              "or two text files joined by a comma; needed unless --resume")  # fmt: skip
     command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
     command.add_argument("--target", metavar="CODE", help="target language (default: de)")
@@ -816,7 +833,7 @@ def add_search_options(command: argparse.ArgumentParser) -> None:
         help="alpha of the length penalty; more favours longer outputs (default: 0.6, or likewise)")  # fmt: skip
     command.add_argument("--max-tokens", type=count, default=2048, metavar="N",
         help="source tokens a batch, padding counted; fewer need less memory (default: 2048)")  # fmt: skip
-    command.add_argument("--precision", choices=("float32", "bfloat16"), default="float32",
+    command.add_argument("--precision", choices=PRECISIONS, default="float32",
         help="bfloat16 is faster where the processor has instructions for it (default: float32)")  # fmt: skip
     command.add_argument("--workers", type=count, metavar="N",
         help="processes that translate, on the CPU (default: one a core; for line by line, one)")  # fmt: skip
@@ -846,7 +863,8 @@ def add_evaluate_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--corpus", metavar="NAME", help="default: the corpus that the model was trained on")
     command.add_argument("--source", metavar="CODE", help="source language (default: the model's)")
     command.add_argument("--target", metavar="CODE", help="target language (default: the model's)")
-    command.add_argument("--split", default="test", metavar="NAME", help="train, valid, test ... (default: test)")
+    command.add_argument("--split", default="test", metavar="NAME",
+        help=f"part of the corpus; the book's own has {', '.join(SPLITS)} (default: test)")  # fmt: skip
     command.add_argument("--max-words", type=count, metavar="N", help="only sources of at most N words")
     command.add_argument("--translations", metavar="FILE", help="write the translations there")
     command.add_argument("--json", metavar="FILE", help="write scores, settings and machine there")

@@ -20,6 +20,7 @@ __all__ = [
     "InputError",
     "MULTI30K_FILES",
     "MULTI30K_URL",
+    "NAMED",
     "download_multi30k",
     "folder_corpus",
     "load_corpus",
@@ -223,7 +224,11 @@ def folder_corpus(folder: Path, source: str, target: str) -> Corpus:
 
 
 # book/51_data_and_batching.ipynb#load-corpus
-EMBEDDED = ("embedded", "embedded-neutral")
+EMBEDDED: dict[str, Callable[[SentencePair], SentencePair]] = {  # name: what becomes of each pair
+    "embedded": lambda pair: pair,
+    "embedded-neutral": neutral,
+}
+NAMED = (*EMBEDDED, "multi30k")
 
 
 def load_corpus(name: str, source: str = "en", target: str = "de", download: bool = False) -> Corpus:
@@ -239,7 +244,7 @@ def load_corpus(name: str, source: str = "en", target: str = "de", download: boo
     if name in EMBEDDED:
         if (source, target) != ("en", "de"):
             raise InputError(f"the embedded corpus goes from en to de, not from {source} to {target}")
-        change = neutral if name == "embedded-neutral" else lambda pair: pair
+        change = EMBEDDED[name]
         loaders = {split: lambda split=split: [change(pair) for pair in embedded_split(split)] for split in SPLITS}
         return Corpus(name, source, target, loaders)
     if name == "multi30k":
@@ -251,5 +256,5 @@ def load_corpus(name: str, source: str = "en", target: str = "de", download: boo
     elif "," in name:
         splits = split_pairs(read_pairs(*map(Path, name.split(",", 1))))
     else:
-        raise InputError(f"{name}: no such file or folder, and no corpus of that name (embedded, multi30k)")
+        raise InputError(f"{name}: no such file or folder, and no corpus of that name ({', '.join(NAMED)})")
     return Corpus(name, source, target, {split: lambda pairs=pairs: pairs for split, pairs in splits.items()})

@@ -13,7 +13,11 @@ __all__ = ["ACTIVATIONS", "FeedForward"]
 
 
 # book/33_feed_forward.ipynb#imports
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "swish": F.silu,
+}
 
 
 # book/33_feed_forward.ipynb#feed-forward

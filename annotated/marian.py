@@ -5,6 +5,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,17 @@ from annotated.translation import Translator, best_device
 
 __all__ = [
     "ACTIVATION_NAMES",
+    "CTRANSLATE2",
+    "FREE",
     "KINDS",
+    "MARIAN",
     "NAMES",
     "NEUTRAL",
+    "NORM_EPS",
     "REQUIRED",
     "SETTINGS",
-    "check_head_sizes",
     "check_ids",
+    "check_options",
     "check_positions",
     "ctranslate2_spec",
     "fill_linear",
@@ -41,6 +46,7 @@ __all__ = [
     "marian_tokenizer",
     "marian_values",
     "marian_weights",
+    "option_limits",
     "read_settings",
     "read_weights",
     "save_ctranslate2",
@@ -66,7 +72,12 @@ def to_concatenated(name: str, tensor: Tensor, d_model: int) -> Tensor:
 
 
 # book/90_pretrained.ipynb#settings
-ACTIVATION_NAMES = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}  # theirs: ours
+ACTIVATION_NAMES = {  # ours: theirs, of which the first is written
+    "relu": ("relu",),
+    "swish": ("swish", "silu"),
+    "gelu": ("gelu",),
+}
+NORM_EPS = 1e-5  # of every normalisation in a Marian model
 SETTINGS = {  # ours: theirs, and what holds when it is absent (None: it must be there)
     "d_model": ("d_model", None),
     "d_ff": ("encoder_ffn_dim", None),
@@ -126,14 +137,15 @@ def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
         wanted = values.get(wanted) if isinstance(wanted, str) else wanted
         if (found := values.get(name, wanted)) != wanted:
             raise InputError(f"{path}: {name} {found!r} is not supported, only {wanted!r}")
-    if (activation := values.get("activation_function")) not in ACTIVATION_NAMES:
-        raise InputError(f"{path}: activation_function {activation!r} is none of {', '.join(ACTIVATION_NAMES)}")
+    known = {theirs: ours for ours, names in ACTIVATION_NAMES.items() for theirs in names}
+    if (activation := values.get("activation_function")) not in known:
+        raise InputError(f"{path}: activation_function {activation!r} is none of {', '.join(known)}")
     settings, start = marian_settings(values, path), values.get("decoder_start_token_id")
     settings["start_id"] = settings["pad_id"] if start is None else start
     settings["vocab_size"] = values.get("decoder_vocab_size") or values["vocab_size"]
-    settings |= {"activation": ACTIVATION_NAMES[activation], "attention_bias": True, "output_bias": True}
+    settings |= {"activation": known[activation], "attention_bias": True, "output_bias": True}
     try:
-        return TransformerConfig(**settings, positions="concatenated", norm_eps=1e-5)
+        return TransformerConfig(**settings, positions="concatenated", norm_eps=NORM_EPS)
     except (TypeError, ValueError) as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -376,7 +388,8 @@ def marian_values(config: TransformerConfig) -> dict[str, Any]:
     values["decoder_layers"] = config.num_decoder_layers or config.num_layers
     values |= {"vocab_size": config.source_vocab_size or config.vocab_size, "decoder_vocab_size": config.vocab_size}
     same = {name: values[wanted] if isinstance(wanted, str) else wanted for name, wanted in REQUIRED.items()}
-    names = {"architectures": ["MarianMTModel"], "model_type": "marian", "activation_function": config.activation}
+    names = {"architectures": ["MarianMTModel"], "model_type": "marian"}
+    names["activation_function"] = ACTIVATION_NAMES[config.activation][0]
     rest = {"decoder_start_token_id": config.start_id, "bos_token_id": None, "forced_eos_token_id": None}
     return names | values | same | rest | {"is_encoder_decoder": True, "num_hidden_layers": config.num_layers}
 
@@ -412,30 +425,60 @@ def tokenizer_files(translator: Translator) -> dict[str, bytes]:
     return {"source.spm": models[0], "target.spm": models[1]} | files
 
 
-# book/90_pretrained.ipynb#save-marian
-def check_head_sizes(config: TransformerConfig, system: str) -> None:
-    """Raises InputError when heads are not d_model / num_heads wide.
+# book/90_pretrained.ipynb#limits
+FREE = dict.fromkeys((  # options of which every format takes any value, or which matter in training alone
+    "d_model", "d_ff", "num_layers", "num_decoder_layers", "attention_bias", "output_bias", "max_length", "start_id",
+    "dropout", "attention_dropout", "activation_dropout", "tie_embeddings", "tie_output", "scale_embeddings",
+))  # fmt: skip
+MARIAN = FREE | {"activation": ACTIVATION_NAMES, "positions": ("sinusoidal", "concatenated"), "norm_first": (False,)}
+CTRANSLATE2 = FREE | dict.fromkeys(("norm_first", "norm_eps", "pad_id", "end_id")) | {
+    "activation": {"relu": "RELU", "swish": "SWISH", "gelu": "GELU"},  # ours: theirs
+    "positions": ("sinusoidal", "concatenated", "learned"),  # it stores any table
+}  # fmt: skip
 
-    Defined in chapter 90: `save-marian`.
+
+def option_limits(translator: Translator, table: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of our options that a format with this table can express, None for any value.
+
+    An epsilon below Marian's passes for Marian's. Sizes and ids are those of the vocabularies.
+
+    Defined in chapter 90: `limits`.
     """
-    for name in ("d_k", "d_v"):
-        if (size := getattr(config, name)) not in (None, config.d_model // config.num_heads):
-            raise InputError(f"{system} knows only heads of size d_model / num_heads, and this model has {name} {size}")
+    config, tokenizer = translator.model.config, translator.tokenizer
+    (source, target), width = vocabularies(tokenizer), config.d_model // config.num_heads
+    end = next(piece for piece, number in source.items() if number == tokenizer.eos_id)
+    return {
+        "num_heads": [heads for heads in range(1, config.d_model + 1) if config.d_model % heads == 0],
+        "d_k": (None, width), "d_v": (None, width), "norm_eps": (min(config.norm_eps, NORM_EPS),),
+        "vocab_size": (len(target),), "source_vocab_size": (len(source), *[None] * (len(source) == len(target))),
+        "pad_id": (tokenizer.pad_id,), "end_id": (target[end],),
+    } | dict(table)  # fmt: skip
 
 
+def check_options(translator: Translator, system: str, table: Mapping[str, Any]) -> None:
+    """Raises InputError, naming the option, its value and those that fit, for what a format cannot express.
+
+    Defined in chapter 90: `limits`.
+    """
+    config, limits = translator.model.config, option_limits(translator, table)
+    for field in fields(config):
+        value, known = getattr(config, field.name), limits.get(field.name, (field.default,))
+        if known is not None and value not in known:
+            fit = ", ".join(str(other) for other in known if other is not None)
+            raise InputError(f"{system} cannot express {field.name} {value!r} (only {fit})")
+
+
+# book/90_pretrained.ipynb#save-marian
 def save_marian(translator: Translator, folder: str | Path) -> None:
     """Write a translator in Hugging Face's MarianMT format, for `MarianMTModel` and `MarianTokenizer`.
 
-    The format has no place for GNMT's length penalty: then its readers use their own, |Y|^1.
-    Raises InputError when the model has something that the format has no place for; then nothing is written.
+    Of the length penalties it has a place for |Y|^alpha alone; with another its readers use their own, |Y|^1.
+    Raises InputError when the model has something that the format cannot express; then nothing is written.
 
     Defined in chapter 90: `save-marian`.
     """
     folder, config = Path(folder), translator.model.config
-    check_head_sizes(config, "Marian's format")
-    for name, unfit in (("norm_first", config.norm_first), ("learned positions", config.positions == "learned")):
-        if unfit:
-            raise InputError(f"Marian's format has no place for {name}")
+    check_options(translator, "Marian's format", MARIAN)
     banned = [[token] for token in sorted({config.pad_id, config.start_id} - {config.end_id})]
     search, generation = translator.search, {"num_beams": translator.search["beam_size"]}
     generation |= {"length_penalty": search["length_penalty"]} if search["penalty"] == "power" else {}
@@ -502,7 +545,7 @@ def ctranslate2_spec(model: Transformer) -> Any:
         (len(model.encoder.layers), len(model.decoder.layers)),
         config.num_heads,
         pre_norm=config.norm_first,
-        activation=common_spec.Activation[config.activation.upper()],
+        activation=common_spec.Activation[CTRANSLATE2["activation"][config.activation]],
     )
     nothing = torch.zeros(1, config.max_length, config.d_model, device=model.target_embedding.weight.device)
     for part, known, embedding, positions in (
@@ -525,12 +568,12 @@ def ctranslate2_spec(model: Transformer) -> Any:
 def save_ctranslate2(translator: Translator, folder: str | Path) -> None:
     """Write a translator for CTranslate2. This needs the package `ctranslate2`.
 
-    Raises InputError when that is not installed, or when the model has heads of another size than d_model / num_heads.
+    Raises InputError when that is not installed, or when the model has something that the format cannot express.
 
     Defined in chapter 90: `save-ctranslate2`.
     """
     folder, config = Path(folder), translator.model.config
-    check_head_sizes(config, "CTranslate2")
+    check_options(translator, "CTranslate2", CTRANSLATE2)
     try:
         spec = ctranslate2_spec(translator.model)
     except ImportError:

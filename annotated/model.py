@@ -1,6 +1,7 @@
 # Written by `make export` from book/39_transformer.ipynb: do not edit here, edit the chapter.
 """The Transformer: chapter 39 of the book, section 3 of the paper."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -19,6 +20,8 @@ __all__ = [
     "CHOICES",
     "DecodingState",
     "OPTIONAL_SIZES",
+    "POSITIONS",
+    "PRECISIONS",
     "REQUIRED_SIZES",
     "Transformer",
     "TransformerConfig",
@@ -32,7 +35,13 @@ __all__ = [
 # book/39_transformer.ipynb#configuration-checks
 REQUIRED_SIZES = ("vocab_size", "d_model", "d_ff", "num_heads", "num_layers", "max_length")
 OPTIONAL_SIZES = ("d_k", "d_v", "source_vocab_size", "num_decoder_layers")
-CHOICES = {"activation": tuple(ACTIVATIONS), "positions": ("sinusoidal", "concatenated", "learned")}
+POSITIONS: dict[str, Callable[["TransformerConfig"], nn.Module]] = {
+    "sinusoidal": lambda config: SinusoidalPositions(config.d_model),
+    "concatenated": lambda config: SinusoidalPositions(config.d_model, interleaved=False),  # sines, then cosines
+    "learned": lambda config: LearnedPositions(config.d_model, config.max_length),
+}
+CHOICES = {"activation": tuple(ACTIVATIONS), "positions": tuple(POSITIONS)}
+PRECISIONS = ("float32", "bfloat16")  # torch's names of what a model can compute in
 
 
 def _check(config: "TransformerConfig") -> None:
@@ -77,9 +86,9 @@ class TransformerConfig:
     # What the paper leaves open, or others do differently:
     attention_bias: bool = False
     attention_dropout: float = 0.0
-    activation: str = "relu"  # or gelu, swish
+    activation: str = "relu"  # or another of ACTIVATIONS
     activation_dropout: float = 0.0
-    positions: str = "sinusoidal"  # or concatenated (sines, then cosines), learned
+    positions: str = "sinusoidal"  # or another of POSITIONS
     max_length: int = 1024  # longest input or output, in tokens
     norm_first: bool = False
     norm_eps: float = 1e-6
@@ -143,10 +152,8 @@ def build_decoder(config: TransformerConfig) -> Decoder:
 # book/39_transformer.ipynb#ends
 def _positions(config: TransformerConfig) -> tuple[nn.Module, nn.Module]:
     """Positions of the source and of the target: learned ones are separate, sinusoids one and the same table."""
-    if config.positions == "learned":
-        return tuple(LearnedPositions(config.d_model, config.max_length) for _ in range(2))
-    sinusoids = SinusoidalPositions(config.d_model, config.positions == "sinusoidal")
-    return sinusoids, sinusoids
+    source, target = (POSITIONS[config.positions](config) for _ in range(2))
+    return source, target if list(target.parameters()) else source
 
 
 def _initialise(model: nn.Module) -> None:

@@ -33,7 +33,7 @@ from annotated.checkpoint import (
 from annotated.corpora import Corpus, InputError, SentencePair
 from annotated.cost import product_speed
 from annotated.masks import padding_mask
-from annotated.model import Transformer, TransformerConfig
+from annotated.model import PRECISIONS, Transformer, TransformerConfig
 from annotated.recurrent import RecurrentTranslator
 from annotated.regularization import chunked_loss
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
@@ -43,6 +43,7 @@ __all__ = [
     "BAR",
     "COUNTERS",
     "Model",
+    "TRAINING_CHOICES",
     "TrainingConfig",
     "TrainingLog",
     "TrainingState",
@@ -89,6 +90,9 @@ def training_loss(model: Model, batch: Batch, smoothing: float) -> Tensor:
 
 
 # book/59_training.ipynb#training-config
+TRAINING_CHOICES = {"precision": ("auto", *PRECISIONS)}
+
+
 @dataclass(frozen=True)
 class TrainingConfig:
     """How to train; the defaults are the paper's where a small machine allows (sections 5.1 to 5.4).
@@ -105,7 +109,7 @@ class TrainingConfig:
     max_minutes: float | None = None
     warmup_steps: int = 4000
     label_smoothing: float = 0.1
-    precision: str = "auto"  # or float32, bfloat16
+    precision: str = "auto"  # or one of PRECISIONS
     validate_every: int = 500  # steps
     checkpoint_minutes: float = 10.0  # between checkpoints kept for averaging
     keep_checkpoints: int = 5
@@ -130,8 +134,9 @@ class TrainingConfig:
             raise ValueError(f"label_smoothing must be at least 0 and below 1, not {self.label_smoothing}")
         if self.average_decay is not None and not 0 < self.average_decay < 1:
             raise ValueError(f"average_decay must lie between 0 and 1, not {self.average_decay}")
-        if self.precision not in ("auto", "float32", "bfloat16"):
-            raise ValueError(f"precision must be auto, float32 or bfloat16, not {self.precision!r}")
+        for name, known in TRAINING_CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
 
     def beyond_the_paper(self, model: TransformerConfig | None = None) -> dict:
         """The options in use that the paper does not have; with `model`, its pre-norm too."""

@@ -15,7 +15,7 @@ import torch
 from annotated.batching import pad_sequences, token_batches
 from annotated.checkpoint import load_model, save_model
 from annotated.decoding import Hypothesis, beam_search
-from annotated.model import Transformer
+from annotated.model import PRECISIONS, Transformer
 from annotated.tokenization import Tokenizer, decode, encode
 
 __all__ = [
@@ -101,11 +101,11 @@ class Translator:
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "float32") -> "Translator":
         """Read a model folder (`model.safetensors`, `config.json`, and the tokenizer's file or files).
 
-        `precision` is float32 or bfloat16; the second is faster where the processor has instructions for it.
+        `precision` is one of PRECISIONS; bfloat16 is faster where the processor has instructions for it.
         Raises InputError, naming the file, when one is missing or foreign, and ValueError for another precision.
         """
-        if precision not in ("float32", "bfloat16"):
-            raise ValueError(f"precision must be float32 or bfloat16, not {precision!r}")
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
         model, tokenizer, notes = load_model(Path(folder), best_device(device))
         return cls(model.to(getattr(torch, precision)), tokenizer, notes)
 

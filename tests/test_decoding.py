@@ -25,6 +25,10 @@ from annotated.model import DecodingState, Transformer, TransformerConfig, start
 from annotated.training import training_loss
 
 PAD, UNK, BOS, EOS = range(4)
+DIVISORS = {  # the formulas of PENALTIES
+    "gnmt": lambda length, alpha: math.exp(alpha * (math.log(5 + length) - math.log(6))),
+    "power": lambda length, alpha: math.exp(alpha * math.log(length)),
+}
 SIZES = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 2, "dropout": 0.0}
 
 
@@ -98,8 +102,17 @@ def test_length_power_is_a_power_of_the_length():
     """The divisor of other toolkits (chapter 60, box)."""
     assert [length_power(length, 1.0) for length in (1, 7, 40)] == [1, 7, 40]
     assert length_power(25, 0.5) == 5
-    assert {"gnmt": length_penalty, "power": length_power} == PENALTIES
-    with pytest.raises(ValueError, match="penalty must be one of gnmt, power, not 'none'"):
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_penalty_is_the_named_function(name):
+    assert name in DIVISORS, f"penalty {name!r} has no formula to compare with: add it to DIVISORS in this file"
+    for length, alpha in itertools.product((1, 2, 17, 60), (0.0, 0.6, 1.0)):
+        assert PENALTIES[name](length, alpha) == pytest.approx(DIVISORS[name](length, alpha))
+
+
+def test_unknown_penalty_is_refused_with_the_choices():
+    with pytest.raises(ValueError, match=f"penalty must be one of {', '.join(PENALTIES)}, not 'none'"):
         beam_search(random_model(), padded(random_sources(1)), penalty="none")
 
 
@@ -142,7 +155,7 @@ def test_greedy_search_takes_the_best_token_of_a_full_pass(copier):
 # Beam search
 
 
-@pytest.mark.parametrize("penalty", ["gnmt", "power"])
+@pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 def test_full_width_beam_search_is_exhaustive_search(alpha, penalty):
     """C-6.1-g: with room for every prefix the beam finds the best of all outputs, and ranks all of them right."""

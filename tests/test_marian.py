@@ -1,12 +1,13 @@
 """Other people's weights on this code, and back (chapter 90). Nothing is downloaded: folders are made here."""
 
+import copy
 import io
 import json
 import random
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,24 @@ from safetensors.torch import load_file, save_file
 
 from annotated.batching import pad_sequences
 from annotated.checkpoint import read_json, write_json
-from annotated.cli import main
+from annotated.cli import FORMATS, main
 from annotated.corpora import InputError, load_corpus
 from annotated.decoding import beam_search, block_special_tokens, greedy_search, score_outputs
+from annotated.feed_forward import ACTIVATIONS
 from annotated.grammar import embedded_split
-from annotated.marian import load_marian, save_ctranslate2, save_marian, to_concatenated, vocabularies
-from annotated.model import Transformer, TransformerConfig
+from annotated.marian import (
+    ACTIVATION_NAMES,
+    CTRANSLATE2,
+    MARIAN,
+    SETTINGS,
+    load_marian,
+    option_limits,
+    save_ctranslate2,
+    save_marian,
+    to_concatenated,
+    vocabularies,
+)
+from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.tokenization import PairTokenizer, decode, encode, train_tokenizer
 from annotated.translation import Translator
 from tools.parity import GRID, LOGITS, SHARE, Case, compare, generate, quiet, random_sources, way_back, write_folder
@@ -281,16 +294,66 @@ def test_our_model_gives_the_same_tokens_in_transformers_and_ctranslate2(shipped
 SMALL = TransformerConfig(
     340, d_model=32, d_ff=48, num_heads=4, num_layers=2, max_length=64, norm_eps=1e-5, scale_embeddings=True
 )
-VARIANTS = {
-    "paper": {},
-    "biases": {"attention_bias": True, "output_bias": True},
-    "concatenated": {"positions": "concatenated", "activation": "swish"},
-    "gelu, unscaled": {"activation": "gelu", "scale_embeddings": False},
-    "own output": {"tie_output": False},
-    "own source": {"tie_embeddings": False},
-    "nothing tied": {"tie_embeddings": False, "tie_output": False, "output_bias": True},
-    "deep encoder": {"num_layers": 3, "num_decoder_layers": 1},
+TABLES = {"marian": MARIAN, "ctranslate2": CTRANSLATE2}
+OTHERS = {  # another value of each option, with what it needs besides
+    "vocab_size": {"vocab_size": 350},
+    "d_model": {"d_model": 48},
+    "d_ff": {"d_ff": 40},
+    "num_heads": {"num_heads": 3, "d_k": 10, "d_v": 10},
+    "num_layers": {"num_layers": 3},
+    "d_k": {"d_k": 4},
+    "d_v": {"d_v": 4},
+    "dropout": {"dropout": 0.3},
+    "attention_bias": {"attention_bias": True},
+    "attention_dropout": {"attention_dropout": 0.2},
+    "activation": {"activation": "swish"},
+    "activation_dropout": {"activation_dropout": 0.2},
+    "positions": {"positions": "learned"},
+    "max_length": {"max_length": 120},
+    "norm_first": {"norm_first": True},
+    "norm_eps": {"norm_eps": 0.01},
+    "tie_embeddings": {"tie_embeddings": False},
+    "tie_output": {"tie_output": False},
+    "source_vocab_size": {"source_vocab_size": 350, "tie_embeddings": False},
+    "scale_embeddings": {"scale_embeddings": False},
+    "output_bias": {"output_bias": True},
+    "num_decoder_layers": {"num_decoder_layers": 1},
+    "pad_id": {"pad_id": 1},
+    "start_id": {"start_id": 1},
+    "end_id": {"end_id": 2},
 }
+TOKENS = {
+    "vocab_size",
+    "source_vocab_size",
+    "num_heads",
+    "d_k",
+    "d_v",
+}  # neither format has a place for these of OTHERS
+REFUSED = {
+    "marian": TOKENS | {"positions", "norm_first", "norm_eps", "pad_id", "end_id"},
+    "ctranslate2": TOKENS,
+}
+
+
+def variants(form: str) -> dict[str, dict]:
+    """By name, what to change in SMALL: all that a format can express, one by one, and some of it together."""
+    single = {name: changes for name, changes in OTHERS.items() if name not in REFUSED[form]}
+    choices = {
+        f"{option} {value}": {option: value}
+        for option, known in CHOICES.items()
+        for value in known
+        if value in TABLES[form][option]
+    }
+    together = {
+        "paper": {},
+        "biases": {"attention_bias": True, "output_bias": True},
+        "concatenated, swish": {"positions": "concatenated", "activation": "swish"},
+        "gelu, unscaled": {"activation": "gelu", "scale_embeddings": False},
+        "nothing tied": {"tie_embeddings": False, "tie_output": False, "output_bias": True},
+        "deep encoder": {"num_layers": 3, "num_decoder_layers": 1},
+        "small epsilon": {"norm_eps": 1e-6},
+    }
+    return together | single | choices
 
 
 @pytest.fixture(scope="module")
@@ -308,7 +371,7 @@ def random_translator(config: TransformerConfig, tokenizer) -> Translator:
     return Translator(model, tokenizer, {"source": "en", "target": "de"})
 
 
-@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("changes", variants("marian").values(), ids=variants("marian"))
 @torch.inference_mode()
 def test_every_layout_goes_out_and_comes_back(changes: dict, tokenizer, tmp_path: Path):
     translator = random_translator(replace(SMALL, **changes), tokenizer)
@@ -319,6 +382,8 @@ def test_every_layout_goes_out_and_comes_back(changes: dict, tokenizer, tmp_path
     assert (their_logits(theirs(tmp_path / "marian"), source, target) - expected).abs().max() < LOGITS
     back = load_marian(tmp_path / "marian", "cpu")
     assert (back.model(source, target) - expected).abs().max() < LOGITS
+    kept = {*SETTINGS, "vocab_size", "start_id", "activation"} - {"source_vocab_size", "num_decoder_layers"}
+    assert all(getattr(back.model.config, name) == getattr(translator.model.config, name) for name in kept)
     assert back.notes["source"] == "en"
     assert back.search == {"beam_size": 4, "length_penalty": 1.0, "penalty": "power"}  # GNMT's has no place there
     texts = [pair.source for pair in embedded_split("test")[:50]]
@@ -327,29 +392,22 @@ def test_every_layout_goes_out_and_comes_back(changes: dict, tokenizer, tmp_path
     assert [known(text).input_ids for text in texts] == encode(tokenizer, texts)
 
 
-CTRANSLATE2_VARIANTS = VARIANTS | {
-    "epsilon": {"norm_eps": 0.01},
-    "norm first": {"norm_first": True},
-    "learned": {"positions": "learned"},
-}
-
-
-@pytest.mark.parametrize("changes", CTRANSLATE2_VARIANTS.values(), ids=CTRANSLATE2_VARIANTS)
+@pytest.mark.parametrize("changes", variants("ctranslate2").values(), ids=variants("ctranslate2"))
 def test_ctranslate2_scores_outputs_as_we_do(changes: dict, tokenizer, tmp_path: Path):
     """Log-probabilities of given outputs, not only the likeliest tokens: they show a wrong epsilon or start too."""
     translator = random_translator(replace(SMALL, **changes), tokenizer)
     save_ctranslate2(translator, tmp_path / "model")
     engine = ctranslate2.Translator(str(tmp_path / "model"), compute_type="float32", intra_threads=1)
-    sources = random_sources(translator, 10)[:6]
-    outputs = [[*(i for i in source[::-1] if i > 3), 3] for source in sources]
+    sources, config = random_sources(translator, 10)[:6], translator.model.config
+    outputs = [[*(i for i in source[::-1] if i > 3), config.end_id] for source in sources]
     pieces = list(vocabularies(tokenizer)[0])
     words = [[[pieces[i] for i in row] for row in side] for side in (sources, [row[:-1] for row in outputs])]
     totals = [sum(scores.log_probs) for scores in engine.score_batch(*words)]
-    source, target = pad_sequences(sources), pad_sequences(outputs)
-    shifted = torch.cat([torch.full((len(target), 1), 2), target[:, :-1]], dim=1)
+    source, target = (pad_sequences(side, config.pad_id) for side in (sources, outputs))
+    shifted = torch.cat([torch.full((len(target), 1), config.start_id), target[:, :-1]], dim=1)
     with torch.inference_mode():  # there, blocked tokens have no share of the probability
         own = block_special_tokens(translator.model, translator.model(source, shifted)).log_softmax(dim=-1)
-    chosen = own.gather(-1, target[:, :, None])[..., 0].masked_fill(target == 0, 0.0)
+    chosen = own.gather(-1, target[:, :, None])[..., 0].masked_fill(target == config.pad_id, 0.0)
     assert totals == pytest.approx(chosen.sum(dim=-1).tolist(), rel=1e-4)
 
 
@@ -435,13 +493,73 @@ def test_channels_are_renumbered_where_a_tensor_has_them():
     assert to_concatenated(f"{part}.inner.bias", bias, 6) is bias
 
 
-@pytest.mark.parametrize(("changes", "word"), [
-    ({"norm_first": True}, "norm_first"), ({"positions": "learned"}, "learned positions"), ({"d_k": 4}, "d_k 4"),
-])  # fmt: skip
-def test_what_the_format_has_no_place_for(changes: dict, word: str, tokenizer, tmp_path: Path):
-    with pytest.raises(InputError, match=word):
-        save_marian(random_translator(replace(SMALL, **changes), tokenizer), tmp_path / "marian")
-    assert list(tmp_path.iterdir()) == []
+def refusal(form: str, translator: Translator, folder: Path) -> str:
+    """What an export says that writes nothing."""
+    with pytest.raises(InputError) as caught:
+        FORMATS[form][0](translator, folder / "exported")
+    assert list(folder.iterdir()) == []
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("form", "name"), [(form, name) for form, names in REFUSED.items() for name in sorted(names)])
+def test_what_a_format_cannot_express_is_refused(form: str, name: str, tokenizer, tmp_path: Path):
+    value = OTHERS[name][name]
+    said = refusal(form, random_translator(replace(SMALL, **OTHERS[name]), tokenizer), tmp_path)
+    assert f" cannot express {name} {value!r} (only " in said
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_option_has_its_place_in_every_format(form: str, tokenizer):
+    """A new field of TransformerConfig is written, does not matter, or is refused; somebody has to decide which."""
+    assert form in TABLES, f"format {form!r} has no table of what it can express: add it to TABLES in this file"
+    limits = option_limits(random_translator(SMALL, tokenizer), TABLES[form])
+    names = {field.name for field in fields(TransformerConfig)}
+    for name in sorted(names):
+        assert name in limits, f"can {form} express {name!r}? Say so in the cell `limits` of chapter 90"
+        assert name in OTHERS, f"give {name!r} another value in OTHERS in this file, and say in REFUSED who refuses it"
+    assert set(limits) == set(OTHERS) == names
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("option", CHOICES)
+def test_a_choice_that_a_format_does_not_know_is_refused(form: str, option: str, tokenizer, tmp_path: Path):
+    """Also one that was added to the list today; the message names those that the format can express."""
+    translator = random_translator(SMALL, tokenizer)
+    translator.model.config = copy.copy(SMALL)
+    object.__setattr__(translator.model.config, option, "new")
+    fit = ", ".join(TABLES[form][option])
+    assert refusal(form, translator, tmp_path).endswith(f" cannot express {option} 'new' (only {fit})")
+
+
+def test_every_name_of_an_activation_is_read(folder: Path):
+    for ours, names in ACTIVATION_NAMES.items():
+        assert ours in ACTIVATIONS
+        for name in names:
+            change("config.json", activation_function=name)(folder)
+            assert load_marian(folder, "cpu").model.config.activation == ours
+    assert "silu" in ACTIVATION_NAMES["swish"]  # the other name that transformers has for it
+
+
+def test_an_option_that_no_table_knows_may_only_have_its_default(tokenizer, tmp_path: Path, monkeypatch):
+    monkeypatch.delitem(CTRANSLATE2, "scale_embeddings")
+    save_ctranslate2(random_translator(SMALL, tokenizer), tmp_path / "default")
+    (tmp_path / "empty").mkdir()
+    other = random_translator(replace(SMALL, scale_embeddings=False), tokenizer)
+    assert (
+        refusal("ctranslate2", other, tmp_path / "empty")
+        == "CTranslate2 cannot express scale_embeddings False (only True)"
+    )
+
+
+def test_the_end_may_have_another_number_in_the_target_s_list(folders, tmp_path: Path):
+    """With separate lists, the padding's number is the source's, the end's is the target's."""
+    old = load_marian(folders[False], "cpu")
+    numbers, pieces = dict(old.tokenizer.target_vocabulary), {n: p for p, n in old.tokenizer.target_vocabulary.items()}
+    numbers["</s>"], numbers[pieces[7]] = 7, numbers["</s>"]
+    tokenizer = PairTokenizer(old.tokenizer.models, old.tokenizer.vocabulary, numbers, old.tokenizer.special)
+    save_marian(Translator(Transformer(replace(old.model.config, end_id=7)), tokenizer), tmp_path / "marian")
+    assert load_marian(tmp_path / "marian", "cpu").model.config.end_id == 7
 
 
 # Bad input

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from torch import nn
 
 from annotated.attention import MultiHeadAttention
 from annotated.feed_forward import FeedForward
-from annotated.model import DecodingState, Transformer, TransformerConfig, decoding_step, start_decoding
+from annotated.model import CHOICES, DecodingState, Transformer, TransformerConfig, decoding_step, start_decoding
 from annotated.positional_encoding import LearnedPositions, SinusoidalPositions
 from annotated.stacks import LayerNorm
 
@@ -23,15 +24,18 @@ SMALL = TransformerConfig(vocab_size=40, d_model=32, d_ff=48, num_heads=4, num_l
 SHAPES = {
     "paper": {},
     "pre-norm": {"norm_first": True},
-    "learned": {"positions": "learned"},
-    "concatenated": {"positions": "concatenated"},
     "free widths": {"d_k": 5, "d_v": 11, "num_heads": 3},
     "biases": {"attention_bias": True, "output_bias": True},
     "untied": {"tie_embeddings": False, "tie_output": False},
     "two vocabularies": {"tie_embeddings": False, "source_vocab_size": 60},
     "shallow decoder": {"num_decoder_layers": 1},
-    "swish": {"activation": "swish"},
     "unscaled": {"scale_embeddings": False},
+    **{choice: {option: choice} for option, choices in CHOICES.items() for choice in choices},
+}
+TABLES = {  # what POSITIONS add at a position, to a channel
+    "sinusoidal": lambda _, position, i: math.sin(position / 1e4 ** ((i - i % 2) / 32) + (i % 2) * math.pi / 2),
+    "concatenated": lambda _, position, i: math.sin(position / 1e4 ** (i % 16 / 16) + (i >= 16) * math.pi / 2),
+    "learned": lambda module, position, i: module.weight[position, i].item(),
 }
 
 
@@ -471,6 +475,17 @@ def test_concatenated_positions_are_the_same_numbers_in_another_order() -> None:
     assert torch.equal(torch.cat([ours[:, 0::2], ours[:, 1::2]], dim=1), theirs)
 
 
+@pytest.mark.parametrize("name", CHOICES["positions"])
+def test_positions_are_those_of_their_name(name: str) -> None:
+    """Source and target get the table that the option names, also from a later start."""
+    assert name in TABLES, f"positions {name!r} have nothing to compare with: add their formula to TABLES in this file"
+    model = Transformer(replace(SMALL, positions=name))
+    for module in (model.source_positions, model.target_positions):
+        added = module(torch.zeros(1, 10, 32), start=3)[0]
+        expected = [[TABLES[name](module, position, i) for i in range(32)] for position in range(3, 13)]
+        torch.testing.assert_close(added, torch.tensor(expected), rtol=0, atol=1e-5)
+
+
 def test_norm_first_ends_each_stack_with_a_norm() -> None:
     """C-3.1-d: none after the paper's stacks, one after each pre-norm stack, and outputs are normalised."""
     for norm_first in (False, True):
@@ -493,10 +508,12 @@ def test_output_bias_is_added_to_the_logits() -> None:
     assert Transformer(SMALL).output.bias is None
 
 
-@pytest.mark.parametrize("option", ["activation", "norm_eps", "scale_embeddings"])
-def test_remaining_options_reach_the_model(option: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "other"),
+    [("norm_eps", 0.5), ("scale_embeddings", False), *(("activation", name) for name in CHOICES["activation"][1:])],
+)
+def test_remaining_options_reach_the_model(option: str, other: object) -> None:
     """With equal weights another activation, epsilon or scale gives other logits."""
-    other = {"activation": "gelu", "norm_eps": 0.5, "scale_embeddings": False}[option]
     model, changed = randomised(SMALL), randomised(replace(SMALL, **{option: other}))
     changed.load_state_dict(model.state_dict())
     difference = model(tokens(1, 5, 1), tokens(1, 4, 2)) - changed(tokens(1, 5, 1), tokens(1, 4, 2))
@@ -533,8 +550,7 @@ def test_padding_masks_use_the_configured_pad() -> None:
         ({"dropout": -0.1}, "dropout"),
         ({"attention_dropout": 1.0}, "attention_dropout"),
         ({"activation_dropout": 2.0}, "activation_dropout"),
-        ({"activation": "tanh"}, "activation must be one of relu"),
-        ({"positions": "rotary"}, "positions must be one of sinusoidal"),
+        *(({name: "none"}, f"{name} must be one of {', '.join(known)}, not 'none'") for name, known in CHOICES.items()),
         ({"num_heads": 5}, "num_heads 5"),
         ({"d_model": 33, "num_heads": 3}, "d_model must be even"),
         ({"source_vocab_size": 50}, "tie_embeddings"),

@@ -12,11 +12,12 @@ import torch.nn.functional as F
 from annotated.batching import Batch, make_batch, token_batches
 from annotated.checkpoint import load_model, read_json, weights_of
 from annotated.corpora import InputError, load_corpus
-from annotated.model import Transformer, TransformerConfig
+from annotated.model import PRECISIONS, Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
 from annotated.tokenization import train_tokenizer
 from annotated.training import (
+    TRAINING_CHOICES,
     TrainingConfig,
     batch_all,
     batch_groups,
@@ -124,11 +125,14 @@ def test_a_working_copy_shares_embeddings_and_follows_the_weights():
         assert working.grad is None
 
 
+@pytest.mark.parametrize("low", PRECISIONS[1:])
 @pytest.mark.parametrize("parts", [[PAIRS], [PAIRS[:1], PAIRS[1:]]])
-def test_a_step_in_bfloat16_points_where_that_in_float32_does(parts: list, monkeypatch: pytest.MonkeyPatch):
+def test_a_step_in_another_precision_points_where_that_in_float32_does(
+    parts: list, low: str, monkeypatch: pytest.MonkeyPatch
+):
     """The fast form against the readable one; with accumulation the float32 gradients add up."""
     found = []
-    for precision in (torch.float32, torch.bfloat16):
+    for precision in (torch.float32, getattr(torch, low)):
         model = small_model()
         optimizer = build_optimizer(model.parameters())
         monkeypatch.setattr(optimizer, "zero_grad", lambda **options: None)
@@ -299,7 +303,10 @@ def test_only_the_last_checkpoints_are_kept(tmp_path: Path):
         ({"max_steps": 1, "max_tokens": 0}, "max_tokens"),
         ({"max_steps": 1, "label_smoothing": 1.0}, "label_smoothing"),
         ({"max_steps": 1, "average_decay": 1.5}, "average_decay"),
-        ({"max_steps": 1, "precision": "float8"}, "precision"),
+        *(
+            ({"max_steps": 1, name: "none"}, f"{name} must be one of {', '.join(known)}, not 'none'")
+            for name, known in TRAINING_CHOICES.items()
+        ),
     ],
 )
 def test_configurations_of_no_use(values: dict, message: str):

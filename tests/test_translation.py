@@ -15,7 +15,7 @@ import yaml
 from annotated.batching import make_batch
 from annotated.corpora import InputError
 from annotated.decoding import greedy_search
-from annotated.model import Transformer, TransformerConfig
+from annotated.model import PRECISIONS, Transformer, TransformerConfig
 from annotated.stacks import Dropout
 from annotated.tokenization import decode, encode, train_tokenizer
 from annotated.training import training_loss
@@ -181,13 +181,17 @@ def test_big_for_french_drops_less():
     assert {module.p for module in model.modules() if isinstance(module, Dropout) and module.p} == {0.1}
 
 
-def test_bfloat16_is_an_option(translator, tmp_path):
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_model_translates_in_every_precision(translator, tmp_path, precision):
     translator.save(tmp_path)
-    half = Translator.load(tmp_path, "cpu", "bfloat16")
-    assert half.model.target_embedding.weight.dtype == torch.bfloat16
-    same = sum(map(str.__eq__, half.translate(SOURCES), translator.translate(SOURCES)))
+    other = Translator.load(tmp_path, "cpu", precision)
+    assert other.model.target_embedding.weight.dtype == getattr(torch, precision)
+    same = sum(map(str.__eq__, other.translate(SOURCES), translator.translate(SOURCES)))
     assert same >= 0.9 * len(SOURCES)
-    with pytest.raises(ValueError, match="precision must be float32 or bfloat16, not 'int3'"):
+
+
+def test_unknown_precision_is_refused_with_the_choices(tmp_path):
+    with pytest.raises(ValueError, match=f"precision must be one of {', '.join(PRECISIONS)}, not 'int3'"):
         Translator.load(tmp_path, "cpu", "int3")
 
 
