@@ -164,6 +164,7 @@ def test_train_refuses_a_folder_with_a_run_or_a_model(own_run, corpus, refuses):
     assert "holds a model already" in refuses("train", "--corpus", corpus, "--output", own_run, *TINY)
 
 
+@pytest.mark.slow
 def test_resume_continues_as_if_never_stopped(corpus, says, tmp_path):
     limit = ["--validate-every", 15, "--max-steps"]
     assert says("train", "--corpus", corpus, "--output", tmp_path / "whole", *TINY, *limit, 50)[0] == 0
@@ -226,6 +227,7 @@ def test_resume_without_the_saved_state(own_run, refuses):
     assert "state.safetensors" in refuses("train", "--resume", "--output", own_run, "--max-steps", 999, "--quiet")
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_the_state_and_resume_goes_on(corpus, says, tmp_path):
     folder = tmp_path / "run"
     arguments = command("train", "--corpus", corpus, "--output", folder, *TINY, "--max-steps", 10**6)
@@ -378,6 +380,7 @@ def test_train_on_a_full_disk(corpus, tmp_path, refuses, monkeypatch):
 # Translating
 
 
+@pytest.mark.slow
 def test_translate_gives_one_line_for_one_line_in_order_whatever_the_locale(run, corpus):
     sources = [line.split("\t")[0] for line in corpus.read_text(encoding="utf-8").splitlines()[48::50]]
     sources[3:3], sources[7:7] = [""], ["   ", "Größe \u2028 東京 😀"]
@@ -440,6 +443,7 @@ def test_n_best_lists(run, says, monkeypatch):
     assert says("translate", run, "--beam-size", 5, "--device", "cpu")[1] == rows[0][2] + "\n"
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_gets_no_traceback(run):
     lines = b"The dog sees the old bird.\n" * 20_000
     arguments = command("translate", run, "--chunk", 1, "--beam-size", 1, "--device", "cpu")
@@ -463,6 +467,7 @@ def feed(process: subprocess.Popen, content: bytes) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 @pytest.mark.parametrize("name", ["info", "translate"])
 def test_output_to_a_full_disk(run, name):
@@ -475,6 +480,7 @@ def test_output_to_a_full_disk(run, name):
     assert done.stderr.decode() == f"annotated {name}: standard output: No space left on device\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_help_to_a_full_disk_fails_quietly():
     with open("/dev/full", "wb") as full:

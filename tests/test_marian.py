@@ -92,6 +92,7 @@ def their_logits(model: MarianMTModel, source: torch.Tensor, target: torch.Tenso
 # Reading
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TESTED, ids=lambda case: case.name)
 def test_logits_and_outputs_are_those_of_transformers(case: Case, tmp_path: Path):
     """The full grid, 200 inputs each, is `python -m tools.parity`."""
@@ -282,6 +283,7 @@ def sources_to_translate() -> tuple[str, list[str]]:
         return "embedded", [pair.source for pair in embedded_split("test")]
 
 
+@pytest.mark.slow
 def test_our_model_gives_the_same_tokens_in_transformers_and_ctranslate2(shipped, tmp_path: Path):
     """Multi30k is foreign to this model, so its outputs are odd there; they must be equal all the same."""
     corpus, texts = sources_to_translate()
@@ -471,6 +473,7 @@ def test_separate_vocabularies_survive_too(folders, tmp_path: Path):
     assert known("The child sleeps.").input_ids == their_tokenizer(folders[False])("The child sleeps.").input_ids
 
 
+@pytest.mark.slow
 @torch.inference_mode()
 def test_our_own_folder_format_keeps_an_imported_model(folders, tmp_path: Path):
     for shared, name in ((True, "shared"), (False, "separate")):
@@ -706,6 +709,7 @@ def test_a_bad_folder_leaves_no_model_behind(folder: Path, tmp_path: Path, capsy
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.slow
 def test_nothing_here_needs_the_optional_packages(folder: Path, tmp_path: Path):
     """Marian folders are read and written without transformers and CTranslate2; the export to the latter says so."""
     program = f"""
