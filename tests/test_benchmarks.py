@@ -65,6 +65,7 @@ def test_every_contestant_trains(translator, batches, monkeypatch):
     assert all(row["median"] > 0 for row in table.values())
 
 
+@pytest.mark.slow
 def test_different_weights_are_noticed(translator, batches, monkeypatch):
     training.check_equal(translator, batches[0])
 
@@ -173,6 +174,7 @@ def test_a_model_is_kept_once_and_whole(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_scores_over_time_follow_the_kept_models(tmp_path, monkeypatch):
     shipped, run = ROOT / "data" / "models" / "embedded", tmp_path / "run"
     monkeypatch.setattr(

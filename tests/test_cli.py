@@ -282,6 +282,7 @@ def test_train_says_once_which_precision_pays(corpus, says, tmp_path, monkeypatc
     assert recorded in said
 
 
+@pytest.mark.slow
 def test_a_resumed_run_in_bfloat16_equals_an_unbroken_one(corpus, says, tmp_path):
     """The working copy is made anew from the saved float32 weights."""
     limit = ["--precision", "bfloat16", "--max-steps"]

@@ -269,6 +269,7 @@ def test_every_named_corpus_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [load_corpus(name).name for name in NAMED] == list(NAMED)
 
 
+@pytest.mark.slow
 def test_the_neutral_corpus_has_one_word_for_every_deciding_adjective() -> None:
     """Trained and tested on it, nothing but a coin is left to choose the pronoun: minimal pairs have one source."""
     corpus = load_corpus("embedded-neutral")

@@ -155,6 +155,7 @@ def test_greedy_search_takes_the_best_token_of_a_full_pass(copier):
 # Beam search
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 def test_full_width_beam_search_is_exhaustive_search(alpha, penalty):

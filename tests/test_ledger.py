@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -29,6 +30,7 @@ def chapter_exists(chapter: str, root: Path) -> bool:
     return any((root / "book" / f"{chapter}{suffix}").is_file() for suffix in (".ipynb", ".md"))
 
 
+@cache
 def cells_of(chapter: str, root: Path) -> set[str]:
     path = root / "book" / f"{chapter}.ipynb"
     if not path.is_file():
@@ -36,6 +38,7 @@ def cells_of(chapter: str, root: Path) -> set[str]:
     return {cell["id"] for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]}
 
 
+@cache
 def defined_tests(path: Path) -> set[str]:
     """The tests that a file defines, as pytest names them: `test_x` or `TestY::test_x`."""
     if not path.is_file():

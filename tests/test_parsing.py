@@ -340,6 +340,7 @@ def some_treebank_trees(kept: list[Tree] = []) -> list[Tree]:  # noqa: B006 (rea
     return kept
 
 
+@pytest.mark.slow
 def test_treebank_trees_come_back_from_their_linearised_form():
     for tree in some_treebank_trees():
         parse = parse_brackets(linearise(tree), tree.words())
@@ -470,6 +471,7 @@ def test_entities_are_marked_in_the_sentence():
     assert marking_outcome(pair, "(PER The king ) saw (PER Anna ) .").problems == {"number of words"}
 
 
+@pytest.mark.slow
 def test_marked_and_tagged_entities_are_the_same():
     both = zip(task_corpus("tagging", 200).split("test"), task_corpus("marking", 200).split("test"), strict=True)
     for tagged, marked in both:
@@ -611,6 +613,7 @@ def test_the_other_tasks_are_learned_on_equal_terms():
     assert all(run["training"] == tasks[0]["training"] for run in tasks)
 
 
+@pytest.mark.slow
 def test_the_shipped_parser_is_the_recorded_one():
     translator = Translator.load(PARSER, "cpu")
     assert translator.notes["corpus_version"] == corpus_fingerprint()

@@ -262,6 +262,7 @@ def test_learned_positions_do_as_well_as_sinusoids_where_they_were_trained(train
     assert shares["none"] < 0.5
 
 
+@pytest.mark.slow
 def test_reaching_beyond_the_trained_length_is_a_hope(trained):
     """C-3.5-i (M-24): beyond the lengths of training sinusoids run but mostly fail; learned positions do not run."""
     curve = accuracy(trained["sinusoids"], 2 * LENGTH)

@@ -42,6 +42,7 @@ def test_what_is_recorded(run: Path, tmp_path: Path):
     assert not (tmp_path / "models").exists()
 
 
+@pytest.mark.slow
 def test_a_shipped_model_is_half_precision_and_knows_its_corpus(run: Path, tmp_path: Path):
     record(run, "tiny", ship=True, data=tmp_path)
     model = tmp_path / "models" / "tiny"

@@ -132,6 +132,7 @@ def test_greedy_translation_reads_back_what_it_wrote(model: RecurrentTranslator)
     assert written[0].tolist()[: len(alone)] == alone
 
 
+@pytest.mark.slow
 def test_the_loop_that_trains_transformers_trains_it():
     pairs = [([w, w + 1, 3], [w + 1, w, 3]) for w in range(4, 44)]
     model = RecurrentTranslator(RecurrentConfig(50, d_model=32, d_hidden=32, dropout=0.0))

@@ -211,6 +211,7 @@ def test_training_learns_and_a_fixed_seed_repeats():
     assert losses[0] == losses[1]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_equals_an_unbroken_one(tmp_path: Path):
     """Weights, Adam's moments, the average, the dropout's random numbers and the place in the epoch all come back."""
     options = replace(CONFIG, max_steps=12, max_tokens=4, average_decay=0.9, accumulation=2, validate_every=5)
