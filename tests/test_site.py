@@ -135,7 +135,7 @@ def axe() -> str:
 
 
 def violations(page, options: dict) -> list[str]:
-    """What axe finds fault with. Every rule is run; what it found in order is counted, not described."""
+    """What axe finds fault with. Every rule runs in full; only for violations it describes more than one place."""
     page.evaluate(axe())
     options = options | {"resultTypes": ["violations"]}
     found = page.evaluate("options => axe.run(options).then(result => result.violations)", options)
