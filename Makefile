@@ -86,10 +86,13 @@ lint: env ## ruff, and whether notebooks and package are as they should be
 	@$(PY) -m tools.export --check
 
 format: env ## let ruff and the notebook cleaner put right what they can
-	@$(BIN)/ruff check --fix --quiet .
-	@$(BIN)/ruff format --quiet .
-	@$(PY) -m tools.clean
-	@$(PY) -m tools.export
+	@status=0; \
+	$(PY) -m tools.clean || status=1; \
+	$(PY) -m tools.export || status=1; \
+	$(BIN)/ruff format --quiet . || status=1; \
+	$(BIN)/ruff check --fix --quiet . || status=1; \
+	$(BIN)/ruff format --quiet . || status=1; \
+	exit $$status
 
 test: env ## everything: lint, unit tests, chapters, the site in a browser
 	@$(PY) -m tools.check

@@ -6,6 +6,7 @@ compare every pair that it writes.
 
 from pathlib import Path
 
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 import annotated
@@ -14,3 +15,5 @@ MODULES = sorted(
     path.stem for path in Path(annotated.__file__).parent.glob("*.py") if path.stem not in ("__init__", "__main__")
 )
 install_import_hook([f"annotated.{name}" for name in MODULES if name != "grammar"], "beartype.beartype")
+settings.register_profile("without a deadline", deadline=None)  # a busy machine is no bug
+settings.load_profile("without a deadline")

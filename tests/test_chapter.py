@@ -1,6 +1,9 @@
 """A new chapter's skeleton passes, and what is taken away from it is named: tools/chapter.py, tools/structure.py."""
 
+import re
 import shutil
+from fnmatch import fnmatch
+from itertools import pairwise
 
 import nbformat
 import pytest
@@ -12,12 +15,16 @@ from tools.export import package_files
 from tools.structure import Book
 from tools.text import to_text
 
-NAME = "55_gradient_clipping"
+CHAPTERS = sorted(path.stem for path in (ROOT / "book").glob("[0-9]*.ipynb"))
+BEFORE, AFTER = next(pair for pair in pairwise(CHAPTERS) if pair[0] > "50" and int(pair[1][:2]) - int(pair[0][:2]) > 1)
+NUMBER = int(BEFORE[:2]) + 1  # there is no such chapter, nor a module of that name
+NAME = f"{NUMBER}_trial_of_a_skeleton"
+MODULE = NAME[3:]
 
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory):
-    """The book with a new chapter between 54 and 59."""
+    """The book with a new chapter between two others."""
     root = tmp_path_factory.mktemp("book")
     shutil.copytree(ROOT / "book", root / "book", ignore=shutil.ignore_patterns("_ext", "__pycache__"))
     shutil.copy(ROOT / "_toc.yml", root)
@@ -42,7 +49,7 @@ def change(path, *replacements):
 def test_the_skeleton_is_a_chapter_with_outputs_a_module_and_a_test(grown):
     root, new, test = grown
     assert Book(root).problems() == []
-    assert "def gradient_clipping(" in package_files(root)["gradient_clipping.py"]
+    assert f"def {MODULE}(" in package_files(root)[f"{MODULE}.py"]
     outputs = [output for cell in nbformat.read(new, as_version=4).cells for output in cell.get("outputs", [])]
     assert {output.output_type for output in outputs} >= {"display_data", "execute_result", "stream"}
     compile(test.read_text(), str(test), "exec")
@@ -50,27 +57,27 @@ def test_the_skeleton_is_a_chapter_with_outputs_a_module_and_a_test(grown):
 
 def test_the_skeleton_stands_between_its_neighbours(grown):
     root, new, _ = grown
-    was = nbformat.read(ROOT / "book" / "54_regularization.ipynb", as_version=4).cells[-1].source
-    before = nbformat.read(root / "book" / "54_regularization.ipynb", as_version=4).cells[-1].source
+    was = nbformat.read(ROOT / "book" / f"{BEFORE}.ipynb", as_version=4).cells[-1].source
+    before = nbformat.read(root / "book" / f"{BEFORE}.ipynb", as_version=4).cells[-1].source
     after = nbformat.read(new, as_version=4).cells[-1].source
     assert f"({NAME}.ipynb)" in before
     assert after in was
-    assert "(59_training.ipynb)" in after
+    assert f"({AFTER}.ipynb)" in after
 
 
-TITLE = "# Gradient clipping\n"
+TITLE = "# Trial of a skeleton\n"
 LACKS = {  # what is taken away from the chapter, or added: what the test says
     "line of the table": (('{"shows"', '{"hidden"'), 'write `%% notebook MODULE {"shows": "..."}`'),
     "title": ((TITLE, TITLE[2:]), "begins with `# Title`"),
-    "way on": (("(59_training.ipynb)", "(60_beam_search.ipynb)"), "#next: the last line does not lead to the next"),
+    "way on": ((f"({AFTER}.ipynb)", "(10_introduction.ipynb)"), "#next: the last line does not lead to the next"),
     "words for a picture": (('"alt"', '"title"'), '#picture: a picture without words: add {"mystnb"'),
     "exercise": ((":::{exercise}", ":::{note}"), "2 exercises: three are asked for"),
     "solution": (("%% code solution-2", "%% code another-2"), "no solution that runs: add a code cell `solution-2`"),
-    "outputs of its code": (("return x", "return 2 * x"), "run `make execute CH=55`"),
+    "outputs of its code": (("return x", "return 2 * x"), f"run `make execute CH={NUMBER}`"),
     "reference": ((TITLE, f"{TITLE}{{cite:p}}`pascanu2013`\n"), "add it to book/references.bib"),
-    "cell": ((TITLE, f"{TITLE}{{cell}}`54_regularization#gone`\n"), "no cell 54_regularization#gone"),
+    "cell": ((TITLE, f"{TITLE}{{cell}}`{BEFORE}#gone`\n"), f"no cell {BEFORE}#gone"),
     "claim": ((TITLE, f"{TITLE}{{claim}}`C-9-z`\n"), "no claim C-9-z in book/ledger.yml"),
-    "page": ((TITLE, f"{TITLE}[there](56_gone.ipynb)\n"), "links to 56_gone.ipynb"),
+    "page": ((TITLE, f"{TITLE}[there](99_gone.ipynb)\n"), "links to 99_gone.ipynb"),
     "box of the paper": (('{"shows"', '{"section": "5.3", "shows"'), "no box that says what the paper says"),
     "reason": (('"tags": ["hide-input"]', '"tags": ["nbval-ignore-output"]'), "#setup: not compared, and no reason"),
 }
@@ -93,13 +100,18 @@ def test_what_a_chapter_lacks_is_named(grown, lack):
     assert not others
 
 
+def files(glob):
+    """The book's own chapters that a glob of the table of contents finds, one by one."""
+    return "\n      ".join(f"- file: {name}" for name in CHAPTERS if fnmatch(name, glob))
+
+
 def test_what_other_files_lack_is_named_all_at_once(grown):
     root, _, test = grown
-    previous, toc = root / "book" / "54_regularization.ipynb", root / "_toc.yml"
+    previous, toc = root / "book" / f"{BEFORE}.ipynb", root / "_toc.yml"
     kept = {path: path.read_bytes() for path in (previous, toc, test)}
     try:
-        change(previous, (f"({NAME}.ipynb)", "(59_training.ipynb)"))
-        toc.write_text(toc.read_text().replace('glob: "5[0-9]_*"', 'glob: "5[0-4]_*"\n      - file: 59_training'))
+        change(previous, (f"({NAME}.ipynb)", f"({AFTER}.ipynb)"))
+        toc.write_text(re.sub(r'- glob: "(.*)"', lambda found: files(found[1]), toc.read_text()))
         test.unlink()
         problems = Book(root).problems()
     finally:
@@ -107,9 +119,9 @@ def test_what_other_files_lack_is_named_all_at_once(grown):
             path.write_bytes(content)
     assert problems == [
         f"book/{NAME}.ipynb: in no part of _toc.yml: add `- file: {NAME}`, or a glob that finds it",
-        "book/54_regularization.ipynb#next: the last line does not lead to the next chapter: link to "
-        f"[chapter 55]({NAME}.ipynb)",
-        f"book/{NAME}.ipynb: exports gradient_clipping: add tests/test_gradient_clipping.py",
+        f"book/{BEFORE}.ipynb#next: the last line does not lead to the next chapter: link to "
+        f"[chapter {NUMBER}]({NAME}.ipynb)",
+        f"book/{NAME}.ipynb: exports {MODULE}: add tests/test_{MODULE}.py",
     ]
 
 
@@ -117,12 +129,12 @@ def test_what_other_files_lack_is_named_all_at_once(grown):
     ("name", "said"),
     [
         ("clipping", "does not name a chapter"),
-        ("55-clipping", "does not name a chapter"),
-        ("55_Clipping", "does not name a chapter"),
-        ("55_lambda", "does not name a chapter"),
-        ("54_clipping", "chapter 54 is there already: 54_regularization"),
-        ("56_attention", "there is a module attention already"),
-        ("56_gradient_clipping", "there is a module gradient_clipping already"),
+        (f"{NUMBER}-clipping", "does not name a chapter"),
+        (f"{NUMBER}_Clipping", "does not name a chapter"),
+        (f"{NUMBER}_lambda", "does not name a chapter"),
+        (f"{BEFORE[:2]}_clipping", f"chapter {BEFORE[:2]} is there already: {BEFORE}"),
+        (f"99_{CHAPTERS[1][3:]}", f"there is a module {CHAPTERS[1][3:]} already"),
+        (f"99_{MODULE}", f"there is a module {MODULE} already"),
     ],
 )
 def test_an_unfit_name_is_refused_and_nothing_written(grown, name, said, capsys):
@@ -135,6 +147,6 @@ def test_an_unfit_name_is_refused_and_nothing_written(grown, name, said, capsys)
 
 
 def test_a_chapter_of_a_section_has_the_papers_box():
-    text = chapter.chapter_text("55_gradient_clipping", "5.3", "Next.")
-    assert text.startswith('%% notebook gradient_clipping {"section": "5.3", "shows": ')
+    text = chapter.chapter_text(NAME, "5.3", "Next.")
+    assert text.startswith(f'%% notebook {MODULE} {{"section": "5.3", "shows": ')
     assert ":::{admonition} The paper, section 5.3\n:class: paper" in text

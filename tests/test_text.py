@@ -84,3 +84,23 @@ def test_command_writes_prints_and_refuses(tmp_path, capsys):
     assert notebook.read_bytes() == before
     assert text.main([str(tmp_path / "absent.ipynb")]) == 1
     assert "absent.ipynb" in capsys.readouterr().err
+
+
+def test_all_pages_are_searched_without_their_outputs(tmp_path, capsys):
+    book = tmp_path / "book"
+    book.mkdir()
+    notebook = executed()
+    notebook.cells[1].outputs[0].text = "Attention in an output"
+    nbformat.write(notebook, book / "32_attention.ipynb")
+    (book / "ledger.yml").write_text("claim: attention is all\n", encoding="utf-8")
+    assert text.main(["--grep", "attention|y = 2"], tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "32_attention#title: # Attention",
+        "32_attention#first: y = 2",
+        "ledger.yml: claim: attention is all",
+    ]
+    assert text.main(["--grep", "absent"], tmp_path) == 1
+    assert text.main(["--grep", "("], tmp_path) == 1
+    with pytest.raises(SystemExit):
+        text.main(["--grep", "a", "b.ipynb"], tmp_path)

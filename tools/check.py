@@ -3,9 +3,9 @@
 Chapter 59 trains, so it comes first, alone, with two threads. Chapters are run again by nbval, which compares their
 stored outputs. A later step runs even when an earlier one failed.
 
-The short gate takes about a minute. It runs style, export, structure, the chapters whose code or outputs changed, the
-tests named after what changed, and the quick ones among the tests that use what changed, or what uses that. What it
-left out it says.
+The short gate takes about a minute. It runs style, export and structure, and stops there where one of them fails. Then
+come the chapters whose code or outputs changed, the tests named after what changed, and the quick ones among the tests
+that use what changed, or what uses that. What it left out it says.
 """
 
 from __future__ import annotations
@@ -112,8 +112,11 @@ def name_of(test: str) -> str:
     return Path(test).stem.removeprefix("test_")
 
 
-def run_steps(steps: Steps) -> int:
-    """Run all steps, print a line on each and the sum; 1 when anything failed."""
+def run_steps(steps: Steps, first: str | None = None) -> int:
+    """Run all steps, print a line on each and the sum; 1 when anything failed.
+
+    Where one has failed up to the step `first`, the steps after it are not begun.
+    """
     began, total, lines = time.monotonic(), Counter(), []
     for number, (name, step) in enumerate(steps.items(), start=1):
         print(f"\n== {number}/{len(steps)} {name}", flush=True)
@@ -122,6 +125,9 @@ def run_steps(steps: Steps) -> int:
         total += counts
         said = ", ".join(f"{counts[kind]} {kind}" for kind in ("passed", "failed", "skipped") if counts[kind])
         lines.append(f"{name:<17}{said or 'nothing to do':<32}{time.monotonic() - start:6.0f} s")
+        if name == first and total["failed"]:
+            lines.append("the rest was not begun: `make format` mends most of style")
+            break
     print("\n" + "\n".join(lines), f"\n{time.monotonic() - began:.0f} s in all")
     skipped = f", {total['skipped']} skipped" if total["skipped"] else ""
     print(f"{total['passed']} passed, {total['failed']} failed{skipped}")
@@ -146,7 +152,7 @@ def main(arguments: list[str]) -> int:
         parser.error(str(error))
     print("\n".join(report(Project(), change)))
     steps, left = gate(change, named=bool(options.chapter))
-    status = run_steps(steps)
+    status = run_steps(steps, first="structure")
     print(f"left out: {'; '.join(left)}: `make test` runs all")
     return status
 

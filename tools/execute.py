@@ -23,7 +23,7 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
 from tools.clean import ROOT, clean, write_if_changed
-from tools.outputs import settle
+from tools.outputs import is_exempt, settle
 
 TIMEOUT = 900  # seconds for one cell
 TRAINING = "59"  # the chapter that needs the whole machine
@@ -116,7 +116,10 @@ def store(path: Path, threads: int | None = None, refresh: bool = False) -> str:
     if [(cell.id, cell.source) for cell in now.cells] != [(cell.id, cell.source) for cell in before.cells]:
         raise ChapterError(f"chapter {path.stem} was edited while it ran: outputs not stored, run it again")
     settled = settle(before, executed, path.parents[1], refresh)
-    return "stored" if write_if_changed(settled, path) else "unchanged"
+    if not write_if_changed(settled, path):
+        return "unchanged"
+    renewed = [new.id for old, new in zip(before.cells, settled.cells) if is_exempt(new) and old.outputs != new.outputs]
+    return f"stored; exempt outputs renewed: {', '.join(renewed)}" if renewed else "stored"
 
 
 def with_outputs(notebook: NotebookNode, executed: NotebookNode) -> NotebookNode:

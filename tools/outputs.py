@@ -82,16 +82,16 @@ def code_of(source: str) -> str:
     return ast.unparse(tree)
 
 
-def behind(cells: list[NotebookNode], cell: NotebookNode) -> list[NotebookNode]:
-    """The cell and the earlier ones that it goes back to, directly or through others, in the chapter's order.
+def behind(cells: list[NotebookNode], group: list[NotebookNode]) -> list[NotebookNode]:
+    """These cells and the earlier ones that they go back to, directly or through others, in the chapter's order.
 
     A cell goes back to those that define a name it uses, or that name a file it names. One that shows live training
-    also goes back to those that did so before it, but not to exported cells: its modules stand for them.
+    does not go back to exported cells: its modules stand for them.
     """
-    live = bool(renewed_by(cell))
-    before = [one for one in cells[: cells.index(cell)] if not (live and DIRECTIVE.match(one.source))]
+    live = bool(renewed_by(group[0]))
+    before = [one for one in cells[: cells.index(group[-1])] if not (live and DIRECTIVE.match(one.source))]
     binds = {one.id: {*bound_names(ast.parse(one.source)), *files_named(one)} for one in before}
-    found, waiting = {cell.id}, [cell, *(one for one in before if live and renewed_by(one))]
+    found, waiting = set(), list(group)
     while waiting:
         last = waiting.pop()
         found.add(last.id)
@@ -145,9 +145,23 @@ def data_behind(cells: list[NotebookNode], book: Path) -> list[Path]:
     return sorted({file.resolve() for path in named for file in files(path)})
 
 
-def fingerprint(cells: list[NotebookNode], cell: NotebookNode, root: Path) -> str:
-    """A hash of the code and the data behind the outputs of an exempt cell."""
-    reached, files = behind(cells, cell), modules_behind(renewed_by(cell), root / "annotated")
+def group_of(cell: NotebookNode) -> str:
+    """What an exempt cell is renewed with: itself, or all cells of its chapter that show live training."""
+    return "live" if renewed_by(cell) else cell.id
+
+
+def exempt_groups(cells: list[NotebookNode]) -> dict[str, list[NotebookNode]]:
+    """The exempt cells of a chapter by what they are renewed with."""
+    groups: dict[str, list[NotebookNode]] = {}
+    for cell in filter(is_exempt, cells):
+        groups.setdefault(group_of(cell), []).append(cell)
+    return groups
+
+
+def fingerprint(cells: list[NotebookNode], group: list[NotebookNode], root: Path) -> str:
+    """A hash of the code and the data behind the outputs of exempt cells."""
+    reached = behind(cells, group)
+    files = modules_behind({name for cell in group for name in renewed_by(cell)}, root / "annotated")
     parts = [code_of(one.source) for one in reached] + [code_of(file.read_text(encoding="utf-8")) for file in files]
     data = data_behind(reached, root / "book")
     return short_hash(parts + [hashlib.sha256(file.read_bytes()).hexdigest() for file in data])
@@ -157,14 +171,14 @@ def settle(before: NotebookNode, after: NotebookNode, root: Path, refresh: bool 
     """Put back, in place, what a run need not have changed, and note what the outputs belong to; returns `after`."""
     cells, old = code_cells(after), {cell.id: cell for cell in code_cells(before)}
     known = before.metadata.get("annotated", {}).get("executed", {}).get("exempt", {})
-    exempt = {cell.id: fingerprint(cells, cell, root) for cell in cells if is_exempt(cell)}
+    exempt = {name: fingerprint(cells, group, root) for name, group in exempt_groups(cells).items()}
     for cell in cells:
         if refresh or cell.id not in old:
             continue
-        outputs = old[cell.id].outputs
+        outputs, name = old[cell.id].outputs, group_of(cell)
         if not is_exempt(cell):
             cell.outputs = with_old_pictures(outputs, cell.outputs)
-        elif known.get(cell.id) == exempt[cell.id] and template(outputs) == template(cell.outputs):
+        elif known.get(name) == exempt[name] and template(outputs) == template(cell.outputs):
             cell.outputs = outputs
     executed = NotebookNode(sources=sources_hash(after), **({"exempt": exempt} if exempt else {}))
     after.metadata["annotated"] = NotebookNode({**after.metadata.get("annotated", {}), "executed": executed})

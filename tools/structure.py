@@ -94,6 +94,8 @@ class Book:
                     yield f"#{cell.id}: its stored output is an error: mend the cell"
                 if output.get("name") == "stderr":
                     yield f"#{cell.id}: prints to stderr, a warning perhaps: mend the cell"
+                if long := re.search(r"\d\.\d{7,}", output.get("text") or output.get("data", {}).get("text/plain", "")):
+                    yield f"#{cell.id}: prints {long[0]}...: round it, four digits at most, or processors differ"
                 if "image/png" in output.get("data", {}) and not alternative(cell):
                     yield f'#{cell.id}: a picture without words: add {{"mystnb": {{"image": {{"alt": "..."}}}}}}'
             if cell.cell_type == "markdown":

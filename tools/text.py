@@ -5,18 +5,22 @@
 A line `%% md ID` or `%% code ID` starts a cell; JSON after the id is the cell's metadata. The first line is
 `%% notebook MODULE`: the module that a bare `#| export` writes to (`-` for none), and then what else the book knows of
 the chapter, as JSON. Outputs stay in the notebook: a code cell whose id and source did not change keeps them.
+
+`--grep PATTERN` searches the text of all pages, without outputs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 
-from tools.clean import KERNEL, clean, write_if_changed
+from tools.clean import KERNEL, ROOT, clean, write_if_changed
 
 OWN = ("module", "executed")  # of the notebook's metadata: said in another way, and what `make execute` notes
 
@@ -94,21 +98,41 @@ def _keep_outputs(notebook: nbformat.NotebookNode, previous: nbformat.NotebookNo
             cell.outputs = old.outputs
 
 
-def main(arguments: list[str]) -> int:
+def found(pattern: re.Pattern, book: Path) -> Iterator[str]:
+    """Lines of all pages and lists of the book that match, each with the place where it stands."""
+    for path in sorted(book.iterdir()):
+        if path.suffix == ".ipynb":
+            cells = [(f"{path.stem}#{cell.id}", cell.source) for cell in nbformat.read(path, as_version=4).cells]
+        elif path.suffix in (".md", ".yml"):
+            cells = [(path.name, path.read_text(encoding="utf-8"))]
+        else:
+            continue
+        for place, text in cells:
+            yield from (f"{place}: {line.strip()}" for line in text.splitlines() if pattern.search(line))
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
     about = "A chapter as plain text, and back: one name prints the text, two make the notebook of it."
     parser = argparse.ArgumentParser(prog="python -m tools.text", description=about)
-    parser.add_argument("source", type=Path, metavar="NOTEBOOK|TEXT", help="the notebook to print, or the text to read")
+    parser.add_argument("source", type=Path, nargs="?", metavar="NOTEBOOK|TEXT", help="what to print, or to read")
     parser.add_argument("target", type=Path, nargs="?", metavar="NOTEBOOK", help="the notebook to make of the text")
+    parser.add_argument("--grep", metavar="PATTERN", help="lines of all pages that match, capitals or not")
     options = parser.parse_args(arguments)
     source, target = options.source, options.target
+    if (source is None) == (options.grep is None):
+        parser.error("name a notebook, or give --grep")
     try:
+        if options.grep is not None:
+            lines = list(found(re.compile(options.grep, re.IGNORECASE), root / "book"))
+            print("\n".join(lines))
+            return 0 if lines else 1
         if target is None:
             print(to_text(nbformat.read(source, as_version=4)))
             return 0
         previous = nbformat.read(target, as_version=4) if target.exists() else None
         write_if_changed(clean(from_text(source.read_text(encoding="utf-8"), previous)), target)
-    except (ValueError, OSError, nbformat.reader.NotJSONError) as error:
-        print(f"{source}: {error}", file=sys.stderr)
+    except (ValueError, OSError, re.error, nbformat.reader.NotJSONError) as error:
+        print(f"{source or options.grep}: {error}", file=sys.stderr)
         return 1
     return 0
 
