@@ -15,6 +15,7 @@ from tools.export import package_files
 from tools.structure import Book
 from tools.text import to_text
 
+pytestmark = pytest.mark.slow  # its fixture runs a chapter
 CHAPTERS = sorted(path.stem for path in (ROOT / "book").glob("[0-9]*.ipynb"))
 BEFORE, AFTER = next(pair for pair in pairwise(CHAPTERS) if pair[0] > "50" and int(pair[1][:2]) - int(pair[0][:2]) > 1)
 NUMBER = int(BEFORE[:2]) + 1  # there is no such chapter, nor a module of that name

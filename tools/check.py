@@ -95,7 +95,7 @@ def gate(change: Change, named: bool) -> tuple[Steps, list[str]]:
     options = [*NBVAL, *PARALLEL, "loadfile", "-m", "not browser", f"--slow-in={','.join(own)}"]
     threads = max([1, *(threads_of(Path(file)) for file in chapters)])
     steps = STYLE | {
-        "structure": lambda: pytest(STRUCTURE),
+        "structure": lambda: single("tools.structure"),
         "what it reaches": lambda: pytest(*options, *chapters, *run, threads=threads) if chapters + run else Counter(),
     }
     books = {file for file in distances if file.endswith(".ipynb")} - change.files | change.chapters - set(chapters)
@@ -126,7 +126,7 @@ def run_steps(steps: Steps, first: str | None = None) -> int:
         said = ", ".join(f"{counts[kind]} {kind}" for kind in ("passed", "failed", "skipped") if counts[kind])
         lines.append(f"{name:<17}{said or 'nothing to do':<32}{time.monotonic() - start:6.0f} s")
         if name == first and total["failed"]:
-            lines.append("the rest was not begun: `make format` mends most of style")
+            lines.append("the rest was not begun; `make format` mends style, `make export` the package")
             break
     print("\n" + "\n".join(lines), f"\n{time.monotonic() - began:.0f} s in all")
     skipped = f", {total['skipped']} skipped" if total["skipped"] else ""
