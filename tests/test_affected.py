@@ -190,10 +190,9 @@ def test_the_real_project_is_understood():
 def test_the_short_gate_runs_what_is_near_and_says_what_it_leaves_out(root, monkeypatch, far, run, left):
     ran = []
     monkeypatch.setattr(check, "FAR", far)
-    monkeypatch.setattr(check, "Project", lambda: affected.Project(root))
     monkeypatch.setattr(check, "pytest", lambda *arguments, threads=1: ran.append((arguments, threads)) or {})
     edit(root, "31_stacks", "return x", "return 2 * x")
-    steps, said = check.gate(affected.changed_since(None, root), named=False)
+    steps, said = check.gate(affected.Project(root), affected.changed_since(None, root), named=False)
     assert list(steps) == ["ruff", "format", "notebooks", "export", "structure", "what it reaches"]
     steps["what it reaches"]()
     ((arguments, threads),) = ran
@@ -207,10 +206,9 @@ def test_the_short_gate_runs_what_is_near_and_says_what_it_leaves_out(root, monk
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_training_is_left_out_unless_it_is_named(root, monkeypatch, named):
-    monkeypatch.setattr(check, "Project", lambda: affected.Project(root))
+def test_training_is_left_out_unless_it_is_named(root, named):
     path = str(write_notebook(root, "59_training", MODEL).relative_to(root))
-    _, left = check.gate(affected.Change({path}, {path}), named=named)
+    _, left = check.gate(affected.Project(root), affected.Change({path}, {path}), named=named)
     assert ("chapters 59" in left) == (not named)
 
 

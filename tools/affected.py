@@ -62,7 +62,7 @@ class Project:
     def used_by(self, file: str) -> set[str]:
         path, found = self.root / file, set()
         if path.suffix == ".ipynb":
-            sources = [cell.source for cell in code_cells(nbformat.read(path, as_version=4))]
+            sources = [cell.source for cell in code_cells(nbformat.v4.reads(path.read_text(encoding="utf-8")))]
         else:
             sources = [path.read_text(encoding="utf-8")]
         for tree in map(ast.parse, sources):
@@ -71,7 +71,8 @@ class Project:
                 if isinstance(node, ast.ImportFrom) and node.module:
                     place = node.module.replace(".", "/")
                     found |= {f"{place}.py", f"book/_ext/{place}.py", *(f"{place}/{one.name}.py" for one in node.names)}
-            found |= {place for text, joined in paths_in(tree) for place in self.named(text, joined)}
+            if not file.startswith("annotated/"):  # the package does not read the repository
+                found |= {place for text, joined in paths_in(tree) for place in self.named(text, joined)}
         if file.startswith("tests/"):
             found |= {"conftest.py", "tests/conftest.py"}
         elif path.suffix == ".py":  # a tool that walks through a folder does not depend on what lies there

@@ -85,9 +85,9 @@ def everything() -> Steps:
     }
 
 
-def gate(change: Change, named: bool) -> tuple[Steps, list[str]]:
+def gate(project: Project, change: Change, named: bool) -> tuple[Steps, list[str]]:
     """The steps of `make check` after a change, and what they leave out; chapter 59 runs only where it is named."""
-    distances = Project().reached(change.files)
+    distances = project.reached(change.files)
     tests = sorted(file for file in distances if Path(file).match("tests/test_*.py") and file not in (STRUCTURE, SITE))
     own = [file for file in tests if name_of(file) in map(name_of, change.files)]
     run = [file for file in tests if distances[file] <= FAR or file in own]
@@ -150,8 +150,9 @@ def main(arguments: list[str]) -> int:
         change = changed_by_name(options.chapter) if options.chapter else changed_since(options.since)
     except ValueError as error:
         parser.error(str(error))
-    print("\n".join(report(Project(), change)))
-    steps, left = gate(change, named=bool(options.chapter))
+    project = Project()
+    print("\n".join(report(project, change)), flush=True)
+    steps, left = gate(project, change, named=bool(options.chapter))
     status = run_steps(steps, first="structure")
     print(f"left out: {'; '.join(left)}: `make test` runs all")
     return status

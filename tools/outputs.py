@@ -22,7 +22,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-from matplotlib import image
 from nbformat import NotebookNode
 
 from tools.export import DIRECTIVE, bound_names, imported_modules, used_names
@@ -199,6 +198,8 @@ def look_the_same(first: str, second: str) -> bool:
     """Whether two pictures, as base64, differ by what a processor's last digits can move: the edges of some lines."""
     if first == second:
         return True
+    from matplotlib import image  # takes a second, and most pictures are the same bytes
+
     pictures = [image.imread(io.BytesIO(base64.b64decode(text)), format="png") for text in (first, second)]
     if pictures[0].shape != pictures[1].shape:
         return False
