@@ -111,3 +111,29 @@ def test_pieces_of_one_stream_are_joined():
         [piece("stdout", "a"), piece("stdout", "b"), piece("stderr", "c"), piece("stdout", "d")]
     )
     assert [(one.name, one.text) for one in joined] == [("stdout", "ab"), ("stderr", "c"), ("stdout", "d")]
+
+
+TIMED = """%% notebook -
+
+%% md title
+# Title
+
+%% code time {"annotated": {"reason": "a time"}, "tags": ["nbval-ignore-output"]}
+import time
+print(time.time(), "seconds")
+"""
+
+
+def test_a_time_stays_until_it_is_refreshed_and_what_was_renewed_is_said(tmp_path, capsys, monkeypatch):
+    path = write_notebook(tmp_path, "31_first", TIMED)
+    for arguments, refresh, said in (
+        (["31"], "", "stored; exempt outputs renewed: time"),
+        (["31"], "0", "unchanged"),
+        (["--refresh", "31"], "", "stored; exempt outputs renewed: time"),
+        (["31"], "1", "stored; exempt outputs renewed: time"),
+    ):
+        monkeypatch.setenv("REFRESH", refresh)
+        before = outputs(path)
+        assert execute.main(arguments, tmp_path) == 0
+        assert capsys.readouterr().out.strip().endswith(f" s  {said}")
+        assert (outputs(path) == before) == (said == "unchanged")

@@ -94,7 +94,8 @@ def test_notebook_is_valid(path):
 
 def test_makefile_and_ci():
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    assert targets >= {"env", "book", "html", "execute", "lab", "export", "test", "lint", "clean"}
+    assert targets >= {"env", "book", "html", "execute", "lab", "export", "chapter", "check", "test", "lint", "clean"}
     run = ROOT / ".ci" / "run"
     assert run.stat().st_mode & 0o111
     assert "make test" in run.read_text(encoding="utf-8")
+    assert "bash .ci/run" in (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from matplotlib import pyplot as plt
+from matplotlib import rc_params_from_file
 
 from tests.notebooks import write_notebook
 from tools import execute, outputs
@@ -145,6 +146,22 @@ def test_a_picture_is_the_same_bytes_for_the_same_data():
     assert first == second
     assert b"tEXt" not in first
     assert plt.imread(io.BytesIO(first)).shape == plt.imread(io.BytesIO(picture())).shape
+
+
+def test_a_drawing_has_the_same_names_each_time():
+    """SVG is text with made-up names; the salt that every chapter reads makes them up in one way."""
+    rules = rc_params_from_file(ROOT / "book" / "matplotlibrc", use_default_template=False)
+    assert rules["font.family"] == ["DejaVu Sans"]
+    drawn = []
+    for salted in (rules, rules, {}):
+        with plt.rc_context(rules | {"svg.hashsalt": None} | dict(salted)):
+            figure, axes = plt.subplots(figsize=(2, 1))
+            axes.plot([0, 1], clip_on=True)
+            file = io.BytesIO()
+            figure.savefig(file, format="svg", metadata={"Date": None})
+            plt.close(figure)
+            drawn.append(file.getvalue())
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 @pytest.mark.parametrize(
