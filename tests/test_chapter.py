@@ -23,16 +23,21 @@ NAME = f"{NUMBER}_trial_of_a_skeleton"
 MODULE = NAME[3:]
 
 
-@pytest.fixture(scope="module")
-def grown(tmp_path_factory):
-    """The book with a new chapter between two others."""
-    root = tmp_path_factory.mktemp("book")
+def copied(root):
+    """A copy of the book, its table of contents and the names of the tests."""
     shutil.copytree(ROOT / "book", root / "book", ignore=shutil.ignore_patterns("_ext", "__pycache__"))
     shutil.copy(ROOT / "_toc.yml", root)
     shutil.copy(ROOT / "pyproject.toml", root)
     (root / "tests").mkdir()
     for path in (ROOT / "tests").glob("test_*.py"):
         (root / "tests" / path.name).touch()
+    return root
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory):
+    """The book with a new chapter between two others."""
+    root = copied(tmp_path_factory.mktemp("book"))
     new, test = chapter.make_chapter(root, NAME)
     execute.store(new)
     return root, new, test
@@ -67,6 +72,16 @@ def test_the_skeleton_stands_between_its_neighbours(grown):
 
 
 TITLE = "# Trial of a skeleton\n"
+
+
+@pytest.mark.parametrize("number", ["99", "01"])
+def test_a_chapter_can_stand_at_either_end(tmp_path, number):
+    root = copied(tmp_path)
+    chapter.make_chapter(root, f"{number}_{MODULE}")
+    (problem,) = Book(root).problems()
+    assert problem.endswith(f"run `make execute CH={number}`")
+
+
 LACKS = {  # what is taken away from the chapter, or added: what the test says
     "line of the table": (('{"shows"', '{"hidden"'), 'write `%% notebook MODULE {"shows": "..."}`'),
     "title": ((TITLE, TITLE[2:]), "begins with `# Title`"),

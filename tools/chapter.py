@@ -130,18 +130,17 @@ def make_chapter(root: Path, name: str, section: str | None = None) -> list[Path
         raise ValueError(f"chapter {name[:2]} is there already: {taken[0]}")
     if (root / "annotated" / f"{module}.py").exists() or test.exists():
         raise ValueError(f"there is a module {module} already, or a test of one: take another name")
-    before = [other for other in chapters if other < name][-1:]
-    after = [other for other in chapters if other > name][:1]
+    before, after = ([*filter(fits, chapters)] for fits in (name.__gt__, name.__lt__))
     closing = f"Next: [chapter {after[0][:2]}]({after[0]}.ipynb)." if after else "This is the last chapter."
     if before:
-        path = book / f"{before[0]}.ipynb"
+        path = book / f"{before[-1]}.ipynb"
         notebook = nbformat.read(path, as_version=4)
         last = [cell for cell in notebook.cells if cell.cell_type == "markdown"][-1]
-        if after and f"({after[0]}.ipynb)" in last.source:
-            lines = last.source.split("\n\n")
+        lines = last.source.split("\n\n")
+        if after and f"({after[0]}.ipynb)" in lines[-1]:
             closing = lines.pop()
-            last.source = "\n\n".join([*lines, f"Next: [chapter {name[:2]}]({name}.ipynb)."])
-            write_if_changed(clean(notebook), path)
+        last.source = "\n\n".join([*lines, f"Next: [chapter {name[:2]}]({name}.ipynb)."])
+        write_if_changed(clean(notebook), path)
     new = book / f"{name}.ipynb"
     write_if_changed(clean(from_text(chapter_text(name, section, closing))), new)
     test.write_text(TEST.format(title=module.replace("_", " ").capitalize(), number=name[:2], module=module))
