@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import nbformat
 import yaml
+from annotated_book import DIRECTIVE
 from docutils import nodes
 from docutils.statemachine import StringList
 from ledger import anchor, reference_to
@@ -160,7 +161,7 @@ def modules_of(folder: Path) -> list[str]:
     for path in sorted(folder.glob("[0-9]*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
         for cell in notebook.cells:
-            if cell.cell_type == "code" and (match := re.match(r"#\| export(?: (\w+))?[ ]*(?:\n|$)", cell.source)):
+            if cell.cell_type == "code" and (match := DIRECTIVE.match(cell.source)):
                 found.setdefault(match[1] or notebook.metadata.annotated.module, True)
     return [name for name in found if not name.startswith("_")]
 
