@@ -5,11 +5,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from annotated.acceleration import tune_machine
     from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
     from annotated.batching import Batch, make_batch, token_batches
     from annotated.checkpoint import average_weights, load_model, save_model
     from annotated.corpora import Corpus, InputError, load_corpus
-    from annotated.cost import forward_flops, training_flops, tune_machine
+    from annotated.cost import forward_flops, training_flops
     from annotated.decoding import Hypothesis, beam_search, greedy_search, length_penalty, score_outputs
     from annotated.embeddings import OutputProjection, TokenEmbedding
     from annotated.evaluation import Scores, evaluate_translations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from annotated.recurrent import AdditiveAttention, RecurrentConfig, RecurrentTranslator
     from annotated.regularization import label_smoothed_loss, smoothed_targets
     from annotated.schedule import build_optimizer, learning_rate
-    from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLayer, LayerNorm
+    from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLayer
     from annotated.tokenization import Tokenizer, train_tokenizer
     from annotated.training import TrainingConfig, train, train_on_corpus
     from annotated.translation import Translation, Translator
@@ -41,7 +42,6 @@ __all__ = [
     "FeedForward",
     "Hypothesis",
     "InputError",
-    "LayerNorm",
     "LearnedPositions",
     "MultiHeadAttention",
     "OutputProjection",
@@ -102,7 +102,6 @@ _HOME = {
     "FeedForward": "feed_forward",
     "Hypothesis": "decoding",
     "InputError": "corpora",
-    "LayerNorm": "stacks",
     "LearnedPositions": "positional_encoding",
     "MultiHeadAttention": "attention",
     "OutputProjection": "embeddings",
@@ -149,7 +148,7 @@ _HOME = {
     "train_on_corpus": "training",
     "train_tokenizer": "tokenization",
     "training_flops": "cost",
-    "tune_machine": "cost",
+    "tune_machine": "acceleration",
 }
 
 

@@ -22,6 +22,7 @@ from typing import Any, get_args
 import torch
 
 from annotated import __version__
+from annotated.acceleration import SETTINGS, tune_machine
 from annotated.checkpoint import (
     average_weights,
     load_config,
@@ -33,22 +34,14 @@ from annotated.checkpoint import (
     write_json,
 )
 from annotated.corpora import EMBEDDED, NAMED, Corpus, InputError, load_corpus
-from annotated.cost import tune_machine
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
 from annotated.grammar import SPLITS, SentencePair
+from annotated.machine import PRECISIONS, best_device, choose_precision, describe_machine
 from annotated.marian import load_marian, save_ctranslate2, save_marian
-from annotated.model import CHOICES, PRECISIONS, Transformer, TransformerConfig
+from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.tokenization import load_tokenizer
-from annotated.training import (
-    TRAINING_CHOICES,
-    TrainingConfig,
-    TrainingState,
-    checkpoints,
-    choose_precision,
-    describe_machine,
-    train_on_corpus,
-)
-from annotated.translation import Translator, best_device
+from annotated.training import TRAINING_CHOICES, TrainingConfig, TrainingState, checkpoints, train_on_corpus
+from annotated.translation import Translator
 
 __all__ = [
     "COMMANDS",
@@ -108,6 +101,7 @@ __all__ = [
     "settings_of",
     "train_command",
     "translate_command",
+    "tuned",
 ]
 
 
@@ -145,7 +139,8 @@ TRAINING_HELP = {
     "max_minutes": "stop after so many minutes",
     "warmup_steps": "steps over which the learning rate rises",
     "label_smoothing": "probability spread over the whole vocabulary",
-    "precision": "auto takes bfloat16 where it is faster",
+    "precision": "auto takes bfloat16, or float16 on some GPUs, where the device has instructions for it",
+    "accelerate": "faster forms of the same mathematics (chapter 92), and settings of the process that suit them",
     "validate_every": "steps between measurements of the validation loss",
     "checkpoint_minutes": "minutes between checkpoints kept for averaging",
     "keep_checkpoints": "how many of them to keep",
@@ -352,20 +347,40 @@ def train_command(arguments: argparse.Namespace) -> int:
     beyond = ", ".join(f"{name} {value}" for name, value in options.items()) or "nothing"
     begun = f"resuming the run in {folder}" if run else f"recipe {arguments.recipe or recipe_for(arguments.corpus)}"
     say(f"{begun}; beyond the paper: {beyond}")
-    tune_machine()
+    settings = tuned(training.accelerate, run.get("settings"))
     precision = str(choose_precision(training.precision, device)).removeprefix("torch.")
-    slower = ": bfloat16 is not much faster here" if (training.precision, precision) == ("auto", "float32") else ""
-    say(f"matrix products in {precision}{slower}")
+    why = (
+        f", which {device.type} has instructions for" if (training.precision, precision) == ("auto", "bfloat16") else ""
+    )
+    say(
+        f"matrix products in {precision}{why}; settings: {', '.join(name for name, on in settings.items() if on) or 'none'}"
+    )
     training = replace(training, precision=precision)
     with remembered_signals() as received:
         state = train_on_corpus(
             corpus, lambda size: TransformerConfig(size, **model_options), training, folder, vocab_size=vocab_size,
-            device=device, resume=arguments.resume, progress=not arguments.quiet, stop=lambda: bool(received),
+            device=device, resume=arguments.resume, progress=not arguments.quiet, settings=settings,
+            stop=lambda: bool(received),
         )  # fmt: skip
     report_training(state, folder, run)
     if received:
         say(f"stopped before its limit; `annotated train --resume --output {folder}` goes on")
     return 128 + received[0] if received else 0
+
+
+# book/91_command_line.ipynb#tuned
+def tuned(wanted: bool, recorded: dict[str, bool] | None = None) -> dict[str, bool]:
+    """Settings of the process for a command: none unless wanted, those of the run to resume if it recorded some.
+
+    Returns which are on, and says which of the recorded ones cannot be had here.
+
+    Defined in chapter 91: `tuned`.
+    """
+    settings = tune_machine((recorded or None) if wanted else dict.fromkeys(SETTINGS, False))
+    for name, on in (recorded or {}).items():
+        if wanted and settings.get(name) != on:
+            say(f"{name} was {'on' if on else 'off'} when the run began, and cannot be so here: results may differ")
+    return settings
 
 
 # book/91_command_line.ipynb#train-settings
@@ -440,8 +455,8 @@ def translate_command(arguments: argparse.Namespace) -> None:
 
     Defined in chapter 91: `translate-command`.
     """
-    tune_machine()
-    translator = Translator.load(arguments.model, arguments.device, arguments.precision)
+    tuned(arguments.accelerate)
+    translator = Translator.load(arguments.model, arguments.device, arguments.precision, arguments.accelerate)
     n_best, options = arguments.n_best or 1, search_options(arguments, translator)
     if n_best > options["beam_size"]:
         arguments.error(f"argument --n-best: a beam of {options['beam_size']} has no {n_best} translations")
@@ -522,8 +537,8 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     outputs = {name: Path(path) for name in ("translations", "json") if (path := getattr(arguments, name))}
     for path in outputs.values():
         check_writable(path)
-    tune_machine()
-    translator = Translator.load(arguments.model, arguments.device, arguments.precision)
+    tuned(arguments.accelerate)
+    translator = Translator.load(arguments.model, arguments.device, arguments.precision, arguments.accelerate)
     corpus = corpus_to_score(arguments, translator.notes)
     pairs = pairs_to_score(corpus, arguments.split, arguments.max_words)
     options, start = search_options(arguments, translator), time.perf_counter()
@@ -837,6 +852,7 @@ def add_search_options(command: argparse.ArgumentParser) -> None:
         help="bfloat16 is faster where the processor has instructions for it (default: float32)")  # fmt: skip
     command.add_argument("--workers", type=count, metavar="N",
         help="processes that translate, on the CPU (default: one a core; for line by line, one)")  # fmt: skip
+    command.add_argument("--accelerate", action=argparse.BooleanOptionalAction, default=True, help=HELP["accelerate"])
     command.add_argument("--device", **DEVICE)
 
 

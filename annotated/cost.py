@@ -1,8 +1,6 @@
 # Written by `make export` from book/52_hardware_and_schedule.ipynb: do not edit here, edit the chapter.
 """Hardware and schedule: chapter 52 of the book, section 5.2 of the paper."""
 
-import ctypes
-import os
 import time
 from collections.abc import Callable
 
@@ -10,20 +8,7 @@ import torch
 
 from annotated.model import TransformerConfig
 
-__all__ = [
-    "M_MMAP_MAX",
-    "M_TOP_PAD",
-    "M_TRIM_THRESHOLD",
-    "attention_flops",
-    "faster_products",
-    "forward_flops",
-    "keep_freed_memory",
-    "keep_kernels",
-    "product_speed",
-    "seconds_of",
-    "training_flops",
-    "tune_machine",
-]
+__all__ = ["attention_flops", "forward_flops", "product_speed", "seconds_of", "training_flops"]
 
 
 # book/52_hardware_and_schedule.ipynb#forward-flops
@@ -83,72 +68,3 @@ def seconds_of(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-# book/52_hardware_and_schedule.ipynb#settings
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # the GNU C library's names for options of mallopt
-
-
-def keep_freed_memory(keep: bool = True) -> bool:
-    """Let the C library keep the memory of freed tensors for the next ones. Returns whether it could be told so.
-
-    The process then never shrinks; elsewhere than with the GNU C library nothing happens.
-
-    Defined in chapter 52: `settings`.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):
-        return False
-    choices = ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, 2**31 - 1), (M_TOP_PAD, 2**26))
-    if not keep:
-        choices = ((M_MMAP_MAX, 65536), (M_TRIM_THRESHOLD, 2**17), (M_TOP_PAD, 2**17))
-    told = [mallopt(option, value) for option, value in choices]
-    return all(told)
-
-
-# book/52_hardware_and_schedule.ipynb#faster-products
-def faster_products(wanted: bool = True) -> bool:
-    """Let oneDNN multiply float32 matrices if that is faster here and nearly as exact as what PyTorch takes by itself.
-
-    Returns whether it does. The setting holds for the whole process.
-
-    Defined in chapter 52: `faster-products`.
-    """
-    switch = getattr(torch.backends.mkldnn, "matmul", None)
-    if not hasattr(switch, "fp32_precision"):
-        return False
-    switch.fp32_precision = "ieee"
-    if not wanted:
-        return False
-    a = torch.sin(torch.arange(512.0 * 768)).view(512, 768)
-    b = torch.cos(torch.arange(768.0 * 512)).view(768, 512)
-    exact = a.double() @ b.double()
-    error, speed = ((a @ b) - exact).abs().max(), product_speed()
-    switch.fp32_precision = "bf16"
-    if ((a @ b) - exact).abs().max() > 4 * error or product_speed() < 1.2 * speed:
-        switch.fp32_precision = "ieee"
-    return switch.fp32_precision == "bf16"
-
-
-# book/52_hardware_and_schedule.ipynb#keep-kernels
-def keep_kernels(count: int = 20_000) -> bool:
-    """Make room for `count` compiled kernels of oneDNN; of no effect once oneDNN was used. Returns whether it is so.
-
-    A number that the user gave in the environment stays.
-
-    Defined in chapter 52: `keep-kernels`.
-    """
-    return os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(count)) == str(count)
-
-
-def tune_machine() -> dict[str, bool]:
-    """All settings at once, for training and translating on a CPU. Returns which took effect.
-
-    Defined in chapter 52: `keep-kernels`.
-    """
-    return {
-        "keep_kernels": keep_kernels(),  # before the others, which use oneDNN
-        "keep_freed_memory": keep_freed_memory(),
-        "faster_products": faster_products(),
-    }

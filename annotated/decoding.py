@@ -5,25 +5,32 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from annotated.masks import padding_mask
-from annotated.model import DecodingState, Transformer, decoding_step, start_decoding
+from annotated.model import Transformer
+from annotated.stacks import DecoderLayer
 
 __all__ = [
     "Beam",
+    "DecodingState",
     "Finished",
     "Hypothesis",
+    "KeyValueCache",
+    "KeyValues",
     "PENALTIES",
     "Penalty",
+    "TopK",
     "beam_search",
     "block_special_tokens",
     "cached_logits",
     "collect_finished",
     "cut_after",
+    "decoding_step",
     "drop_settled",
     "extend",
     "fill_up",
@@ -31,11 +38,14 @@ __all__ = [
     "full_logits",
     "greedy_search",
     "keep_unfinished",
+    "layer_step",
     "length_penalty",
     "length_power",
     "output_limits",
+    "plain_beam_search",
+    "plain_greedy_search",
     "score_outputs",
-    "top_tokens",
+    "start_decoding",
 ]
 
 
@@ -61,6 +71,36 @@ def block_special_tokens(model: Transformer, logits: Float[Tensor, "*batch vocab
     """
     blocked = list({model.config.pad_id, model.config.start_id} - {model.config.end_id})
     return logits.index_fill_(-1, torch.tensor(blocked, device=logits.device), -math.inf)
+
+
+# book/60_beam_search.ipynb#next-logits
+def full_logits(model: Transformer, source: Int[Tensor, "batch source"]) -> Callable[[Tensor], Tensor]:
+    """A function from prefixes to the logits of their next token that decodes the whole prefix each time.
+
+    Defined in chapter 60: `next-logits`.
+    """
+    source_mask = padding_mask(source, model.config.pad_id)
+    memory = model.encode(source, source_mask)
+    return lambda prefix: model.output(model.decode(prefix, memory, source_mask)[:, -1])
+
+
+# book/60_beam_search.ipynb#plain-greedy
+@torch.inference_mode()
+def plain_greedy_search(
+    model: Transformer, source: Int[Tensor, "1 source"], extra: int = 50
+) -> tuple[list[int], float]:
+    """Greedy search for one sentence, each step a pass over the whole prefix (section 6.1): tokens, log-probability.
+
+    Defined in chapter 60: `plain-greedy`.
+    """
+    next_logits, output, total = full_logits(model, source), [model.config.start_id], 0.0
+    for _ in range(int(output_limits(model, source, extra))):
+        log_probabilities = block_special_tokens(model, next_logits(source.new_tensor([output])).log_softmax(dim=-1))
+        best, token = log_probabilities[0].max(dim=-1)
+        output, total = [*output, int(token)], total + float(best)
+        if token == model.config.end_id:
+            break
+    return output[1:], total
 
 
 # book/60_beam_search.ipynb#hypothesis
@@ -109,32 +149,151 @@ def greedy_search(
     return [Hypothesis(row, score, score) for row, score in tokens]
 
 
-# book/60_beam_search.ipynb#next-logits
-def full_logits(model: Transformer, source: Int[Tensor, "batch source"]) -> Callable[[Tensor], Tensor]:
-    """A function from prefixes to the logits of their next token that decodes the whole prefix each time.
-
-    Defined in chapter 60: `next-logits`.
-    """
-    source_mask = padding_mask(source, model.config.pad_id)
-    memory = model.encode(source, source_mask)
-    return lambda prefix: model.output(model.decode(prefix, memory, source_mask)[:, -1])
-
-
-def cached_logits(model: Transformer, source: Int[Tensor, "batch source"], capacity: int) -> Callable[[Tensor], Tensor]:
-    """The same function, which feeds the last token only and keeps keys and values of the others.
-
-    Defined in chapter 60: `next-logits`.
-    """
-    state = start_decoding(model, source, 1, capacity)
-    return lambda prefix: decoding_step(model, prefix[:, -1:], state)[:, -1]
-
-
+# book/60_beam_search.ipynb#cut-after
 def cut_after(tokens: list[int], end_id: int) -> list[int]:
     """The tokens up to and including the first `end_id`.
 
-    Defined in chapter 60: `next-logits`.
+    Defined in chapter 60: `cut-after`.
     """
     return tokens[: tokens.index(end_id) + 1] if end_id in tokens else tokens
+
+
+# book/60_beam_search.ipynb#key-value-cache
+class KeyValues(NamedTuple):
+    """Projected keys and values, ready to be attended to.
+
+    Defined in chapter 60: `key-value-cache`.
+    """
+
+    keys: Float[Tensor, "batch head key d_k"]
+    values: Float[Tensor, "batch head key d_v"]
+
+
+class KeyValueCache:
+    """Keys and values of the target positions decoded so far, in buffers that are filled in place.
+
+    Defined in chapter 60: `key-value-cache`.
+    """
+
+    def __init__(
+        self, keys: Float[Tensor, "batch head capacity d_k"], values: Float[Tensor, "batch head capacity d_v"]
+    ):
+        self.keys, self.values, self.length = keys, values, 0
+
+    def append(self, new: KeyValues) -> KeyValues:
+        """Store the new positions and return all positions so far. Raises ValueError when the buffers are full."""
+        start, end = self.length, self.length + new.keys.shape[2]
+        if end > self.keys.shape[2]:
+            raise ValueError(f"the cache holds {self.keys.shape[2]} positions, not {end}")
+        self.length = end
+        self.keys[:, :, start:end] = new.keys
+        self.values[:, :, start:end] = new.values
+        return KeyValues(self.keys[:, :, :end], self.values[:, :, :end])
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows of the batch; positions that are still empty are not copied."""
+        self.keys, self.values = (self.kept(buffer, rows) for buffer in (self.keys, self.values))
+
+    def kept(self, buffer: Tensor, rows: Tensor) -> Tensor:
+        selected = buffer.new_empty(len(rows), *buffer.shape[1:])
+        selected[:, :, : self.length] = buffer[:, :, : self.length][rows]
+        return selected
+
+
+# book/60_beam_search.ipynb#decoding-state
+@dataclass
+class DecodingState:
+    """What step-by-step decoding carries along: keys and values, of the source and of the steps so far.
+
+    Step t of `width` hypotheses a sentence fills the slots t * width to (t + 1) * width of the caches. `visible` says
+    which slots belong to each hypothesis, so nothing is copied when hypotheses change places.
+
+    Defined in chapter 60: `decoding-state`.
+    """
+
+    memory: list[KeyValues]
+    source_mask: Bool[Tensor, "batch 1 1 source"]
+    caches: list[KeyValueCache]
+    visible: Bool[Tensor, "batch width slots"]
+    step: int = field(default=0)
+
+    def reorder(self, parents: Int[Tensor, "batch width"]) -> None:
+        """Hypothesis i goes on from hypothesis `parents[:, i]`."""
+        self.visible = self.visible.gather(1, parents[:, :, None].expand_as(self.visible))
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these sentences of the batch."""
+        self.memory = [KeyValues(known.keys[rows], known.values[rows]) for known in self.memory]
+        self.source_mask, self.visible = self.source_mask[rows], self.visible[rows]
+        for cache in self.caches:
+            cache.select(rows)
+
+
+# book/60_beam_search.ipynb#start-decoding
+def start_decoding(model: Transformer, source: Int[Tensor, "batch source"], width: int, capacity: int) -> DecodingState:
+    """Encode the source once and make room for `capacity` steps of `width` hypotheses a sentence.
+
+    Defined in chapter 60: `start-decoding`.
+    """
+    source_mask = padding_mask(source, model.config.pad_id)
+    memory, known, caches = model.encode(source, source_mask), [], []
+    for layer in model.decoder.layers:
+        attention = layer.cross_attention
+        known.append(KeyValues(*map(attention.split_heads, (attention.key(memory), attention.value(memory)))))
+        room = (len(source), layer.self_attention.num_heads, capacity * width)
+        widths = (layer.self_attention.d_k, layer.self_attention.d_v)
+        caches.append(KeyValueCache(*(memory.new_empty(*room, size) for size in widths)))
+    visible = torch.zeros(len(source), width, capacity * width, dtype=torch.bool, device=source.device)
+    return DecodingState(known, source_mask, caches, visible)
+
+
+# book/60_beam_search.ipynb#decoding-step
+def layer_step(
+    layer: DecoderLayer, x: Tensor, memory: KeyValues, cache: KeyValueCache, self_mask: Tensor, source_mask: Tensor
+) -> Float[Tensor, "batch width d_model"]:
+    """One decoder layer (section 3.1) for new positions alone; keys and values of all others are known.
+
+    Defined in chapter 60: `decoding-step`.
+    """
+
+    def self_attention(y: Tensor) -> Tensor:
+        query, *new = layer.self_attention.project(y, y)
+        return layer.self_attention.attend(query, *cache.append(KeyValues(*new)), self_mask)
+
+    def cross_attention(y: Tensor) -> Tensor:
+        attention = layer.cross_attention
+        return attention.attend(attention.split_heads(attention.query(y)), *memory, source_mask)
+
+    x = layer.around_self_attention(x, self_attention)
+    x = layer.around_cross_attention(x, cross_attention)
+    return layer.around_feed_forward(x, layer.feed_forward)
+
+
+def decoding_step(
+    model: Transformer, tokens: Int[Tensor, "batch width"], state: DecodingState
+) -> Float[Tensor, "batch width vocab"]:
+    """Feed the last token of each hypothesis, return the logits of the next, and advance the state.
+
+    Defined in chapter 60: `decoding-step`.
+    """
+    width, decoder = tokens.shape[1], model.decoder
+    first, end = state.step * width, (state.step + 1) * width
+    state.visible[:, :, first:end] = torch.eye(width, dtype=torch.bool, device=tokens.device)
+    x = model.embed(model.target_embedding, model.target_positions, tokens.reshape(-1, 1), state.step)
+    x = x.view(len(tokens), width, -1)
+    for layer, memory, cache in zip(decoder.layers, state.memory, state.caches, strict=True):
+        x = layer_step(layer, x, memory, cache, state.visible[:, None, :, :end], state.source_mask)
+    state.step += 1
+    return model.output(x if decoder.final_norm is None else decoder.final_norm(x))
+
+
+def cached_logits(model: Transformer, source: Int[Tensor, "batch source"], capacity: int) -> Callable[[Tensor], Tensor]:
+    """The same function as `full_logits` makes, feeding the last token only; keys and values of the others are kept.
+
+    Defined in chapter 60: `decoding-step`.
+    """
+    state = start_decoding(model, source, 1, capacity)
+    return lambda prefix: decoding_step(model, prefix[:, -1:], state)[:, -1]
 
 
 # book/60_beam_search.ipynb#length-penalty
@@ -155,6 +314,34 @@ def length_power(length: int, alpha: float) -> float:
 
 
 PENALTIES = {"gnmt": length_penalty, "power": length_power}
+
+
+# book/60_beam_search.ipynb#plain-beam
+@torch.inference_mode()
+def plain_beam_search(
+    model: Transformer, source: Int[Tensor, "1 source"], width: int = 4, alpha: float = 0.6, extra: int = 50
+) -> Hypothesis:
+    """Beam search for one sentence (section 6.1), without batch and cache: the best output that it finds.
+
+    Defined in chapter 60: `plain-beam`.
+    """
+    next_logits, end_id = full_logits(model, source), model.config.end_id
+    beam, finished = [Hypothesis([], 0.0, 0.0)], []
+    for length in range(1, int(output_limits(model, source, extra)) + 1):
+        candidates = []
+        for prefix in beam:
+            logits = next_logits(source.new_tensor([[model.config.start_id, *prefix.tokens]]))[0]
+            scores = block_special_tokens(model, logits.log_softmax(dim=-1))
+            best = scores.topk(min(2 * width, len(scores)))
+            for value, token in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+                total = prefix.log_probability + value
+                candidates.append(Hypothesis([*prefix.tokens, token], total, total / length_penalty(length, alpha)))
+        candidates.sort(key=lambda candidate: -candidate.log_probability)
+        finished += [candidate for candidate in candidates[:width] if candidate.tokens[-1] == end_id]
+        beam = [candidate for candidate in candidates if candidate.tokens[-1] != end_id][:width]
+        if len(finished) >= width and max(found.score for found in finished) >= beam[0].score:
+            break
+    return max(finished or beam, key=lambda found: found.score)
 
 
 # book/60_beam_search.ipynb#beam
@@ -186,26 +373,13 @@ def first_beam(model: Transformer, source: Int[Tensor, "batch source"], width: i
     return Beam(tokens, log_probabilities, list(range(len(source))))
 
 
-# book/60_beam_search.ipynb#top-tokens
-def top_tokens(scores: Float[Tensor, "*batch vocab"], k: int) -> tuple[Tensor, Tensor]:
-    """`scores.topk(k)` for a large vocabulary: the best k of many columns first, then the best k in those columns.
-
-    A token is among the best k only if its column's maximum is among the best k maxima.
-
-    Defined in chapter 60: `top-tokens`.
-    """
-    column, vocab = 80, scores.shape[-1]
-    if vocab % column or k > vocab // column:
-        return scores.topk(k, dim=-1)
-    grid = scores.unflatten(-1, (column, -1))  # column j holds the tokens j, j + width, j + 2 width, ...
-    columns = grid.amax(dim=-2).topk(k, dim=-1).indices
-    inside = grid.gather(-1, columns[..., None, :].expand(*grid.shape[:-1], k)).flatten(-2)
-    best, place = inside.topk(k, dim=-1)
-    return best, place // k * grid.shape[-1] + columns.gather(-1, place % k)
-
-
 # book/60_beam_search.ipynb#extend
-def extend(model: Transformer, beam: Beam, state: DecodingState) -> tuple[Tensor, Tensor, Tensor]:
+TopK = Callable[[Tensor, int], tuple[Tensor, Tensor]]  # the largest k of the last axis, and where they are
+
+
+def extend(
+    model: Transformer, beam: Beam, state: DecodingState, topk: TopK = torch.topk
+) -> tuple[Tensor, Tensor, Tensor]:
     """The best 2 x width continuations of each sentence's hypotheses: log-probabilities, parents, tokens.
 
     Twice the width, because up to half of them end here and the beam should stay full.
@@ -215,7 +389,7 @@ def extend(model: Transformer, beam: Beam, state: DecodingState) -> tuple[Tensor
     width = beam.tokens.shape[1]
     log_probabilities = decoding_step(model, beam.tokens[:, :, -1], state).float().log_softmax(dim=-1)
     wanted = min(2 * width, log_probabilities.shape[-1])  # no hypothesis can contribute more
-    best, tokens = top_tokens(block_special_tokens(model, log_probabilities), wanted)
+    best, tokens = topk(block_special_tokens(model, log_probabilities), wanted)
     totals = beam.log_probabilities[:, :, None] + best
     totals, order = totals.flatten(1).topk(2 * width, dim=-1)
     return totals, order // wanted, tokens.flatten(1).gather(1, order)
@@ -330,13 +504,15 @@ def beam_search(
     extra: int = 50,
     limit: int | None = None,
     penalty: str = "gnmt",
+    topk: TopK = torch.topk,
 ) -> list[list[Hypothesis]]:
     """The `n_best` outputs of each sentence by log P(Y | X) / lp(Y) that a beam of `beam_size` finds (section 6.1).
 
     A hypothesis that ends among the best `beam_size` continuations is finished and leaves the beam. A sentence is done
     when no prefix can still beat the `n_best`-th of them, or when `beam_size` are finished and no prefix scores better
     at its present length. At its length limit the search stops, and unfinished hypotheses follow the finished ones
-    where these are fewer than `n_best`. `penalty` is lp, by its name in `PENALTIES`.
+    where these are fewer than `n_best`. `penalty` is lp, by its name in `PENALTIES`, `topk` what
+    finds the best tokens.
     Raises ValueError unless 1 <= n_best <= beam_size, and for an unknown penalty.
 
     Defined in chapter 60: `beam-search`.
@@ -351,7 +527,7 @@ def beam_search(
     finished = [Finished(beam_size) for _ in limits]
     state = start_decoding(model, source, beam_size, max(limits))
     while beam.sentences:
-        continuations = extend(model, beam, state)
+        continuations = extend(model, beam, state, topk)
         collect_finished(model, beam, continuations, finished, divisor)
         keep_unfinished(model, beam, continuations, state)
         drop_settled(beam, finished, state, limits, divisor, n_best)

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 
 from annotated.checkpoint import load_weights, read_json, read_tensors, weights_of, write_atomically, write_json
 from annotated.corpora import InputError
+from annotated.machine import best_device
 from annotated.model import Transformer, TransformerConfig
 from annotated.positional_encoding import sinusoidal_encoding
 from annotated.tokenization import PairTokenizer, Tokenizer, check_vocabulary, naming, read_model_file
-from annotated.translation import Translator, best_device
+from annotated.translation import Translator
 
 __all__ = [
     "ACTIVATION_NAMES",

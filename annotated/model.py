@@ -2,33 +2,28 @@
 """The Transformer: chapter 39 of the book, section 3 of the paper."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from annotated.attention import KeyValueCache, KeyValues, MultiHeadAttention
+from annotated.attention import MultiHeadAttention
 from annotated.embeddings import OutputProjection, TokenEmbedding
 from annotated.feed_forward import ACTIVATIONS, FeedForward
 from annotated.masks import causal_mask, padding_mask
 from annotated.positional_encoding import LearnedPositions, SinusoidalPositions
-from annotated.stacks import AddNorm, Decoder, DecoderLayer, Dropout, Encoder, EncoderLayer, LayerNorm
+from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLayer
 
 __all__ = [
     "CHOICES",
-    "DecodingState",
     "OPTIONAL_SIZES",
     "POSITIONS",
-    "PRECISIONS",
     "REQUIRED_SIZES",
     "Transformer",
     "TransformerConfig",
     "build_decoder",
     "build_encoder",
-    "decoding_step",
-    "start_decoding",
 ]
 
 
@@ -41,7 +36,6 @@ POSITIONS: dict[str, Callable[["TransformerConfig"], nn.Module]] = {
     "learned": lambda config: LearnedPositions(config.d_model, config.max_length),
 }
 CHOICES = {"activation": tuple(ACTIVATIONS), "positions": tuple(POSITIONS)}
-PRECISIONS = ("float32", "bfloat16")  # torch's names of what a model can compute in
 
 
 def _check(config: "TransformerConfig") -> None:
@@ -133,7 +127,7 @@ def build_encoder(config: TransformerConfig) -> Encoder:
     """
     add_norm = partial(AddNorm, config.d_model, config.dropout, config.norm_first, config.norm_eps)
     layers = [EncoderLayer(_attention(config), _feed_forward(config), add_norm) for _ in range(config.num_layers)]
-    return Encoder(layers, LayerNorm(config.d_model, config.norm_eps) if config.norm_first else None)
+    return Encoder(layers, nn.LayerNorm(config.d_model, config.norm_eps) if config.norm_first else None)
 
 
 def build_decoder(config: TransformerConfig) -> Decoder:
@@ -146,7 +140,7 @@ def build_decoder(config: TransformerConfig) -> Decoder:
         DecoderLayer(_attention(config), _attention(config), _feed_forward(config), add_norm)
         for _ in range(config.num_decoder_layers or config.num_layers)
     ]
-    return Decoder(layers, LayerNorm(config.d_model, config.norm_eps) if config.norm_first else None)
+    return Decoder(layers, nn.LayerNorm(config.d_model, config.norm_eps) if config.norm_first else None)
 
 
 # book/39_transformer.ipynb#ends
@@ -169,9 +163,8 @@ def _initialise(model: nn.Module) -> None:
 class Transformer(nn.Module):
     """The encoder-decoder of the paper (section 3, Figure 1).
 
-    `forward(source, target)` gives the logits of the token after each target position; `start_decoding` and
-    `decoding_step` write one token at a time. Token ids are integers; `config.pad_id` marks padding, which changes
-    nothing.
+    `forward(source, target)` gives the logits of the token after each target position. Token ids are integers;
+    `config.pad_id` marks padding, which changes nothing.
 
     Defined in chapter 39: `transformer`.
     """
@@ -185,7 +178,7 @@ class Transformer(nn.Module):
             source_size = config.source_vocab_size or config.vocab_size
             self.source_embedding = TokenEmbedding(source_size, config.d_model, config.scale_embeddings)
         self.source_positions, self.target_positions = _positions(config)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.encoder, self.decoder = build_encoder(config), build_decoder(config)
         _initialise(self)
         tied = self.target_embedding if config.tie_output else TokenEmbedding(config.vocab_size, config.d_model)
@@ -227,68 +220,3 @@ class Transformer(nn.Module):
     def num_parameters(self) -> int:
         """How many numbers are learned; a shared matrix counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
-
-
-# book/39_transformer.ipynb#decoding-state
-@dataclass
-class DecodingState:
-    """What step-by-step decoding carries along: keys and values, of the source and of the steps so far (chapter 60).
-
-    Step t of `width` hypotheses a sentence fills the slots t * width to (t + 1) * width of the caches. `visible` says
-    which slots belong to each hypothesis, so nothing is copied when hypotheses change places.
-
-    Defined in chapter 39: `decoding-state`.
-    """
-
-    memory: list[KeyValues]
-    source_mask: Bool[Tensor, "batch 1 1 source"]
-    caches: list[KeyValueCache]
-    visible: Bool[Tensor, "batch width slots"]
-    step: int = field(default=0)
-
-    def reorder(self, parents: Int[Tensor, "batch width"]) -> None:
-        """Hypothesis i goes on from hypothesis `parents[:, i]`."""
-        self.visible = self.visible.gather(1, parents[:, :, None].expand_as(self.visible))
-
-    def select(self, rows: Tensor) -> None:
-        """Keep these sentences of the batch."""
-        self.memory = [KeyValues(known.keys[rows], known.values[rows]) for known in self.memory]
-        self.source_mask, self.visible = self.source_mask[rows], self.visible[rows]
-        for cache in self.caches:
-            cache.select(rows)
-
-
-# book/39_transformer.ipynb#incremental-decoding
-def start_decoding(model: Transformer, source: Int[Tensor, "batch source"], width: int, capacity: int) -> DecodingState:
-    """Encode the source once and make room for `capacity` steps of `width` hypotheses a sentence.
-
-    Defined in chapter 39: `incremental-decoding`.
-    """
-    source_mask = padding_mask(source, model.config.pad_id)
-    memory = model.encode(source, source_mask)
-    known = [layer.cross_attention.keys_and_values(memory) for layer in model.decoder.layers]
-    batch, slots = len(source), capacity * width
-    caches = []
-    for layer in model.decoder.layers:
-        attention = layer.self_attention
-        keys = memory.new_empty(batch, attention.num_heads, slots, attention.d_k)
-        caches.append(KeyValueCache(keys, memory.new_empty(batch, attention.num_heads, slots, attention.d_v)))
-    visible = torch.zeros(batch, width, slots, dtype=torch.bool, device=source.device)
-    return DecodingState(known, source_mask, caches, visible)
-
-
-def decoding_step(
-    model: Transformer, tokens: Int[Tensor, "batch width"], state: DecodingState
-) -> Float[Tensor, "batch width vocab"]:
-    """Feed the last token of each hypothesis, return the logits of the next, and advance the state.
-
-    Defined in chapter 39: `incremental-decoding`.
-    """
-    width = tokens.shape[1]
-    x = model.embed(model.target_embedding, model.target_positions, tokens.reshape(-1, 1), state.step)
-    first, end = state.step * width, (state.step + 1) * width
-    state.visible[:, :, first:end] = torch.eye(width, dtype=torch.bool, device=tokens.device)
-    self_mask = state.visible[:, None, :, :end]
-    hidden = model.decoder(x.view(len(tokens), width, -1), state.memory, self_mask, state.source_mask, state.caches)
-    state.step += 1
-    return model.output(hidden)

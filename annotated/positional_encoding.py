@@ -46,7 +46,7 @@ class SinusoidalPositions(nn.Module):
         end = start + x.shape[1]
         if end > len(self.table):
             self.table = sinusoidal_encoding(2 * end, self.d_model, self.interleaved).to(self.table)
-        return x + self.table[start:end].to(x.dtype)
+        return x + self.table[start:end]
 
 
 # book/35_positional_encoding.ipynb#learned-positions

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["ChunkedLoss", "chunked_loss", "label_smoothed_loss", "loss_and_surplus", "smoothed_targets"]
+__all__ = ["label_smoothed_loss", "smoothed_targets"]
 
 
 # book/54_regularization.ipynb#smoothed-targets
@@ -36,83 +36,5 @@ def label_smoothed_loss(
     Defined in chapter 54: `label-smoothed-loss`.
     """
     return F.cross_entropy(
-        logits.flatten(0, 1).float(),
-        targets.flatten(),
-        ignore_index=pad_id,
-        label_smoothing=smoothing,
-        reduction="sum",
+        logits.flatten(0, 1), targets.flatten(), ignore_index=pad_id, label_smoothing=smoothing, reduction="sum"
     )
-
-
-# book/54_regularization.ipynb#loss-and-surplus
-def loss_and_surplus(
-    scores: Float[Tensor, "rows vocab"], targets: Int[Tensor, "rows 1"], smoothing: float
-) -> Float[Tensor, ""]:
-    """The summed label-smoothed loss of float32 logits, which become its gradient: softmax - smoothed targets.
-
-    Defined in chapter 54: `loss-and-surplus`.
-    """
-    spread = smoothing / scores.shape[-1]
-    scores -= scores.amax(dim=-1, keepdim=True)
-    loss = -(1 - smoothing) * scores.gather(1, targets).sum() - spread * scores.sum()
-    sums = scores.exp_().sum(dim=-1, keepdim=True)
-    scores.div_(sums).sub_(spread)
-    scores.scatter_add_(1, targets, scores.new_full(targets.shape, smoothing - 1))
-    return loss + sums.log().sum()
-
-
-# book/54_regularization.ipynb#chunked-loss
-class ChunkedLoss(torch.autograd.Function):
-    """The sum of label-smoothed losses of `hidden @ weight.T + bias`, with the gradients made on the way forward.
-
-    Defined in chapter 54: `chunked-loss`.
-    """
-
-    @staticmethod
-    def forward(ctx, hidden, weight, bias, targets, smoothing, rows, learning):
-        matrix = weight.to(hidden.dtype)
-        grads = [torch.empty_like(hidden), torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)]
-        total, block = hidden.new_zeros((), dtype=torch.float32), 64 if hidden.device.type == "cpu" else rows
-        for x, y, grad in zip(*(part.split(rows) for part in (hidden, targets, grads[0])), strict=True):
-            logits = x @ matrix.T
-            for part, tokens in zip(logits.split(block), y[:, None].split(block), strict=True):
-                scores = part.float()
-                if bias is not None:
-                    scores += bias
-                total += loss_and_surplus(scores, tokens, smoothing)
-                part.copy_(scores)
-                if bias is not None:
-                    grads[2] += scores.sum(dim=0)
-            if learning:
-                torch.mm(logits, matrix, out=grad)
-                grads[1] += logits.T @ x
-        ctx.save_for_backward(*grads)
-        return total
-
-    @staticmethod
-    def backward(ctx, grad_total):
-        grads = [None if grad is None else grad * grad_total for grad in ctx.saved_tensors]
-        return *grads, None, None, None, None
-
-
-# book/54_regularization.ipynb#chunked-loss-function
-def chunked_loss(
-    hidden: Float[Tensor, "batch target d_model"],
-    weight: Float[Tensor, "vocab d_model"],
-    bias: Float[Tensor, " vocab"] | None,
-    targets: Int[Tensor, "batch target"],
-    smoothing: float = 0.1,
-    pad_id: int = 0,
-    rows: int = 1024,
-) -> Float[Tensor, ""]:
-    """`label_smoothed_loss` of the logits `hidden @ weight.T + bias`, which never exist as a whole.
-
-    `rows` positions at a time; padding is left out before the product.
-
-    Defined in chapter 54: `chunked-loss-function`.
-    """
-    real, device = targets != pad_id, hidden.device.type
-    if torch.is_autocast_enabled(device):
-        hidden = hidden.to(torch.get_autocast_dtype(device))
-    with torch.autocast(device, enabled=False):
-        return ChunkedLoss.apply(hidden[real], weight, bias, targets[real], smoothing, rows, torch.is_grad_enabled())

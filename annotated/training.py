@@ -1,25 +1,25 @@
 # Written by `make export` from book/59_training.ipynb: do not edit here, edit the chapter.
 """Training: chapter 59 of the book, section 5 of the paper."""
 
-import copy
 import json
 import math
-import platform
 import shlex
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 from tqdm import tqdm
 
+from annotated.acceleration import accelerate, chunked_training_loss, working_copy
 from annotated.batching import Batch, Example, make_batch, token_batches
 from annotated.checkpoint import (
     load_weights,
@@ -31,17 +31,17 @@ from annotated.checkpoint import (
     write_json,
 )
 from annotated.corpora import Corpus, InputError, SentencePair
-from annotated.cost import product_speed
-from annotated.masks import padding_mask
-from annotated.model import PRECISIONS, Transformer, TransformerConfig
+from annotated.machine import PRECISIONS, choose_precision, describe_machine
+from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentTranslator
-from annotated.regularization import chunked_loss
+from annotated.regularization import label_smoothed_loss
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
 from annotated.tokenization import Tokenizer, encode, load_tokenizer, train_tokenizer
 
 __all__ = [
     "BAR",
     "COUNTERS",
+    "LossFunction",
     "Model",
     "TRAINING_CHOICES",
     "TrainingConfig",
@@ -50,16 +50,12 @@ __all__ = [
     "batch_all",
     "batch_groups",
     "checkpoints",
-    "choose_precision",
-    "code_revision",
     "command_line",
-    "copied_weights",
-    "describe_machine",
     "encode_pairs",
     "load_state",
+    "losses_of",
     "new_state",
     "prepare_folder",
-    "processor_name",
     "save_checkpoint",
     "save_state",
     "share_done",
@@ -70,7 +66,6 @@ __all__ = [
     "validate",
     "validation_loss",
     "weights_in_place",
-    "working_copy",
 ]
 
 
@@ -78,15 +73,18 @@ __all__ = [
 Model = Transformer | RecurrentTranslator  # what this loop trains: both are called alike
 
 
-def training_loss(model: Model, batch: Batch, smoothing: float) -> Tensor:
+def training_loss(
+    model: Model, batch: Batch, smoothing: float, precision: torch.dtype = torch.float32
+) -> Float[Tensor, ""]:
     """The summed loss of all target positions in one pass: teacher forcing (section 3.1's mask and shift).
+
+    `precision` is that of the products, by PyTorch's autocast.
 
     Defined in chapter 59: `training-loss`.
     """
-    source_mask = padding_mask(batch.source, model.config.pad_id)
-    hidden = model.decode(batch.target_input, model.encode(batch.source, source_mask), source_mask)
-    weight, bias, pad_id = model.output.weight, model.output.bias, model.config.pad_id
-    return chunked_loss(hidden, weight, bias, batch.target_output, smoothing, pad_id)
+    with torch.autocast(batch.source.device.type, precision, enabled=precision != torch.float32):
+        logits = model(batch.source, batch.target_input)
+    return label_smoothed_loss(logits.float(), batch.target_output, smoothing, model.config.pad_id)
 
 
 # book/59_training.ipynb#training-config
@@ -110,6 +108,7 @@ class TrainingConfig:
     warmup_steps: int = 4000
     label_smoothing: float = 0.1
     precision: str = "auto"  # or one of PRECISIONS
+    accelerate: bool = True  # by what chapter 92 has; the same mathematics
     validate_every: int = 500  # steps
     checkpoint_minutes: float = 10.0  # between checkpoints kept for averaging
     keep_checkpoints: int = 5
@@ -145,76 +144,55 @@ class TrainingConfig:
         return used | ({"norm_first": True} if model is not None and model.norm_first else {})
 
 
-# book/59_training.ipynb#working-copy
-def working_copy(model: Model, precision: torch.dtype) -> Model:
-    """What computes the steps of `model`: itself in float32, else a copy with both stacks in `precision`.
-
-    Embeddings, positions and output are shared with `model`. A recurrent translator stays in float32.
-
-    Defined in chapter 59: `working-copy`.
-    """
-    if precision == torch.float32 or isinstance(model, RecurrentTranslator):
-        return model
-    shared = [module for name, module in model.named_children() if name not in ("encoder", "decoder")]
-    worker = copy.deepcopy(model, {id(module): module for module in shared})
-    for stack in (worker.encoder, worker.decoder):
-        stack.to(precision).register_forward_pre_hook(lambda _, args: (args[0].to(precision), *args[1:]))
-    return worker
-
-
-def copied_weights(model: Model, worker: Model) -> list[tuple[Tensor, Tensor]]:
-    """The weights of `model` that `worker` has a copy of, each with its copy.
-
-    Defined in chapter 59: `working-copy`.
-    """
-    both = zip(model.parameters(), worker.parameters(), strict=True)
-    return [(weight, working) for weight, working in both if working is not weight]
-
-
 # book/59_training.ipynb#train-step
+LossFunction = Callable[[Batch, float], Tensor]  # from a batch and the smoothing to the summed loss
+
+
 def train_step(
-    model: Model, optimizer: torch.optim.Optimizer, batches: Sequence[Batch], config: TrainingConfig,
-    worker: Model | None = None,
-) -> Tensor:  # fmt: skip
+    model: Model,
+    optimizer: torch.optim.Optimizer,
+    batches: Sequence[Batch],
+    config: TrainingConfig,
+    loss_of: LossFunction | None = None,
+    scaler: torch.amp.GradScaler | None = None,
+) -> Float[Tensor, ""]:
     """One update from one or more batches, as if they were one large batch. Returns the loss a target token.
 
-    `worker` is the model's `working_copy`, if it has one.
+    `loss_of` is `training_loss` of the model unless given; `scaler` keeps gradients in the range of float16.
 
     Defined in chapter 59: `train-step`.
     """
-    worker = worker or model
-    copies = copied_weights(model, worker)
-    num_tokens = sum(batch.num_tokens for batch in batches)
+    loss_of = loss_of or partial(training_loss, model)
+    scaler = scaler or torch.amp.GradScaler(enabled=False)
     device = model.target_embedding.weight.device
+    num_tokens = sum(batch.num_tokens for batch in batches)
     total = torch.zeros((), device=device)
     for batch in batches:
-        loss = training_loss(worker, batch.to(device), config.label_smoothing) / num_tokens
-        loss.backward()
+        loss = loss_of(batch.to(device), config.label_smoothing) / num_tokens
+        scaler.scale(loss).backward()
         total += loss.detach()
-        for weight, working in copies:
-            weight.grad = working.grad.to(weight.dtype) if weight.grad is None else weight.grad + working.grad
-            working.grad = None
     if config.clip_norm is not None:
+        scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
-    optimizer.step()
+    scaler.step(optimizer)
+    scaler.update()
     optimizer.zero_grad(set_to_none=True)
-    with torch.no_grad():
-        for weight, working in copies:
-            working.copy_(weight)
     return total
 
 
 # book/59_training.ipynb#validation-loss
 @torch.no_grad()
-def validation_loss(model: Model, batches: Sequence[Batch]) -> float:
+def validation_loss(model: Model, batches: Sequence[Batch], loss_of: Callable[..., Tensor] = training_loss) -> float:
     """The mean negative log-probability of the true tokens, in nats a token, without smoothing and without dropout.
+
+    `loss_of` takes the model, a batch and the smoothing, as `training_loss` does.
 
     Defined in chapter 59: `validation-loss`.
     """
     was_training = model.training
     model.eval()
     device = model.target_embedding.weight.device
-    total = sum(training_loss(model, batch.to(device), 0.0).item() for batch in batches)
+    total = sum(loss_of(model, batch.to(device), 0.0).item() for batch in batches)
     model.train(was_training)
     return total / sum(batch.num_tokens for batch in batches)
 
@@ -239,21 +217,6 @@ def batch_all(examples: Sequence[Example], max_tokens: int) -> list[Batch]:
     return [make_batch([examples[i] for i in indices]) for indices in token_batches(examples, max_tokens)]
 
 
-# book/59_training.ipynb#choose-precision
-def choose_precision(name: str, device: torch.device) -> torch.dtype:
-    """bfloat16 where it pays: on GPUs that have it, on processors where it makes matrix products much faster.
-
-    Defined in chapter 59: `choose-precision`.
-    """
-    if name != "auto":
-        return getattr(torch, name)
-    if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
-    if device.type != "cpu":
-        return torch.float32
-    return torch.bfloat16 if product_speed(torch.bfloat16) > 1.5 * product_speed() else torch.float32
-
-
 # book/59_training.ipynb#training-state
 @dataclass
 class TrainingState:
@@ -265,6 +228,7 @@ class TrainingState:
     model: Model
     optimizer: torch.optim.Optimizer
     average: dict[str, Tensor] | None = None  # exponential average of the weights
+    scaler: torch.amp.GradScaler = field(default_factory=lambda: torch.amp.GradScaler(enabled=False))
     step: int = 0
     epoch: int = 0
     batch: int = 0  # batches of this epoch already used
@@ -295,7 +259,8 @@ def new_state(model: Model, config: TrainingConfig) -> TrainingState:
     average = None
     if config.average_decay is not None:
         average = {name: weight.clone() for name, weight in weights_of(model).items()}
-    return TrainingState(model, build_optimizer(model.parameters()), average)
+    scaler = torch.amp.GradScaler(model.target_embedding.weight.device.type, enabled=config.precision == "float16")
+    return TrainingState(model, build_optimizer(model.parameters()), average, scaler)
 
 
 # book/59_training.ipynb#save-state
@@ -315,6 +280,7 @@ def save_state(folder: Path, state: TrainingState) -> None:
     if torch.cuda.is_available():
         tensors["random.cuda"] = torch.cuda.get_rng_state()
     counters = {name: getattr(state, name) for name in COUNTERS} | {"history": state.history}
+    counters["scaler"] = state.scaler.state_dict()
     tensors = {name: tensor.contiguous().cpu() for name, tensor in tensors.items()}
     write_atomically(folder / "state.safetensors", save(tensors, {"counters": json.dumps(counters)}))
 
@@ -344,6 +310,8 @@ def load_state(folder: Path, state: TrainingState) -> None:
     torch.set_rng_state(tensors["random.cpu"])
     if "random.cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["random.cuda"])
+    if scaler := counters.pop("scaler", {}):
+        state.scaler.load_state_dict(scaler)
     for name, value in counters.items():
         setattr(state, name, value)
 
@@ -457,14 +425,18 @@ def weights_in_place(model: Model, weights: dict[str, Tensor]) -> Iterator[None]
 
 # book/59_training.ipynb#validate
 def validate(
-    state: TrainingState, valid: Sequence[Batch], log: TrainingLog, on_best: Callable[[TrainingState], None]
+    state: TrainingState,
+    valid: Sequence[Batch],
+    log: TrainingLog,
+    on_best: Callable[[TrainingState], None],
+    loss_of: Callable[..., Tensor] = training_loss,
 ) -> float:
     """Measure the validation loss, record it, and call `on_best` when it is the lowest so far.
 
     Defined in chapter 59: `validate`.
     """
     with weights_in_place(state.model, state.weights()):
-        loss = validation_loss(state.model, valid)
+        loss = validation_loss(state.model, valid, loss_of)
     if not math.isfinite(loss):
         raise InputError(f"the validation loss is {loss} at step {state.step}: the last good model is kept")
     best = loss < state.best_loss
@@ -499,6 +471,20 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 # book/59_training.ipynb#train
+def losses_of(
+    model: Model, optimizer: torch.optim.Optimizer, config: TrainingConfig
+) -> tuple[LossFunction, Callable[..., Tensor]]:
+    """The loss of a training step and that of validation, in the plain form or in that of chapter 92.
+
+    Defined in chapter 59: `train`.
+    """
+    precision = getattr(torch, config.precision) if isinstance(model, Transformer) else torch.float32
+    if not config.accelerate:
+        return partial(training_loss, model, precision=precision), training_loss
+    worker = working_copy(accelerate(model), optimizer, precision)
+    return partial(chunked_training_loss, worker), chunked_training_loss
+
+
 def train(
     model: Model,
     examples: Sequence[Example],
@@ -518,29 +504,31 @@ def train(
 
     Defined in chapter 59: `train`.
     """
+    precision = choose_precision(config.precision, model.target_embedding.weight.device)
+    config = replace(config, precision=str(precision).removeprefix("torch."))
     torch.manual_seed(config.seed)
-    state = new_state(model, config)
+    state = new_state(model.train(), config)
     if resume:
         load_state(folder, state)
     log = TrainingLog(config, state, folder / "metrics.jsonl" if folder else None, progress)
     groups = batch_groups(examples, config, state.epoch, state.batch)
     start, saved = time.perf_counter() - state.seconds, state.seconds
-    worker = working_copy(model.train(), choose_precision(config.precision, model.target_embedding.weight.device))
+    step_loss, valid_loss = losses_of(model, state.optimizer, config)
     with closing(log.bar):
         while share_done(config, state) < 1 and not stop():
             group, state.epoch, state.batch = next(groups)
             rate = learning_rate(state.step + 1, model.config.d_model, config.warmup_steps, config.rate_factor)
             set_learning_rate(state.optimizer, rate)
-            loss = train_step(model, state.optimizer, group, config, worker)
+            loss = train_step(model, state.optimizer, group, config, step_loss, state.scaler)
             state.advance(group, config, time.perf_counter() - start)
             log.after_step(loss, rate)
             if state.step % config.validate_every == 0:
-                validate(state, valid, log, on_best)
+                validate(state, valid, log, on_best, valid_loss)
             if folder and state.seconds - saved > 60 * config.checkpoint_minutes:
                 save_checkpoint(folder, state, config.keep_checkpoints)
                 saved = state.seconds
         if not any(line["step"] == state.step and "valid_loss" in line for line in state.history):
-            validate(state, valid, log, on_best)
+            validate(state, valid, log, on_best, valid_loss)
         if folder:
             save_checkpoint(folder, state, config.keep_checkpoints)
     return state
@@ -572,53 +560,6 @@ def command_line() -> str:
     return shlex.join(["annotated" if name == "__main__.py" else name, *arguments])
 
 
-# book/59_training.ipynb#describe-run
-def describe_machine(device: torch.device) -> dict:
-    """What a recorded run must say about where it ran.
-
-    Defined in chapter 59: `describe-run`.
-    """
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()
-    return {
-        "device": f"{device.type}: {name}",
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "revision": code_revision(),
-    }
-
-
-def processor_name() -> str:
-    """The processor's name, and the matrix instructions it has, as far as the system tells.
-
-    Defined in chapter 59: `describe-run`.
-    """
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("model name")]
-    known = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if f" {flag}" in text]
-    return f"{names[0] if names else platform.machine()} ({', '.join(known)})"
-
-
-def code_revision() -> str:
-    """The commit the package runs from, with a plus sign when files differ from it; "unknown" outside a repository.
-
-    Defined in chapter 59: `describe-run`.
-    """
-    here = Path(__file__).parent
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(["git", "-C", str(here), *arguments], capture_output=True, text=True).stdout.strip()
-
-    try:
-        revision = git("rev-parse", "HEAD")
-        return (revision + ("+" if git("status", "--porcelain", "--", str(here)) else "")) or "unknown"
-    except OSError:
-        return "unknown"
-
-
 # book/59_training.ipynb#run-training
 def train_on_corpus(
     corpus: Corpus,
@@ -630,11 +571,13 @@ def train_on_corpus(
     device: torch.device,
     resume: bool = False,
     progress: bool = True,
+    settings: Mapping[str, bool] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> TrainingState:
     """From raw text to a model folder: tokenizer, batches, training. The best model by validation loss stays there.
 
-    `model_config` makes the configuration from the vocabulary's size. Raises InputError for a folder that holds a run
+    `model_config` makes the configuration from the vocabulary's size; `settings` of the process, as `tune_machine`
+    returns them, are recorded. Raises InputError for a folder that holds a run
     already (unless `resume`), and when the corpus has no training or validation pairs.
 
     Defined in chapter 59: `run-training`.
@@ -656,6 +599,7 @@ def train_on_corpus(
     run = {"command": command_line(), **notes, "pairs": len(examples), "pairs_left_out": len(pairs) - len(examples)}
     run |= {"parameters": model.num_parameters(), "model": asdict(model.config), "training": asdict(config)}
     run |= {"beyond_the_paper": config.beyond_the_paper(model.config)}
+    run |= {"settings": dict(settings or {})}
     run |= describe_machine(device)  # now: the files may change while it trains
     write_json(folder / "run.json", run | {"finished": False})
 

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import torch
 
+from annotated.acceleration import accelerate, top_tokens
 from annotated.batching import pad_sequences, token_batches
 from annotated.checkpoint import load_model, save_model
 from annotated.decoding import Hypothesis, beam_search
-from annotated.model import PRECISIONS, Transformer
+from annotated.machine import best_device, choose_precision
+from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, decode, encode
 
 __all__ = [
@@ -24,7 +26,6 @@ __all__ = [
     "Translator",
     "WORKER",
     "become_worker",
-    "best_device",
     "encode_sources",
     "search_batch",
     "search_in_worker",
@@ -42,22 +43,6 @@ class Translation:
     text: str
     score: float
     log_probability: float
-
-
-# book/61_machine_translation.ipynb#best-device
-def best_device(name: str = "auto") -> torch.device:
-    """The device of that name; "auto" is a GPU when there is one. Raises ValueError when it cannot be used.
-
-    Defined in chapter 61: `best-device`.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
-    return device
 
 
 # book/61_machine_translation.ipynb#encode-sources
@@ -87,27 +72,31 @@ class Translator:
     """A model and its tokenizer: text in, text out.
 
     `translate` keeps the order of its inputs, whatever the order it works in. `notes` is what the model's `config.json`
-    says beside its sizes. Its `search`, if there is one, replaces the paper's settings in `SEARCH`.
+    says beside its sizes. Its `search`, if there is one, replaces the paper's settings in `SEARCH`. `accelerated` makes
+    the model's parts those of chapter 92; without it, they are the plain ones.
 
     Defined in chapter 61: `translator-class`.
     """
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer, notes: dict | None = None):
-        self.model, self.tokenizer, self.notes = model.eval(), tokenizer, notes or {}
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, notes: dict | None = None, accelerated: bool = True):
+        self.model, self.tokenizer, self.notes = accelerate(model.eval(), accelerated), tokenizer, notes or {}
+        self.topk = top_tokens if accelerated else torch.topk
         self.search = SEARCH | self.notes.get("search", {})
         self.pool: ProcessPoolExecutor | None = None
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "auto", precision: str = "float32") -> "Translator":
+    def load(
+        cls, folder: str | Path, device: str = "auto", precision: str = "float32", accelerated: bool = True
+    ) -> "Translator":
         """Read a model folder (`model.safetensors`, `config.json`, and the tokenizer's file or files).
 
-        `precision` is one of PRECISIONS; bfloat16 is faster where the processor has instructions for it.
+        `precision` is one of PRECISIONS, or auto; 16 bits are faster where the device has instructions for them.
         Raises InputError, naming the file, when one is missing or foreign, and ValueError for another precision.
         """
-        if precision not in PRECISIONS:
-            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
-        model, tokenizer, notes = load_model(Path(folder), best_device(device))
-        return cls(model.to(getattr(torch, precision)), tokenizer, notes)
+        place = best_device(device)
+        dtype = choose_precision(precision, place)
+        model, tokenizer, notes = load_model(Path(folder), place)
+        return cls(model.to(dtype), tokenizer, notes, accelerated)
 
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write the model folder; `dtype=torch.float16` halves its size."""
@@ -212,4 +201,4 @@ def search_batch(translator: Translator, sources: list[list[int]], options: dict
     """
     model = translator.model
     batch = pad_sequences(sources, model.config.pad_id).to(model.target_embedding.weight.device)
-    return beam_search(model, batch, **options)
+    return beam_search(model, batch, topk=translator.topk, **options)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from annotated.acceleration import tune_machine
 from annotated.corpora import InputError
-from annotated.cost import tune_machine
 from benchmarks import decoding, gains, growth, memory, quality, training
 from benchmarks.common import ROOT, model_folder, say
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import torch
 
+from annotated.acceleration import keep_freed_memory, tune_machine
 from annotated.checkpoint import write_json
 from annotated.corpora import load_corpus
-from annotated.cost import keep_freed_memory, tune_machine
-from annotated.training import describe_machine
+from annotated.machine import describe_machine
 from annotated.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,113 +1,173 @@
-"""What each step that made training faster gains: our training step with one of them taken back."""
+"""What each part of `annotated.acceleration` gains: the same work with everything, and with one part taken back."""
 
 from __future__ import annotations
 
 import copy
+import random
+import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 
-from annotated import training as training_module
-from annotated.attention import KeyValues, MultiHeadAttention
-from annotated.batching import Batch
-from annotated.cost import keep_freed_memory, tune_machine
+from annotated.acceleration import (
+    FASTER,
+    accelerate,
+    chunked_loss,
+    chunked_training_loss,
+    faster_products,
+    keep_freed_memory,
+    top_tokens,
+    tune_machine,
+    working_copy,
+)
+from annotated.attention import MultiHeadAttention
+from annotated.batching import Batch, pad_sequences
+from annotated.decoding import beam_search
+from annotated.machine import best_device, choose_precision
+from annotated.masks import padding_mask
+from annotated.model import Transformer
 from annotated.regularization import label_smoothed_loss
-from annotated.schedule import set_learning_rate
-from annotated.stacks import Dropout
-from annotated.training import choose_precision, training_loss
+from annotated.schedule import build_optimizer, set_learning_rate
+from annotated.training import LossFunction, TrainingConfig, train_step, training_loss
 from annotated.translation import Translator
 from benchmarks import training
-from benchmarks.common import in_a_process, interleaved, model_folder, record, show, timed
+from benchmarks.common import in_a_process, model_folder, pairs, record, say, timed
 
 SHAPES = 100  # together they need more than oneDNN's usual room for kernels
+Work = Callable[[], float]  # returns how much it did a second
 
 
-@contextmanager
-def replaced(owner: object, name: str, value: object) -> Iterator[None]:
-    """Something else in its place, for as long as the context lasts."""
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
+def interval(ratios: Sequence[float], draws: int = 4000) -> dict[str, float]:
+    """The median of some ratios, and where it lies in 95 of 100 bootstrap samples."""
+    drawn = random.Random(0)
+    medians = sorted(statistics.median(drawn.choices(ratios, k=len(ratios))) for _ in range(draws))
+    ends = {"low": medians[draws // 40], "high": medians[draws - 1 - draws // 40]}
+    return {"gain": statistics.median(ratios), **ends, "pairs": len(ratios)}
 
 
-def whole_loss(hidden, weight, bias, targets, smoothing, pad_id):
-    """All logits at once, as in the readable form."""
-    return label_smoothed_loss(F.linear(hidden, weight.to(hidden.dtype), bias), targets, smoothing, pad_id)
+def compare(with_it: Work, without: Work, rounds: int) -> dict[str, float]:
+    """The speed with a part over that without it, from pairs of turns, each going first as often as the other."""
+    ratios = []
+    for turn in range(rounds):
+        works = [with_it, without]
+        speeds = [work() for work in (works if turn % 2 == 0 else works[::-1])]
+        ratios.append(speeds[0] / speeds[1] if turn % 2 == 0 else speeds[1] / speeds[0])
+    return interval(ratios)
 
 
-def usual_dropout(self: Dropout, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-    dropped = F.dropout(x, self.p, self.training)
-    return dropped if residual is None else residual + dropped
+def without(model: Transformer, plain: type) -> Transformer:
+    """The model with one of its faster classes taken back."""
+    for module in model.modules():
+        if type(module) is FASTER[plain]:
+            module.__class__ = plain
+    return model
 
 
-def masked_then_added(self: Dropout, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-    dropped = x * self.mask(x) if self.training and self.p > 0 else x
-    return dropped if residual is None else residual + dropped
+def whole_loss(worker: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
+    """All logits at once, as in the plain form, in the precision of the worker."""
+    source_mask = padding_mask(batch.source, worker.config.pad_id)
+    hidden = worker.decode(batch.target_input, worker.encode(batch.source, source_mask), source_mask)
+    logits = F.linear(hidden, worker.output.weight.to(hidden.dtype), worker.output.bias).float()
+    return label_smoothed_loss(logits, batch.target_output, smoothing, worker.config.pad_id)
 
 
-def one_projection(self: MultiHeadAttention, x, memory, mask=None, cache=None):
-    """Queries, keys and values of self-attention in one product."""
-    layers = [self.query, self.key, self.value]
-    if memory is not x:
-        return ORIGINAL(self, x, memory, mask, cache)
-    parts = F.linear(x, torch.cat([layer.weight for layer in layers])).unflatten(-1, (3, self.num_heads, -1))
-    query, key, value = parts.permute(2, 0, 3, 1, 4).contiguous().unbind(0)
-    return self.output(self.attend(query, KeyValues(key, value), mask).transpose(1, 2).flatten(2))
+def autocast_loss(precision: torch.dtype, model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
+    """One set of weights, cast at every product, in place of a working copy."""
+    source_mask = padding_mask(batch.source, model.config.pad_id)
+    with torch.autocast(batch.source.device.type, precision):
+        hidden = model.decode(batch.target_input, model.encode(batch.source, source_mask), source_mask)
+    weight, bias, pad_id = model.output.weight, model.output.bias, model.config.pad_id
+    return chunked_loss(hidden.to(precision), weight, bias, batch.target_output, smoothing, pad_id)
 
 
-ORIGINAL = MultiHeadAttention.forward
-
-
-def fused_kernel(self: MultiHeadAttention, query, known, mask):
-    return F.scaled_dot_product_attention(query, *known, mask)
-
-
-@contextmanager
-def memory_given_back() -> Iterator[None]:
-    keep_freed_memory(False)
-    try:
-        yield
-    finally:
-        keep_freed_memory()
-
-
-VARIANTS: dict[str, Callable] = {
-    "all logits at once": partial(replaced, training_module, "chunked_loss", whole_loss),
-    "the usual dropout": partial(replaced, Dropout, "forward", usual_dropout),
-    "dropout and residual apart": partial(replaced, Dropout, "forward", masked_then_added),
-    "the fused attention kernel": partial(replaced, MultiHeadAttention, "attend", fused_kernel),
-    "freed memory given back": memory_given_back,
-    "one projection for q, k and v": partial(replaced, MultiHeadAttention, "forward", one_projection),
-}
-
-
-def autocast_step(model, precision: torch.dtype) -> Callable[[Batch], None]:
-    """One set of weights, and products in low precision by autocast, instead of a working copy."""
-    optimizer = training_module.build_optimizer(model.parameters())
+def step_of(model: Transformer, loss_of: Callable[[Transformer, torch.optim.Optimizer], LossFunction]) -> Callable:
+    """A training step whose loss is made from model and optimizer."""
+    optimizer, config = build_optimizer(model.train().parameters()), TrainingConfig(max_steps=1)
     set_learning_rate(optimizer, 1e-4)
-
-    def step(batch: Batch) -> None:
-        with torch.autocast("cpu", precision):
-            loss = training_loss(model, batch, training.SMOOTHING) / batch.num_tokens
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    return step
+    loss = loss_of(model, optimizer)
+    return lambda batch: train_step(model, optimizer, [batch], config, loss)
 
 
-def unfused_step(model, precision: torch.dtype) -> Callable[[Batch], None]:
-    """Adam weight by weight, in many operations."""
-    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9, foreach=False, fused=False)
-    return training.our_step(model, precision, optimizer)
+def variants(translator: Translator, precision: torch.dtype) -> dict[str, Callable]:
+    """Training steps by the part that each of them lacks; "" lacks none, and "everything" has none."""
+
+    def model() -> Transformer:
+        return accelerate(copy.deepcopy(translator.model))
+
+    def copied(loss: Callable) -> Callable:
+        return lambda model, optimizer: partial(loss, working_copy(model, optimizer, precision))
+
+    found = {
+        "": step_of(model(), copied(chunked_training_loss)),
+        "dropout from integers": step_of(without(model(), torch.nn.Dropout), copied(chunked_training_loss)),
+        "loss in pieces": step_of(model(), copied(whole_loss)),
+        "everything": step_of(
+            accelerate(model(), False), lambda model, _: partial(training_loss, model, precision=precision)
+        ),
+    }
+    if precision != torch.float32:
+        autocast = partial(autocast_loss, precision)
+        found["working copy"] = step_of(model(), lambda model, _: partial(autocast, model))
+    if translator.model.target_embedding.weight.device.type != "cpu":
+        found["fused attention"] = step_of(without(model(), MultiHeadAttention), copied(chunked_training_loss))
+    return found
+
+
+def switched(switch: Callable[[bool], object], on: bool, work: Work) -> float:
+    """The work with a setting of the process on or off; afterwards it is on."""
+    switch(on)
+    try:
+        return work()
+    finally:
+        switch(True)
+
+
+def training_gains(translator: Translator, precision: torch.dtype, rounds: int) -> dict[str, dict[str, float]]:
+    """Rows for the parts that training uses."""
+    batches, works = training.some_batches(translator), {}
+    for part, step in variants(translator, precision).items():
+        for batch in batches:
+            step(batch)
+        works[part] = timed(training.Contestant(step, batches).turn)
+    whole = works.pop("")
+    rows = {part: compare(whole, work, rounds) for part, work in works.items()}
+    settings = {"freed memory kept": keep_freed_memory}
+    if precision == torch.float32:
+        settings["products by oneDNN"] = faster_products
+    for part, switch in settings.items():
+        if switch(True):
+            rows[part] = compare(*(partial(switched, switch, on, whole) for on in (True, False)), rounds)
+    return rows
+
+
+@torch.inference_mode()
+def decoding_gains(translator: Translator, size: int, count: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Rows for the parts that translating uses, in batches of one size."""
+    sources = sorted(translator.tokenize([pair.source for pair in pairs(translator, "test")]), key=len)
+    sources = sources[:: max(1, len(sources) // count)][:count]
+    batches = [sources[i : i + size] for i in range(0, len(sources), size)]
+
+    def search(model: Transformer, topk: Callable) -> float:
+        for batch in batches:
+            rows = pad_sequences(batch, model.config.pad_id).to(model.target_embedding.weight.device)
+            beam_search(model, rows, topk=topk)
+        return len(sources)
+
+    fast, plain = accelerate(copy.deepcopy(translator.model)), accelerate(copy.deepcopy(translator.model), False)
+    whole = timed(partial(search, fast, top_tokens))
+    works = {"top-k by columns": timed(partial(search, fast, torch.topk))}
+    works["everything"] = timed(partial(search, plain, torch.topk))
+    for work in (whole, *works.values()):
+        work()
+    rows = {part: compare(whole, work, rounds) for part, work in works.items()}
+    if keep_freed_memory():
+        memory = (partial(switched, keep_freed_memory, on, whole) for on in (True, False))
+        rows["freed memory kept"] = compare(*memory, rounds)
+    return rows
 
 
 def of_different_shapes(batches: list[Batch]) -> list[Batch]:
@@ -115,8 +175,8 @@ def of_different_shapes(batches: list[Batch]) -> list[Batch]:
     return list({(*batch.source.shape, batch.target_input.shape[1]): batch for batch in batches}.values())
 
 
-def epoch_seconds(precision: torch.dtype) -> float:
-    """Seconds for some batches of different shapes, met for the second time."""
+def epoch_speed(precision: torch.dtype) -> float:
+    """Batches of different shapes a second, met for the second time."""
     translator = Translator.load(model_folder(), "cpu")
     batches = of_different_shapes(training.real_batches(translator))[:SHAPES]
     step = training.our_step(translator.model, precision)
@@ -125,46 +185,46 @@ def epoch_seconds(precision: torch.dtype) -> float:
     start = time.perf_counter()
     for batch in batches:
         step(batch)
-    return time.perf_counter() - start
+    return len(batches) / (time.perf_counter() - start)
 
 
-def run(rounds: int = 3) -> None:
-    """Every variant in one interleaved run, in the precision that pays here; printed and recorded."""
-    precision = choose_precision("auto", torch.device("cpu"))
+def kernel_gains(precision: torch.dtype, rounds: int) -> dict[str, float]:
+    """The row for oneDNN's room for kernels, which a process can choose only once."""
     name = str(precision).removeprefix("torch.")
-    translator = Translator.load(model_folder(), "cpu")
-    batches, shapes = training.some_batches(translator), of_different_shapes(training.real_batches(translator))
+    rooms = ("20000", "1024")
+    works = [partial(in_a_process, "benchmarks.gains", name, ONEDNN_PRIMITIVE_CACHE_CAPACITY=room) for room in rooms]
+    return compare(*works, rounds)
 
-    def model():
-        return copy.deepcopy(translator.model).train()
 
-    step = training.our_step(model(), precision)
-
-    def in_context(context: Callable, batch: Batch) -> None:
-        with context():
-            step(batch)
-
-    steps = {"as it is": step} | {variant: partial(in_context, make) for variant, make in VARIANTS.items()}
-    steps["Adam weight by weight"] = unfused_step(model(), precision)
-    if precision == torch.bfloat16:
-        steps["autocast in place of a working copy"] = autocast_step(model(), precision)
-    works = {}
-    for variant, variant_step in steps.items():
-        for batch in batches:
-            variant_step(batch)
-        works[variant] = timed(training.Contestant(variant_step, batches).turn)
-    table = interleaved(works, rounds)
-    show(f"training with one thing taken back, {name}, target tokens a second", "tokens/s", table)
-    kernels = {
-        room: in_a_process("benchmarks.gains", name, ONEDNN_PRIMITIVE_CACHE_CAPACITY=room) for room in ("1024", "20000")
-    }
+def run(rounds: int = 15) -> None:
+    """Every part in pairs of turns, training in each precision that pays here; printed and recorded."""
+    translator = Translator.load(model_folder(), "auto")
+    precisions = dict.fromkeys((torch.float32, choose_precision("auto", best_device())))
+    tables: dict[str, dict] = {}
+    for precision in precisions:
+        title = f"training, {str(precision).removeprefix('torch.')}"
+        tables[title] = training_gains(translator, precision, rounds)
+        if best_device().type == "cpu":
+            tables[title]["room for kernels"] = kernel_gains(precision, max(5, rounds // 3))
+        show(title, tables[title])
+    for size, count in ((1, 12), (32, 96), (100, 200)):
+        title = f"translating, batches of {size}"
+        tables[title] = decoding_gains(translator, size, count, rounds)
+        show(title, tables[title])
     record("benchmark-gains", {
-        "model": model_folder().name, "precision": name, "rounds": rounds, "batches": training.BATCHES,
-        "table": table, "shapes": len(shapes[:SHAPES]), "shapes_in_epoch": len(shapes),
-        "seconds_by_room_for_kernels": kernels,
+        "model": model_folder().name, "batches": training.BATCHES, "steps": training.STEPS, "shapes": SHAPES,
+        "tables": tables,
     })  # fmt: skip
+
+
+def show(title: str, rows: dict[str, dict[str, float]]) -> None:
+    """Print the rows of one kind of work, the largest gain first."""
+    say(f"\n{title}: how much faster with each part, and the 95% interval")
+    for part, row in sorted(rows.items(), key=lambda item: -item[1]["gain"]):
+        verdict = "" if row["low"] > 1 else ", no gain shown"
+        say(f"  {part:<24} {row['gain']:.2f} times ({row['low']:.2f} to {row['high']:.2f}){verdict}")
 
 
 if __name__ == "__main__":
     tune_machine()
-    print(epoch_seconds(getattr(torch, sys.argv[1])))
+    print(epoch_speed(getattr(torch, sys.argv[1])))

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
+from annotated.acceleration import chunked_training_loss
 from annotated.batching import Batch
 from annotated.cost import seconds_of, training_flops
-from annotated.decoding import beam_search
-from annotated.model import Transformer, TransformerConfig, start_decoding
-from annotated.training import training_loss
+from annotated.decoding import beam_search, start_decoding
+from annotated.model import Transformer, TransformerConfig
 from benchmarks import training
 from benchmarks.common import record, say
 
@@ -51,7 +51,7 @@ def kept_bytes(model: Transformer, batch: Batch) -> int:
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = training_loss(model, batch, 0.1)
+        loss = chunked_training_loss(model, batch, 0.1)
         total = sum(storage.nbytes() for storage in kept.values())
     del loss
     return total

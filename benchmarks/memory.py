@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from annotated.cost import tune_machine
+from annotated.acceleration import tune_machine
 from annotated.translation import Translator
 from benchmarks import decoding, training
 from benchmarks.common import in_a_process, model_folder, pairs, record, say

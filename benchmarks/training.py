@@ -13,7 +13,7 @@ from annotated.batching import Batch, make_batch, token_batches
 from annotated.cost import training_flops
 from annotated.model import Transformer
 from annotated.schedule import build_optimizer, set_learning_rate
-from annotated.training import TrainingConfig, encode_pairs, train_step, working_copy
+from annotated.training import TrainingConfig, encode_pairs, losses_of, train_step
 from annotated.translation import Translator
 from benchmarks.common import both_settings, interleaved, model_folder, pairs, record, show, timed
 from benchmarks.peers import TorchTransformer, marian
@@ -85,12 +85,13 @@ def check_equal(translator: Translator, batch: Batch) -> None:
         assert (found - expected).abs().max() < 1e-3, f"{name} computes something else"
 
 
-def our_step(model: Transformer, precision: torch.dtype, optimizer=None) -> Callable[[Batch], None]:
-    """This package's training step, with its own optimizer unless one is given."""
-    optimizer, config = optimizer or build_optimizer(model.parameters()), TrainingConfig(max_steps=1)
+def our_step(model: Transformer, precision: torch.dtype, accelerate: bool = True) -> Callable[[Batch], None]:
+    """This package's training step."""
+    optimizer = build_optimizer(model.parameters())
     set_learning_rate(optimizer, 1e-4)
-    worker = working_copy(model.train(), precision)
-    return lambda batch: train_step(model, optimizer, [batch], config, worker)
+    config = TrainingConfig(max_steps=1, precision=str(precision).removeprefix("torch."), accelerate=accelerate)
+    loss_of, _ = losses_of(model.train(), optimizer, config)
+    return lambda batch: train_step(model, optimizer, [batch], config, loss_of)
 
 
 def steps(translator: Translator, precision: torch.dtype, only: str | None = None) -> dict[str, Callable]:

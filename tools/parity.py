@@ -43,11 +43,12 @@ from annotated.decoding import (
     length_power,
     output_limits,
     score_outputs,
+    start_decoding,
 )
 from annotated.grammar import embedded_split
+from annotated.machine import describe_machine
 from annotated.marian import load_marian, save_ctranslate2, save_marian, vocabularies
-from annotated.model import Transformer, start_decoding
-from annotated.training import describe_machine
+from annotated.model import Transformer
 from annotated.translation import Translator
 
 OUTPUT = Path("data/runs/marian-parity")

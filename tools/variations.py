@@ -14,11 +14,11 @@ from pathlib import Path
 import torch
 import yaml
 
+from annotated.acceleration import tune_machine
 from annotated.checkpoint import read_json, write_json
-from annotated.cost import tune_machine
 from annotated.grammar import embedded_split
+from annotated.machine import describe_machine
 from annotated.tokenization import load_tokenizer
-from annotated.training import describe_machine
 from annotated.variations import PAIRS, Variation, further_rows, run_variation, scale_row
 from tools.clean import ROOT
 

@@ -1,0 +1,336 @@
+# Written by `make export` from book/92_making_it_fast.ipynb: do not edit here, edit the chapter.
+"""Making it fast: chapter 92 of the book."""
+
+import copy
+import ctypes
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import TypeVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from annotated.attention import MultiHeadAttention
+from annotated.batching import Batch
+from annotated.machine import processor
+from annotated.masks import padding_mask
+from annotated.model import Transformer
+from annotated.recurrent import RecurrentTranslator
+
+__all__ = [
+    "AnyModule",
+    "ChunkedLoss",
+    "FASTER",
+    "FusedAttention",
+    "IntegerDropout",
+    "M_MMAP_MAX",
+    "M_TOP_PAD",
+    "M_TRIM_THRESHOLD",
+    "PLAIN",
+    "SETTINGS",
+    "accelerate",
+    "chunked_loss",
+    "chunked_training_loss",
+    "faster_products",
+    "keep_freed_memory",
+    "keep_kernels",
+    "loss_and_surplus",
+    "tensor_float32",
+    "top_tokens",
+    "tune_machine",
+    "working_copy",
+]
+
+
+# book/92_making_it_fast.ipynb#dropout
+class IntegerDropout(nn.Dropout):
+    """Dropout whose masks, on the CPU, come from 16-bit integers, four to a draw of 64 bits (section 5.4).
+
+    `p` is thereby rounded to a multiple of 1/65536, but not to 0, and the scale is exact for the rounded value.
+
+    Defined in chapter 92: `dropout`.
+    """
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        if not self.training or not 0 < self.p < 1 or x.device.type != "cpu":
+            return super().forward(x)
+        return x * self.mask(x)
+
+    def mask(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """A factor for each element: zero, or 1 / (1 - p)."""
+        dropped = min(max(round(self.p * 65536), 1), 65535)  # of all values that 16 bits can have
+        draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+        highest = dropped - 32769  # of those that mean "drop"
+        keep = draws.view(torch.int16)[: x.numel()].view(x.shape).clamp_(highest, highest + 1).sub_(highest)
+        return keep.to(x.dtype).mul_(65536 / (65536 - dropped))
+
+
+# book/92_making_it_fast.ipynb#fused-attention
+class FusedAttention(MultiHeadAttention):
+    """Multi-head attention that leaves equation (1) to PyTorch's fused kernel, except on the CPU (section 3.2.1).
+
+    The kernel never writes all weights to memory. Rows that may attend to nothing are zero here as well.
+
+    Defined in chapter 92: `fused-attention`.
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        if query.device.type == "cpu":
+            return super().attend(query, key, value, mask)
+        heads = F.scaled_dot_product_attention(query, key, value, mask, self.dropout.p if self.training else 0.0)
+        if mask is not None:
+            heads = heads.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+        return self.output(heads.transpose(1, 2).flatten(2))
+
+
+# book/92_making_it_fast.ipynb#accelerate
+FASTER: dict[type[nn.Module], type[nn.Module]] = {nn.Dropout: IntegerDropout, MultiHeadAttention: FusedAttention}
+PLAIN = {faster: plain for plain, faster in FASTER.items()}
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
+
+
+def accelerate(model: AnyModule, on: bool = True) -> AnyModule:
+    """Give the parts of a model their faster classes, or take them away again; returns the same model.
+
+    Weights, their names and what is saved stay as they are; so do modules of other classes, a user's own among them.
+
+    Defined in chapter 92: `accelerate`.
+    """
+    for module in model.modules():
+        module.__class__ = (FASTER if on else PLAIN).get(type(module), type(module))
+    return model
+
+
+# book/92_making_it_fast.ipynb#loss-and-surplus
+def loss_and_surplus(
+    scores: Float[Tensor, "rows vocab"], targets: Int[Tensor, "rows 1"], smoothing: float
+) -> Float[Tensor, ""]:
+    """The summed label-smoothed loss of float32 logits, which become its gradient: softmax - smoothed targets.
+
+    Defined in chapter 92: `loss-and-surplus`.
+    """
+    spread = smoothing / scores.shape[-1]
+    scores -= scores.amax(dim=-1, keepdim=True)
+    loss = -(1 - smoothing) * scores.gather(1, targets).sum() - spread * scores.sum()
+    sums = scores.exp_().sum(dim=-1, keepdim=True)
+    scores.div_(sums).sub_(spread)
+    scores.scatter_add_(1, targets, scores.new_full(targets.shape, smoothing - 1))
+    return loss + sums.log().sum()
+
+
+# book/92_making_it_fast.ipynb#chunked-loss
+class ChunkedLoss(torch.autograd.Function):
+    """The sum of label-smoothed losses of `hidden @ weight.T + bias`, with the gradients made on the way forward.
+
+    Defined in chapter 92: `chunked-loss`.
+    """
+
+    @staticmethod
+    def forward(ctx, hidden, weight, bias, targets, smoothing, rows, learning):
+        matrix = weight.to(hidden.dtype)
+        grads = [torch.empty_like(hidden), torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)]
+        total, block = hidden.new_zeros((), dtype=torch.float32), 64 if hidden.device.type == "cpu" else rows
+        for x, y, grad in zip(*(part.split(rows) for part in (hidden, targets, grads[0])), strict=True):
+            logits = x @ matrix.T
+            for part, tokens in zip(logits.split(block), y[:, None].split(block), strict=True):
+                scores = part.float()
+                if bias is not None:
+                    scores += bias
+                total += loss_and_surplus(scores, tokens, smoothing)
+                part.copy_(scores)
+                if bias is not None:
+                    grads[2] += scores.sum(dim=0)
+            if learning:
+                torch.mm(logits, matrix, out=grad)
+                grads[1] += logits.T @ x
+        ctx.save_for_backward(*grads)
+        return total
+
+    @staticmethod
+    def backward(ctx, grad_total):
+        grads = [None if grad is None else grad * grad_total for grad in ctx.saved_tensors]
+        return *grads, None, None, None, None
+
+
+# book/92_making_it_fast.ipynb#chunked-loss-function
+def chunked_loss(
+    hidden: Float[Tensor, "batch target d_model"],
+    weight: Float[Tensor, "vocab d_model"],
+    bias: Float[Tensor, " vocab"] | None,
+    targets: Int[Tensor, "batch target"],
+    smoothing: float = 0.1,
+    pad_id: int = 0,
+    rows: int = 1024,
+) -> Float[Tensor, ""]:
+    """`label_smoothed_loss` of the logits `hidden @ weight.T + bias`, which never exist as a whole (section 5.4).
+
+    `rows` positions at a time; padding is left out before the product.
+
+    Defined in chapter 92: `chunked-loss-function`.
+    """
+    real, learning = targets != pad_id, torch.is_grad_enabled()
+    return ChunkedLoss.apply(hidden[real], weight, bias, targets[real], smoothing, rows, learning)
+
+
+def chunked_training_loss(model: Transformer | RecurrentTranslator, batch: Batch, smoothing: float) -> Tensor:
+    """What `training_loss` of chapter 59 returns, by `chunked_loss`.
+
+    Defined in chapter 92: `chunked-loss-function`.
+    """
+    source_mask = padding_mask(batch.source, model.config.pad_id)
+    hidden = model.decode(batch.target_input, model.encode(batch.source, source_mask), source_mask)
+    weight, bias, pad_id = model.output.weight, model.output.bias, model.config.pad_id
+    return chunked_loss(hidden, weight, bias, batch.target_output, smoothing, pad_id)
+
+
+# book/92_making_it_fast.ipynb#working-copy
+def working_copy(model: Transformer, optimizer: torch.optim.Optimizer, precision: torch.dtype) -> Transformer:
+    """What computes the steps of `model`: itself in float32, else a copy with both stacks in `precision`.
+
+    Embeddings, positions and output are shared. The gradient of a copied weight goes to the model's as it is made, and
+    after each step of `optimizer` the copy takes the new weights over.
+
+    Defined in chapter 92: `working-copy`.
+    """
+    if precision == torch.float32:
+        return model
+    shared = [module for name, module in model.named_children() if name not in ("encoder", "decoder")]
+    worker = copy.deepcopy(model, {id(module): module for module in shared})
+    for stack in (worker.encoder, worker.decoder):
+        stack.to(precision).register_forward_pre_hook(lambda _, args: (args[0].to(precision), *args[1:]))
+    both = zip(model.parameters(), worker.parameters(), strict=True)
+    copies = [(weight, working) for weight, working in both if working is not weight]
+    for weight, working in copies:
+        working.register_post_accumulate_grad_hook(partial(_hand_over, weight))
+    optimizer.register_step_post_hook(partial(_take_over, copies))
+    return worker
+
+
+def _hand_over(weight: Tensor, working: Tensor) -> None:
+    grad = working.grad.to(weight.dtype)
+    weight.grad = grad if weight.grad is None else weight.grad + grad
+    working.grad = None
+
+
+@torch.no_grad()
+def _take_over(copies: list[tuple[Tensor, Tensor]], *_: object) -> None:
+    for weight, working in copies:
+        working.copy_(weight)
+
+
+# book/92_making_it_fast.ipynb#top-tokens
+def top_tokens(scores: Float[Tensor, "*batch vocab"], k: int) -> tuple[Tensor, Tensor]:
+    """`scores.topk(k)` for a large vocabulary: the best k of many columns first, then the best k in those columns.
+
+    A token is among the best k only if its column's maximum is among the best k maxima (section 6.1).
+
+    Defined in chapter 92: `top-tokens`.
+    """
+    column, vocab = 80, scores.shape[-1]
+    if vocab % column or k > vocab // column:
+        return scores.topk(k, dim=-1)
+    grid = scores.unflatten(-1, (column, -1))  # column j holds the tokens j, j + width, j + 2 width, ...
+    columns = grid.amax(dim=-2).topk(k, dim=-1).indices
+    inside = grid.gather(-1, columns[..., None, :].expand(*grid.shape[:-1], k)).flatten(-2)
+    best, place = inside.topk(k, dim=-1)
+    return best, place // k * grid.shape[-1] + columns.gather(-1, place % k)
+
+
+# book/92_making_it_fast.ipynb#keep-freed-memory
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # the GNU C library's names for options of mallopt
+
+
+def keep_freed_memory(keep: bool = True) -> bool:
+    """Let the C library keep the memory of freed tensors for the next ones. Returns whether it does.
+
+    The process then never shrinks; elsewhere than with the GNU C library nothing happens.
+
+    Defined in chapter 92: `keep-freed-memory`.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return False
+    choices = ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, 2**31 - 1), (M_TOP_PAD, 2**26))
+    if not keep:
+        choices = ((M_MMAP_MAX, 65536), (M_TRIM_THRESHOLD, 2**17), (M_TOP_PAD, 2**17))
+    told = [mallopt(option, value) for option, value in choices]
+    return keep and all(told)
+
+
+# book/92_making_it_fast.ipynb#faster-products
+def faster_products(wanted: bool | None = None) -> bool:
+    """Let oneDNN multiply float32 matrices instead of MKL. Returns whether it does, for the whole process.
+
+    None: on AMD's processors, where MKL leaves arithmetic units idle. Nowhere if the result were less exact.
+
+    Defined in chapter 92: `faster-products`.
+    """
+    switch = getattr(torch.backends.mkldnn, "matmul", None)
+    if not hasattr(switch, "fp32_precision"):
+        return False
+    switch.fp32_precision = "ieee"
+    if not (processor().get("vendor_id") == "AuthenticAMD" if wanted is None else wanted):
+        return False
+    a = torch.sin(torch.arange(512.0 * 768)).view(512, 768)
+    b = torch.cos(torch.arange(768.0 * 512)).view(768, 512)
+    exact = a.double() @ b.double()
+    error = ((a @ b) - exact).abs().max()
+    switch.fp32_precision = "bf16"  # the switch is named after what it does where there are such instructions
+    if ((a @ b) - exact).abs().max() > 4 * error:
+        switch.fp32_precision = "ieee"
+    return switch.fp32_precision == "bf16"
+
+
+# book/92_making_it_fast.ipynb#keep-kernels
+def keep_kernels(wanted: bool = True, count: int = 20_000) -> bool:
+    """Make room for `count` compiled kernels of oneDNN; of no effect once oneDNN was used. Returns whether it is so.
+
+    A number that the user gave in the environment stays.
+
+    Defined in chapter 92: `keep-kernels`.
+    """
+    if not wanted:
+        return False
+    return os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(count)) == str(count)
+
+
+# book/92_making_it_fast.ipynb#tensor-float
+def tensor_float32(wanted: bool | None = None) -> bool:
+    """Let NVIDIA's GPUs round the factors of float32 products to ten bits (TF32). Returns whether they do.
+
+    None: where there is such a GPU. Embeddings, sums and weights stay in float32.
+
+    Defined in chapter 92: `tensor-float`.
+    """
+    able = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8
+    on = able and wanted is not False
+    products = torch.backends.cuda.matmul
+    if hasattr(products, "fp32_precision"):
+        products.fp32_precision = "tf32" if on else "ieee"
+    else:
+        products.allow_tf32 = on
+    return on
+
+
+# book/92_making_it_fast.ipynb#tune-machine
+SETTINGS = {
+    "keep_kernels": keep_kernels,  # before the others, which use oneDNN
+    "keep_freed_memory": keep_freed_memory,
+    "faster_products": faster_products,
+    "tensor_float32": tensor_float32,
+}
+
+
+def tune_machine(settings: Mapping[str, bool] | None = None) -> dict[str, bool]:
+    """Switch on the settings of the process that suit its processor, or those given. Returns which are on.
+
+    They hold for the whole process, and follow from what the machine has, never from a measurement.
+
+    Defined in chapter 92: `tune-machine`.
+    """
+    chosen = settings or {}
+    return {name: switch(chosen[name]) if name in chosen else switch() for name, switch in SETTINGS.items()}

@@ -1,0 +1,126 @@
+# Written by `make export` from book/92_making_it_fast.ipynb: do not edit here, edit the chapter.
+"""Making it fast: chapter 92 of the book."""
+
+import platform
+import subprocess
+from pathlib import Path
+
+import torch
+
+__all__ = [
+    "PRECISIONS",
+    "best_device",
+    "choose_precision",
+    "code_revision",
+    "describe_machine",
+    "matrix_instructions",
+    "processor",
+    "processor_name",
+]
+
+
+# book/92_making_it_fast.ipynb#best-device
+def best_device(name: str = "auto") -> torch.device:
+    """The device of that name; "auto" is a GPU when there is one. Raises ValueError when it cannot be used.
+
+    Defined in chapter 92: `best-device`.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+    return device
+
+
+# book/92_making_it_fast.ipynb#processor
+def processor() -> dict[str, str]:
+    """What Linux says of the first processor: `model name`, `vendor_id`, `flags`, ...; nothing on other systems.
+
+    Defined in chapter 92: `processor`.
+    """
+    try:
+        first = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+    except OSError:
+        return {}
+    pairs = (line.split(":", 1) for line in first.splitlines() if ":" in line)
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def matrix_instructions() -> list[str]:
+    """The instructions of this processor that products of matrices use, as far as the system names them.
+
+    Defined in chapter 92: `processor`.
+    """
+    about = processor()
+    flags = f"{about.get('flags', '')} {about.get('Features', '')}".split()  # x86, ARM
+    return [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "bf16") if flag in flags]
+
+
+# book/92_making_it_fast.ipynb#choose-precision
+PRECISIONS = ("float32", "bfloat16", "float16")  # torch's names of what a model can compute in
+
+
+def choose_precision(name: str, device: torch.device) -> torch.dtype:
+    """The precision of that name; "auto" is one of 16 bits where the device has instructions for it, else float32.
+
+    Raises ValueError for another name, and for 16 bits on Apple's GPUs, which train in float32 here.
+
+    Defined in chapter 92: `choose-precision`.
+    """
+    if name != "auto" and name not in PRECISIONS:
+        raise ValueError(f"precision must be auto or one of {', '.join(PRECISIONS)}, not {name!r}")
+    if name not in ("auto", "float32") and device.type == "mps":
+        raise ValueError(f"precision {name} is not for the device mps: choose float32")
+    if name != "auto":
+        return getattr(torch, name)
+    if device.type == "cuda":
+        generation = torch.cuda.get_device_capability(device)[0]
+        return torch.bfloat16 if generation >= 8 else torch.float16 if generation == 7 else torch.float32
+    native = device.type == "cpu" and {"avx512_bf16", "amx_bf16", "bf16"} & set(matrix_instructions())
+    return torch.bfloat16 if native else torch.float32
+
+
+# book/92_making_it_fast.ipynb#describe-machine
+def describe_machine(device: torch.device) -> dict:
+    """What a recorded run must say about where it ran.
+
+    Defined in chapter 92: `describe-machine`.
+    """
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()
+    return {
+        "device": f"{device.type}: {name}",
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "revision": code_revision(),
+    }
+
+
+def processor_name() -> str:
+    """The processor's name, and the matrix instructions it has, as far as the system tells.
+
+    Defined in chapter 92: `describe-machine`.
+    """
+    name = processor().get("model name") or platform.processor() or platform.machine()
+    known = ", ".join(matrix_instructions())
+    return f"{name} ({known})" if known else name
+
+
+def code_revision() -> str:
+    """The commit the package runs from, with a plus sign when files differ from it; "unknown" outside a repository.
+
+    Defined in chapter 92: `describe-machine`.
+    """
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", "-C", str(here), *arguments], capture_output=True, text=True).stdout.strip()
+
+    try:
+        revision = git("rev-parse", "HEAD")
+        return (revision + ("+" if git("status", "--porcelain", "--", str(here)) else "")) or "unknown"
+    except OSError:
+        return "unknown"
