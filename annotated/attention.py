@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from annotated.stacks import Dropout
 
-__all__ = ["KeyValueCache", "KeyValues", "MultiHeadAttention", "fused_attention", "scaled_dot_product_attention"]
+__all__ = ["KeyValueCache", "KeyValues", "MultiHeadAttention", "scaled_dot_product_attention"]
 
 
 # book/32_attention.ipynb#scaled-dot-product-attention

@@ -10,20 +10,7 @@ import torch
 
 from annotated.model import TransformerConfig
 
-__all__ = [
-    "M_MMAP_MAX",
-    "M_TOP_PAD",
-    "M_TRIM_THRESHOLD",
-    "attention_flops",
-    "faster_products",
-    "forward_flops",
-    "keep_freed_memory",
-    "keep_kernels",
-    "product_speed",
-    "seconds_of",
-    "training_flops",
-    "tune_machine",
-]
+__all__ = ["forward_flops", "product_speed", "training_flops", "tune_machine"]
 
 
 # book/52_hardware_and_schedule.ipynb#forward-flops

@@ -13,30 +13,7 @@ from torch import Tensor
 from annotated.masks import padding_mask
 from annotated.model import DecodingState, Transformer, decoding_step, start_decoding
 
-__all__ = [
-    "Beam",
-    "Finished",
-    "Hypothesis",
-    "PENALTIES",
-    "Penalty",
-    "beam_search",
-    "block_special_tokens",
-    "cached_logits",
-    "collect_finished",
-    "cut_after",
-    "drop_settled",
-    "extend",
-    "fill_up",
-    "first_beam",
-    "full_logits",
-    "greedy_search",
-    "keep_unfinished",
-    "length_penalty",
-    "length_power",
-    "output_limits",
-    "score_outputs",
-    "top_tokens",
-]
+__all__ = ["Hypothesis", "beam_search", "greedy_search", "length_penalty", "score_outputs"]
 
 
 # book/60_beam_search.ipynb#output-limits

@@ -19,14 +19,9 @@ from annotated.stacks import AddNorm, Decoder, DecoderLayer, Dropout, Encoder, E
 __all__ = [
     "CHOICES",
     "DecodingState",
-    "OPTIONAL_SIZES",
-    "POSITIONS",
     "PRECISIONS",
-    "REQUIRED_SIZES",
     "Transformer",
     "TransformerConfig",
-    "build_decoder",
-    "build_encoder",
     "decoding_step",
     "start_decoding",
 ]

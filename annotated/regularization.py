@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["ChunkedLoss", "chunked_loss", "label_smoothed_loss", "loss_and_surplus", "smoothed_targets"]
+__all__ = ["chunked_loss", "label_smoothed_loss", "smoothed_targets"]
 
 
 # book/54_regularization.ipynb#smoothed-targets

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-__all__ = ["AddNorm", "Decoder", "DecoderLayer", "Dropout", "Encoder", "EncoderLayer", "LayerNorm", "layer_norm"]
+__all__ = ["AddNorm", "Decoder", "DecoderLayer", "Dropout", "Encoder", "EncoderLayer", "LayerNorm"]
 
 
 # book/31_stacks.ipynb#layer-norm

@@ -40,37 +40,16 @@ from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
 from annotated.tokenization import Tokenizer, encode, load_tokenizer, train_tokenizer
 
 __all__ = [
-    "BAR",
-    "COUNTERS",
-    "Model",
     "TRAINING_CHOICES",
     "TrainingConfig",
-    "TrainingLog",
     "TrainingState",
     "batch_all",
-    "batch_groups",
     "checkpoints",
     "choose_precision",
-    "code_revision",
-    "command_line",
-    "copied_weights",
     "describe_machine",
     "encode_pairs",
-    "load_state",
-    "new_state",
-    "prepare_folder",
-    "processor_name",
-    "save_checkpoint",
-    "save_state",
-    "share_done",
     "train",
     "train_on_corpus",
-    "train_step",
-    "training_loss",
-    "validate",
-    "validation_loss",
-    "weights_in_place",
-    "working_copy",
 ]
 
 

@@ -18,17 +18,7 @@ from annotated.decoding import Hypothesis, beam_search
 from annotated.model import PRECISIONS, Transformer
 from annotated.tokenization import Tokenizer, decode, encode
 
-__all__ = [
-    "SEARCH",
-    "Translation",
-    "Translator",
-    "WORKER",
-    "become_worker",
-    "best_device",
-    "encode_sources",
-    "search_batch",
-    "search_in_worker",
-]
+__all__ = ["Translation", "Translator", "best_device", "search_batch"]
 
 
 # book/61_machine_translation.ipynb#translator
