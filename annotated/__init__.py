@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from annotated.acceleration import tune_machine
     from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
-    from annotated.batching import Batch, make_batch, token_batches
+    from annotated.batching import Batch as Batch
+    from annotated.batching import make_batch as make_batch
+    from annotated.batching import token_batches as token_batches
     from annotated.checkpoint import average_weights, load_model, save_model
     from annotated.corpora import Corpus, InputError, load_corpus
     from annotated.cost import forward_flops, training_flops
@@ -19,38 +21,29 @@ if TYPE_CHECKING:
     from annotated.marian import load_marian, save_ctranslate2, save_marian
     from annotated.masks import causal_mask, padding_mask
     from annotated.model import Transformer, TransformerConfig
-    from annotated.positional_encoding import LearnedPositions, SinusoidalPositions, sinusoidal_encoding
-    from annotated.recurrent import AdditiveAttention, RecurrentConfig, RecurrentTranslator
-    from annotated.regularization import label_smoothed_loss, smoothed_targets
+    from annotated.positional_encoding import LearnedPositions as LearnedPositions
+    from annotated.positional_encoding import SinusoidalPositions as SinusoidalPositions
+    from annotated.positional_encoding import sinusoidal_encoding as sinusoidal_encoding
+    from annotated.recurrent import AdditiveAttention as AdditiveAttention
+    from annotated.recurrent import RecurrentConfig as RecurrentConfig
+    from annotated.recurrent import RecurrentTranslator as RecurrentTranslator
+    from annotated.regularization import label_smoothed_loss
+    from annotated.regularization import smoothed_targets as smoothed_targets
     from annotated.schedule import build_optimizer, learning_rate
     from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLayer
     from annotated.tokenization import Tokenizer, train_tokenizer
     from annotated.training import TrainingConfig, train, train_on_corpus
     from annotated.translation import Translation, Translator
-    from annotated.visualization import attention_maps, sentence_maps, silenced
+    from annotated.visualization import attention_maps
+    from annotated.visualization import sentence_maps as sentence_maps
+    from annotated.visualization import silenced as silenced
 
 __version__ = "0.1.0"
 __all__ = [
-    "AddNorm",
-    "AdditiveAttention",
-    "Batch",
     "Corpus",
-    "Decoder",
-    "DecoderLayer",
-    "Encoder",
-    "EncoderLayer",
-    "FeedForward",
-    "Hypothesis",
     "InputError",
     "LearnedPositions",
     "MultiHeadAttention",
-    "OutputProjection",
-    "RecurrentConfig",
-    "RecurrentTranslator",
-    "Scores",
-    "SentencePair",
-    "SinusoidalPositions",
-    "TokenEmbedding",
     "Tokenizer",
     "TrainingConfig",
     "Transformer",
@@ -62,33 +55,20 @@ __all__ = [
     "beam_search",
     "build_optimizer",
     "causal_mask",
-    "embedded_split",
     "evaluate_translations",
-    "forward_flops",
     "greedy_search",
     "label_smoothed_loss",
     "learning_rate",
-    "length_penalty",
     "load_corpus",
     "load_marian",
     "load_model",
-    "make_batch",
     "padding_mask",
-    "save_ctranslate2",
     "save_marian",
     "save_model",
     "scaled_dot_product_attention",
-    "score_outputs",
-    "sentence_maps",
-    "silenced",
-    "sinusoidal_encoding",
-    "smoothed_targets",
-    "token_batches",
     "train",
     "train_on_corpus",
     "train_tokenizer",
-    "training_flops",
-    "tune_machine",
 ]
 _HOME = {
     "AddNorm": "stacks",
@@ -153,11 +133,13 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
+    """Import a public name when it is first used; one that has moved from here still comes from its module."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
+    home = _HOME[name]
+    value = getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)
+    if name in __all__:
+        globals()[name] = value
     return value
 
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-__all__ = ["Batch", "Example", "make_batch", "pad_sequences", "padding_share", "similar_length", "token_batches"]
+__all__ = ["Batch", "Example", "make_batch", "pad_sequences", "token_batches"]
 
 
 # book/51_data_and_batching.ipynb#batching

@@ -11,17 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from annotated.attention import scaled_dot_product_attention
 
-__all__ = [
-    "ConvolutionalLayer",
-    "RecurrentLayer",
-    "RestrictedAttentionLayer",
-    "SelfAttentionLayer",
-    "count_flops",
-    "exponent",
-    "layers_to_connect",
-    "saved_bytes",
-    "sequential_steps",
-]
+__all__: list[str] = []
 
 
 # book/40_why_self_attention.ipynb#attention-layers

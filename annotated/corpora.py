@@ -13,24 +13,7 @@ from pathlib import Path
 
 from annotated.grammar import SPLITS, SentencePair, embedded_split, neutral
 
-__all__ = [
-    "Corpus",
-    "EMBEDDED",
-    "HELD_OUT",
-    "InputError",
-    "MULTI30K_FILES",
-    "MULTI30K_URL",
-    "NAMED",
-    "download_multi30k",
-    "folder_corpus",
-    "load_corpus",
-    "multi30k",
-    "multi30k_folder",
-    "read_lines",
-    "read_pairs",
-    "read_tsv",
-    "split_pairs",
-]
+__all__ = ["Corpus", "EMBEDDED", "InputError", "NAMED", "load_corpus"]
 
 
 # book/51_data_and_batching.ipynb#corpus

@@ -9,16 +9,7 @@ import sacrebleu
 
 from annotated.grammar import SentencePair, words
 
-__all__ = [
-    "Links",
-    "PRONOUNS",
-    "Scores",
-    "alignment_error_rate",
-    "antecedent_accuracy",
-    "diagonal_links",
-    "evaluate_translations",
-    "exact_match_by_phenomenon",
-]
+__all__ = ["Scores", "antecedent_accuracy", "evaluate_translations"]
 
 
 # book/61_machine_translation.ipynb#scores

@@ -21,42 +21,7 @@ from annotated.positional_encoding import sinusoidal_encoding
 from annotated.tokenization import PairTokenizer, Tokenizer, check_vocabulary, naming, read_model_file
 from annotated.translation import Translator
 
-__all__ = [
-    "ACTIVATION_NAMES",
-    "CTRANSLATE2",
-    "FREE",
-    "KINDS",
-    "MARIAN",
-    "NAMES",
-    "NEUTRAL",
-    "NORM_EPS",
-    "REQUIRED",
-    "SETTINGS",
-    "check_ids",
-    "check_options",
-    "check_positions",
-    "ctranslate2_spec",
-    "fill_linear",
-    "fill_norm",
-    "fill_stack",
-    "load_marian",
-    "marian_config",
-    "marian_names",
-    "marian_settings",
-    "marian_tensors",
-    "marian_tokenizer",
-    "marian_values",
-    "marian_weights",
-    "option_limits",
-    "read_settings",
-    "read_weights",
-    "save_ctranslate2",
-    "save_marian",
-    "search_settings",
-    "to_concatenated",
-    "tokenizer_files",
-    "vocabularies",
-]
+__all__ = ["load_marian", "save_ctranslate2", "save_marian"]
 
 
 # book/90_pretrained.ipynb#to-concatenated

@@ -8,14 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-__all__ = [
-    "AdditiveAttention",
-    "RecurrentConfig",
-    "RecurrentDecoder",
-    "RecurrentTranslator",
-    "greedy_translation",
-    "gru_step",
-]
+__all__ = ["AdditiveAttention", "RecurrentConfig", "RecurrentTranslator"]
 
 
 # book/10_introduction.ipynb#gru-step

@@ -22,7 +22,6 @@ __all__ = [
     "load_tokenizer",
     "naming",
     "read_model_file",
-    "read_processor",
     "train_tokenizer",
 ]
 

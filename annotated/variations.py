@@ -15,18 +15,7 @@ from annotated.tokenization import Tokenizer
 from annotated.training import TrainingConfig, TrainingState, batch_all, encode_pairs, train
 from annotated.translation import Translator
 
-__all__ = [
-    "DEPTH",
-    "PAIRS",
-    "TRAINING",
-    "Variation",
-    "WIDTH",
-    "further_rows",
-    "run_variation",
-    "scale_row",
-    "train_variation",
-    "verdict",
-]
+__all__: list[str] = []
 
 
 # book/62_model_variations.ipynb#variation

@@ -18,18 +18,7 @@ from annotated.grammar import SentencePair, words
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, encode
 
-__all__ = [
-    "AttentionMaps",
-    "IBMModel1",
-    "attention_maps",
-    "attentions",
-    "by_words",
-    "draw_heads",
-    "sentence_maps",
-    "silenced",
-    "strongest_links",
-    "word_of_piece",
-]
+__all__ = ["attention_maps", "sentence_maps", "silenced"]
 
 
 # book/80_attention_visualizations.ipynb#visualization-imports

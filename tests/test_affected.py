@@ -108,6 +108,16 @@ def test_chapters_are_reached_through_modules_and_data(root):
     assert "book/31_stacks.ipynb" not in project.reached(["annotated/model.py"])
 
 
+@pytest.mark.parametrize("changed", ["data/grammar/words.tsv", "data/grammar/frames/removed.tsv"])
+def test_data_of_the_package_reaches_the_modules_of_its_chapter(root, changed):
+    write_notebook(root, "31_stacks", STACKS.replace("notebook stacks", 'notebook stacks {"data": ["grammar"]}'))
+    reached = affected.Project(root).reached([changed])
+    assert reached["annotated/stacks.py"] == reached["book/31_stacks.ipynb"] == 1
+    assert reached["tests/test_stacks.py"] == reached["annotated/model.py"] == 2
+    assert "annotated/corpora.py" not in reached
+    assert "annotated/stacks.py" not in affected.Project(root).reached(["data/devices.yml"])
+
+
 def edit(root, name, old, new):
     path = root / "book" / f"{name}.ipynb"
     previous = nbformat.read(path, as_version=4)

@@ -11,6 +11,7 @@ import pytest
 from tests.notebooks import write_notebook
 from tools import chapter, execute
 from tools.clean import ROOT
+from tools.contents import workshops
 from tools.export import package_files
 from tools.structure import Book
 from tools.text import to_text
@@ -55,7 +56,7 @@ def change(path, *replacements):
 def test_the_skeleton_is_a_chapter_with_outputs_a_module_and_a_test(grown):
     root, new, test = grown
     assert Book(root).problems() == []
-    assert f"def {MODULE}(" in package_files(root)[f"{MODULE}.py"]
+    assert f"def {MODULE}(" in package_files(root)[f"{MODULE}.py"].decode()
     outputs = [output for cell in nbformat.read(new, as_version=4).cells for output in cell.get("outputs", [])]
     assert {output.output_type for output in outputs} >= {"display_data", "execute_result", "stream"}
     compile(test.read_text(), str(test), "exec")
@@ -80,6 +81,21 @@ def test_a_chapter_can_stand_at_either_end(tmp_path, number):
     chapter.make_chapter(root, f"{number}_{MODULE}")
     (problem,) = Book(root).problems()
     assert problem.endswith(f"run `make execute CH={number}`")
+
+
+def test_a_workshop_does_not_part_the_chapters_of_the_main_line(tmp_path):
+    root = copied(tmp_path)
+    taken = {name[:2] for name in CHAPTERS}
+    name = next(f"{number}_{MODULE}" for number in (20, 50, *range(81, 100)) if str(number) not in taken)
+    chapter.make_chapter(root, name)
+    shops = sorted([*workshops(CHAPTERS, ROOT), name])
+    line = [one for one in CHAPTERS if one not in shops]
+    for one, following in (*pairwise(line), (line[-1], shops[0]), *pairwise(shops)):
+        cells = nbformat.read(root / "book" / f"{one}.ipynb", as_version=4).cells
+        assert f"({following}.ipynb)" in [cell for cell in cells if cell.cell_type == "markdown"][-1].source, one
+    change(root / "book" / f"{line[0]}.ipynb", (f"({line[1]}.ipynb)", f"({name}.ipynb)"))
+    (said,) = [one for one in Book(root).problems() if "make execute" not in one]
+    assert said.endswith(f"does not lead to the next chapter: link to [chapter {line[1][:2]}]({line[1]}.ipynb)")
 
 
 LACKS = {  # what is taken away from the chapter, or added: what the test says

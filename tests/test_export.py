@@ -1,8 +1,10 @@
 """The package is what the chapters say: tools/export.py on small notebooks, then on this repository."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import nbformat
@@ -100,11 +102,29 @@ if __name__ == "__main__":
 '''
 
 
+TOC = """
+root: index
+parts:
+  - caption: Main line
+    chapters: [glob: "[0345]*"]
+  - caption: Workshops
+    chapters: [file: 20_rival, glob: "9?_*"]
+"""
+
+
+def chapter(module: str, exported: str = "", shown: str = "", about: str = "") -> str:
+    """A chapter with a cell that it exports and one that it does not."""
+    head = f"%% notebook {module} {about}\n%% md title\n# {module}\n"
+    return f"{head}%% code exported\n#| export\n{exported}\nNAME = 1\n%% code shown\n{shown}\n"
+
+
 @pytest.fixture
 def book(tmp_path):
-    """A function that writes a chapter into an empty repository and returns the exporter's status."""
+    """A function that writes chapters into an empty repository and returns the exporter's status."""
 
-    def write(*arguments: str, **chapters: str) -> int:
+    def write(*arguments: str, toc: str = "", **chapters: str) -> int:
+        if toc:
+            (tmp_path / "_toc.yml").write_text(toc, encoding="utf-8")
         for name, text in chapters.items():
             write_notebook(tmp_path, name.removeprefix("c"), text)
         return export.main(list(arguments), tmp_path)
@@ -115,12 +135,12 @@ def book(tmp_path):
 
 
 def test_module_has_header_docstring_imports_names_and_markers(book):
-    assert book(c31_stacks=STACKS) == 0
+    assert book(c31_stacks=STACKS, c32_attention=LATER, c91_command_line=COMMAND) == 0
     text = book.read("stacks.py")
     tree = ast.parse(text)
     assert text.startswith("# Written by `make export` from book/31_stacks.ipynb: do not edit")
     assert ast.get_docstring(tree) == "Stacks of layers: chapter 31 of the book, section 3.1 of the paper."
-    assert '__all__ = ["Layer", "SIZE", "norm"]' in text
+    assert '__all__ = ["Layer", "norm"]' in text
     assert text.index("# book/31_stacks.ipynb#norm") < text.index("def norm")
     assert text.index("# book/31_stacks.ipynb#helpers") < text.index("class Layer")
     assert "not exported" not in text
@@ -160,16 +180,35 @@ def test_init_without_chapter_91(book):
     assert book.read("py.typed") == ""
 
 
+def test_all_lists_what_the_top_level_lists_or_another_module_imports(book):
+    stacks = STACKS.replace("PAD = 0", "from torch import Tensor\n\nPAD, END, _OWN = 0, 1, 2")
+    lazy = 'def f():\n    """F."""\n    from annotated.masks import PAD, Tensor, _OWN'
+    later = chapter("later", lazy, "from annotated.masks import END")
+    command = COMMAND.replace('"norm", ', "").replace("__version__", 'MOVED = {"stacks": ["SIZE"]}\n__version__')
+    assert book(c31_stacks=stacks, c32_attention=LATER, c33_later=later, c91_command_line=command) == 0
+    assert '__all__ = ["Layer", "SIZE", "norm"]' in book.read("stacks.py"), "of PUBLIC, of MOVED, for attention"
+    assert '__all__ = ["PAD"]' in book.read("masks.py"), "its own names, and not those that a chapter only shows"
+    assert "PAD, END, _OWN = 0, 1, 2" in book.read("masks.py")
+    assert "__all__: list[str] = []" in book.read("later.py")
+    assert '__all__ = ["main"]' in book.read("cli.py"), "for python -m annotated"
+
+
 @pytest.mark.slow
 def test_init_loads_public_names_lazily(book):
-    assert book(c31_stacks=STACKS, c32_attention=LATER, c91_command_line=COMMAND) == 0
+    moved = 'MOVED = {"stacks": ["SIZE"], "collections.abc": ["Mapping"]}'
+    command = COMMAND.replace("__version__", f"{moved}\n__version__")
+    assert book(c31_stacks=STACKS, c32_attention=LATER, c91_command_line=command) == 0
     code = """
 import sys, annotated
+from collections.abc import Mapping
 assert annotated.__version__ == "1.2.3" and annotated.__all__ == ["Layer", "attend", "norm"]
 assert {*annotated.__all__} <= {*dir(annotated)}
+assert annotated.Mapping is Mapping
 assert "torch" not in sys.modules and "annotated.stacks" not in sys.modules
 assert annotated.norm.__module__ == "annotated.stacks" and "torch" in sys.modules
-from annotated import attend
+from annotated import attend, SIZE
+assert SIZE == annotated.SIZE == 3
+assert not {"SIZE", "Mapping"} & {*dir(annotated)}
 try:
     annotated.nothing
 except AttributeError as error:
@@ -180,6 +219,8 @@ else:
     done = subprocess.run([sys.executable, "-c", code], cwd=book.root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "if TYPE_CHECKING:" in book.read("__init__.py")
+    assert "    from collections.abc import Mapping as Mapping\n" in book.read("__init__.py")
+    assert "    from annotated.stacks import SIZE as SIZE\n" in book.read("__init__.py")
     assert "main()" in book.read("__main__.py")
 
 
@@ -244,9 +285,156 @@ def test_bare_export_needs_a_module(book, capsys):
     assert "book/31_stacks.ipynb#norm" in capsys.readouterr().err
 
 
+MODULES = {"plain": "00", "rival": "20", "stacks": "31", "model": "39", "training": "51", "cost": "52", "marian": "90"}
+ORDER = [  # the chapter's module, the cell in it that imports another module, and whether it may
+    ("stacks", "exported", "training", False),
+    ("stacks", "shown", "training", False),
+    ("cost", "exported", "training", True),  # an earlier chapter
+    ("training", "shown", "training", True),
+    ("stacks", "exported", "marian", True),  # a workshop
+    ("stacks", "shown", "rival", True),
+    ("rival", "exported", "training", True),  # from a workshop
+    ("marian", "shown", "training", True),
+    ("model", "exported", "training", False),
+    ("model", "shown", "training", True),  # the chapters that show the whole
+    ("plain", "exported", "training", False),
+    ("plain", "shown", "training", True),
+    ("stacks", "exported", "training_lent", True),  # a module that is lent
+    ("stacks", "lent", "training", True),
+]
+
+
+@pytest.mark.parametrize(("module", "cell", "imported", "may"), ORDER)
+def test_the_main_line_imports_what_came_before_and_workshops(book, capsys, module, cell, imported, may):
+    texts = {}
+    for one in MODULES:
+        lines = {cell: f"from annotated.{imported} import NAME as other"} if one == module else {}
+        lent = f"%% code lent\n#| export {one}_lent\n{lines.pop('lent', '')}\nNAME = 1\n"
+        texts[one] = chapter(one, about=f'{{"lends": ["{one}_lent"]}}', **lines) + lent
+    assert book(toc=TOC, **{f"c{number}_{one}": texts[one] for one, number in MODULES.items()}) == (0 if may else 1)
+    refused = f"#{cell}: imports annotated.{imported}, which chapter 51 writes later\n"
+    said = capsys.readouterr().err
+    assert said == ("" if may else f"export: book/{MODULES[module]}_{module}.ipynb{refused}")
+
+
+def test_without_a_table_of_contents_every_chapter_is_on_the_main_line(book, capsys):
+    stacks = chapter("stacks", "from annotated.marian import NAME as other")
+    assert book(c31_stacks=stacks, c90_marian=chapter("marian")) == 1
+    assert "which chapter 90 writes later" in capsys.readouterr().err
+
+
+IMPORTS = {  # how a cell imports, and whether that counts
+    "from annotated.{} import NAME as other": True,
+    "import annotated.{}": True,
+    'def f():\n    """F."""\n    from annotated.{} import NAME as other': True,
+    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from annotated.{} import NAME as other": False,
+}
+CIRCLES = [  # what rival, stacks and training import, and the circle, whose first module's cell closes it
+    (("stacks", "rival", ""), ("stacks", "rival", "stacks")),
+    (("training", "rival", "stacks"), ("training", "stacks", "rival", "training")),
+    (("", "stacks", ""), ("stacks", "stacks")),
+]
+
+
+@pytest.mark.parametrize("line", IMPORTS)
+@pytest.mark.parametrize(("imported", "circle"), CIRCLES)
+def test_a_circle_of_imports_is_named_with_the_cell_that_closes_it(book, capsys, line, imported, circle):
+    texts = {
+        f"c{MODULES[module]}_{module}": chapter(module, line.format(name) if name else "")
+        for module, name in zip(("rival", "stacks", "training"), imported)
+    }
+    assert book(toc=TOC, **texts) == IMPORTS[line]
+    way = " -> ".join(f"annotated.{module}" for module in circle)
+    place = f"book/{MODULES[circle[0]]}_{circle[0]}.ipynb#exported"
+    refused = f"export: {place}: closes a circle of imports, {way}: do without one of them\n"
+    assert capsys.readouterr().err == (refused if IMPORTS[line] else "")
+
+
+def test_a_circle_through_the_top_level_is_found(book, capsys):
+    rival = chapter("rival", "from annotated.stacks import NAME as other")
+    stacks = chapter("stacks", "from annotated import NAME as other")
+    front = '#| export __init__\nPUBLIC = {"rival": ["NAME"]}\n__version__ = "1"'
+    assert book(toc=TOC, c20_rival=rival, c31_stacks=stacks, c91_cli=chapter("cli", "", front)) == 1
+    assert "annotated.stacks -> annotated.rival -> annotated.stacks" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        ('{"lends": ["files"]}', "lends files, which no cell of it exports"),
+        ('{"lends": "stacks"}', '"lends" in its metadata is no list of names'),
+        ('{"data": "grammar"}', '"data" in its metadata is no list of names'),
+        ('{"data": ["grammar", "gone"]}', "no folder data/gone: make it, or mend its metadata"),
+        ('{"data": ["../book"]}', "no folder data/../book"),
+    ],
+)
+def test_faulty_metadata_is_named(book, capsys, about, said):
+    (book.root / "data" / "grammar").mkdir(parents=True)
+    assert book(c31_stacks=chapter("stacks", about=about)) == 1
+    assert f"export: book/31_stacks.ipynb: {said}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def with_data(book):
+    """A package with files of data, one of them in a folder below; others stay outside."""
+    files = {"grammar/words.tsv": b"dog\r\n", "grammar/frames/verbs": b"\xff\0", "grammar/.hidden": b"", "other": b""}
+    for name, content in files.items():
+        (book.root / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (book.root / "data" / name).write_bytes(content)
+    assert book(c50_corpus=chapter("grammar", about='{"data": ["grammar"]}')) == 0
+    return book
+
+
+def copied(book) -> dict[str, bytes]:
+    folder = book.root / "annotated" / "data"
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_data_is_copied_as_it_is(with_data):
+    assert copied(with_data) == {"grammar/words.tsv": b"dog\r\n", "grammar/frames/verbs": b"\xff\0"}
+    assert with_data("--check") == 0
+
+
+def test_data_that_differs_is_named_and_put_right(with_data, capsys):
+    expected, folder = copied(with_data), with_data.root / "annotated" / "data"
+    (folder / "grammar" / "words.tsv").write_bytes(b"dog\n")
+    (folder / "grammar" / "frames" / "verbs").unlink()
+    (folder / "extra").mkdir()
+    (folder / "extra" / "file").touch()
+    capsys.readouterr()
+    assert with_data("--check") == 1
+    named = re.findall(r"annotated/data/(\S+) is not", capsys.readouterr().err)
+    assert named == ["extra/file", "grammar/frames/verbs", "grammar/words.tsv"]
+    assert copied(with_data) != expected
+    assert with_data() == 0
+    assert copied(with_data) == expected
+    assert with_data(c50_corpus=chapter("grammar")) == 0
+    assert copied(with_data) == {}
+
+
+def test_data_is_installed_with_the_package(with_data, monkeypatch):
+    setuptools = pytest.importorskip("setuptools")
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    monkeypatch.chdir(with_data.root)
+    distribution = setuptools.Distribution({"packages": about["packages"], "package_data": about["package-data"]})
+    command = distribution.get_command_obj("build_py")
+    command.ensure_finalized()
+    files = {name for _, _, _, names in command.data_files for name in names}
+    assert files == {"py.typed", *(f"data/{name}" for name in copied(with_data))}
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
-    [('"Layer"', '"Missing"'), ('["attend"]', '["attend", "norm"]'), ('"1.2.3"', "str(1)"), ("PUBLIC", "PUBLICITY")],
+    [
+        ('"Layer"', '"Missing"'),
+        ('["attend"]', '["attend", "norm"]'),
+        ('"1.2.3"', "str(1)"),
+        ("PUBLIC", "PUBLICITY"),
+        ('{"stacks"', '{"os.path": ["join"], "stacks"'),
+        ("__version__", 'MOVED = {"stacks": ["Missing"]}\n__version__'),
+        ("__version__", 'MOVED = {"stacks": ["norm"]}\n__version__'),
+        ("__version__", 'MOVED = {"json": ["loads"]}\n__version__'),
+    ],
 )
 def test_faulty_public_list_is_named(book, capsys, old, new):
     assert book(c31_stacks=STACKS, c32_attention=LATER, c91_command_line=COMMAND.replace(old, new)) == 1

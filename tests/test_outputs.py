@@ -113,8 +113,18 @@ def test_live_training_is_renewed_by_its_modules_and_not_by_the_chapters_own(roo
     module = root / "annotated" / "model.py"
     module.write_text(module.read_text().replace("Doc.", "Documented."))
     assert stored(outputs.settle(first, ran(root, LIVE, NEW), root)) == OLD
+    module.write_text('__all__ = ["f"]\n' + module.read_text())
+    assert stored(outputs.settle(first, ran(root, LIVE, NEW), root)) == OLD
     module.write_text(module.read_text().replace("return 1", "return 2"))
     assert stored(outputs.settle(first, ran(root, LIVE, NEW), root)) == NEW
+
+
+def test_data_of_the_package_renews_live_training_and_no_timing(root):
+    first = {text: outputs.settle(ran(root, text, OLD), ran(root, text, OLD), root) for text in (LIVE, TIMED)}
+    (root / "annotated" / "data").mkdir()
+    (root / "annotated" / "data" / "words.tsv").write_text("dog\n")
+    assert stored(outputs.settle(first[LIVE], ran(root, LIVE, NEW), root)) == NEW
+    assert stored(outputs.settle(first[TIMED], ran(root, TIMED, NEW), root)) == OLD
 
 
 def test_an_output_that_is_compared_is_always_stored(root):

@@ -27,7 +27,7 @@ from tools.execute import ChapterError, find
 from tools.export import DIRECTIVE, imported_modules
 from tools.outputs import code_cells, code_of
 
-STEP, FOLDER = 1, 2  # how far a file is from one that it uses itself, and from any file of a folder that it reads
+STEP, FOLDER = 1, 2  # how far a file is from one that it uses itself, or owns, and from any of a folder that it reads
 SOURCES = ("annotated/*.py", "tools/*.py", "benchmarks/*.py", "tests/*.py", "book/*.ipynb", "book/_ext/*.py")
 
 
@@ -55,9 +55,21 @@ class Project:
         return ast.literal_eval(homes[0].value) if homes else {}
 
     @cached_property
+    def data(self) -> dict[str, set[str]]:
+        """The folders that go into the package, by the chapters that name them and the modules these write."""
+        found: dict[str, set[str]] = {}
+        for file in self.files:
+            if file.endswith(".ipynb"):
+                notebook = nbformat.v4.reads((self.root / file).read_text(encoding="utf-8"))
+                folders = {f"data/{name}" for name in notebook.metadata.get("annotated", {}).get("data", [])}
+                for name in [file, *(f"annotated/{module}.py" for module in exported(notebook))] if folders else []:
+                    found.setdefault(name, set()).update(folders)
+        return found
+
+    @cached_property
     def uses(self) -> dict[str, set[str]]:
         """What each file imports, names or reads: files, and folders that it reads as a whole."""
-        return {file: self.used_by(file) - {file} for file in self.files}
+        return {file: self.used_by(file) - {file} | self.data.get(file, set()) for file in self.files}
 
     def used_by(self, file: str) -> set[str]:
         path, found = self.root / file, set()
@@ -101,8 +113,9 @@ class Project:
             for file, used in self.uses.items():
                 if last in used:
                     heapq.heappush(waiting, (distance + STEP, file))
-                elif any(last.startswith(f"{name}/") for name in used):
-                    heapq.heappush(waiting, (distance + FOLDER, file))
+                elif folders := {name for name in used if last.startswith(f"{name}/")}:
+                    own = folders & self.data.get(file, set())
+                    heapq.heappush(waiting, (distance + (STEP if own else FOLDER), file))
         return distances
 
 
@@ -175,17 +188,19 @@ def chapter_changes(before: NotebookNode | None, after: NotebookNode) -> tuple[b
     def shown(notebook: NotebookNode) -> list:
         return [(cell.id, cell.source, cell.metadata, cell.outputs) for cell in code_cells(notebook)]
 
-    def exported(notebook: NotebookNode) -> dict[str, str]:
-        texts: dict[str, str] = {}
-        for cell in code_cells(notebook):
-            if match := DIRECTIVE.match(cell.source):
-                module = match[1] or notebook.metadata.get("annotated", {}).get("module", "")
-                texts[module] = texts.get(module, "") + "\n" + code_of(cell.source)
-        return texts
-
     old, new = exported(before) if before else {}, exported(after)
     ran = before is None or shown(before) != shown(after)
     return ran, {module for module in {*old, *new} if old.get(module) != new.get(module)}
+
+
+def exported(notebook: NotebookNode) -> dict[str, str]:
+    """The exported code of a chapter by module."""
+    texts: dict[str, str] = {}
+    for cell in code_cells(notebook):
+        if match := DIRECTIVE.match(cell.source):
+            module = match[1] or notebook.metadata.get("annotated", {}).get("module", "")
+            texts[module] = texts.get(module, "") + "\n" + code_of(cell.source)
+    return texts
 
 
 def chapter_number(file: str) -> str:

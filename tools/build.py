@@ -22,6 +22,7 @@ import nbformat
 import yaml
 
 from tools.clean import ROOT, clean, write_if_changed
+from tools.contents import parts_of
 from tools.execute import ChapterError, run, run_all, with_outputs
 
 PAGES = (".ipynb", ".md")
@@ -41,9 +42,8 @@ def digest(paths: Iterable[Path], root: Path, *more: str) -> str:
 
 def toc_entries(root: Path) -> list[str]:
     """The pages of the table of contents, in order. Raises ChapterError for one without a file."""
-    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-    pages = [toc["root"]]
-    for entry in (entry for part in toc.get("parts", []) for entry in part["chapters"]):
+    pages = [yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))["root"]]
+    for entry in (entry for _, entries in parts_of(root) for entry in entries):
         found = {path.stem for path in (root / "book").glob(f"{entry.get('glob')}.*") if path.suffix in PAGES}
         pages += [entry["file"]] if "file" in entry else sorted(found)
     missing = [page for page in pages if not source_of(root / "book", page)]

@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 
 from tools.clean import ROOT, clean, write_if_changed
+from tools.contents import in_order
 from tools.execute import run_all, store
 from tools.export import main as export
 from tools.structure import NAME
@@ -130,14 +131,16 @@ def make_chapter(root: Path, name: str, section: str | None = None) -> list[Path
         raise ValueError(f"chapter {name[:2]} is there already: {taken[0]}")
     if (root / "annotated" / f"{module}.py").exists() or test.exists():
         raise ValueError(f"there is a module {module} already, or a test of one: take another name")
-    before, after = ([*filter(fits, chapters)] for fits in (name.__gt__, name.__lt__))
-    closing = f"Next: [chapter {after[0][:2]}]({after[0]}.ipynb)." if after else "This is the last chapter."
+    order = ["", *in_order([*chapters, name], root), ""]
+    place = order.index(name)
+    before, after = order[place - 1], order[place + 1]
+    closing = f"Next: [chapter {after[:2]}]({after}.ipynb)." if after else "This is the last chapter."
     if before:
-        path = book / f"{before[-1]}.ipynb"
+        path = book / f"{before}.ipynb"
         notebook = nbformat.read(path, as_version=4)
         last = [cell for cell in notebook.cells if cell.cell_type == "markdown"][-1]
         lines = last.source.split("\n\n")
-        if after and f"({after[0]}.ipynb)" in lines[-1]:
+        if after and f"({after}.ipynb)" in lines[-1]:
             closing = lines.pop()
         last.source = "\n\n".join([*lines, f"Next: [chapter {name[:2]}]({name}.ipynb)."])
         write_if_changed(clean(notebook), path)

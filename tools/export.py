@@ -1,7 +1,9 @@
 """The package, written from the chapters: `python -m tools.export` writes annotated/, `--check` only compares.
 
 A code cell whose first line is `#| export` goes to the module named in the notebook's metadata, `#| export masks` to
-annotated/masks.py. The cell `#| export __init__` holds PUBLIC, the public names by module, and `__version__`.
+annotated/masks.py. The cell `#| export __init__` holds `__version__`, PUBLIC, the names of the package's top level by
+module, and MOVED, names that work there as well and are not listed. The metadata may name `data`, folders below data/
+that are copied into the package, and `lends`, modules that all chapters may import.
 """
 
 from __future__ import annotations
@@ -15,24 +17,30 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
 import nbformat
+
+from tools.contents import workshops
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADER = "# Written by `make export` from {}: do not edit here, edit the chapter."
 DIRECTIVE = re.compile(r"#\| export(?: ([A-Za-z_]\w*))?")
+WHOLE = (0, 39)  # chapters that show the whole: what they do not export may import everything
 RUFF = Path(sysconfig.get_path("scripts")) / "ruff"
 LAZY = '''
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
+    """Import a public name when it is first used; one that has moved from here still comes from its module."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
+    home = _HOME[name]
+    value = getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)
+    if name in __all__:
+        globals()[name] = value
     return value
 
 
@@ -48,7 +56,7 @@ class ExportError(Exception):
 
 @dataclass
 class Block:
-    """One exported cell: its source without the directive, and where it stands."""
+    """One code cell: its source without the directive, where it stands, and its module; "" where it is not exported."""
 
     chapter: Path
     cell: str
@@ -64,6 +72,36 @@ class Block:
     def names(self) -> list[str]:
         """Names that the cell defines at its top level, imports left out."""
         return [name for node in self.tree.body for name in defined_names(node)]
+
+
+@dataclass
+class Chapter:
+    """A notebook as the exporter sees it: its code cells that parse, and what its metadata says."""
+
+    path: Path
+    cells: list[Block]
+    docstring: str
+    lends: list[str]
+    data: list[str]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The exported cells."""
+        return [cell for cell in self.cells if cell.module]
+
+
+@dataclass
+class Front:
+    """What the `#| export __init__` cell lists: names of the top level by module, and the version."""
+
+    public: dict[str, list[str]]
+    moved: dict[str, list[str]]
+    version: str
+
+    @property
+    def listed(self) -> list[tuple[str, str]]:
+        """Each name and its module."""
+        return [(name, home) for names in (self.public, self.moved) for home in names for name in names[home]]
 
 
 def is_import(node: ast.stmt) -> bool:
@@ -93,14 +131,14 @@ def bound_names(tree: ast.Module) -> Iterator[str]:
             yield (node.asname or node.name).split(".")[0]
 
 
-def read_blocks(path: Path) -> tuple[list[Block], list[tuple[str, ast.Module]], str]:
-    """The exported cells of a chapter, all its code cells that parse, and its module docstring."""
+def read_chapter(path: Path) -> Chapter:
+    """A chapter's code and what its metadata says. Raises ExportError."""
     try:
         notebook = nbformat.read(path, as_version=4)
     except Exception as error:
         raise ExportError(f"book/{path.name}: not a notebook ({error})") from error
-    default = notebook.metadata.get("annotated", {}).get("module")
-    blocks, code = [], []
+    about = notebook.metadata.get("annotated", {})
+    cells = []
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue
@@ -109,27 +147,37 @@ def read_blocks(path: Path) -> tuple[list[Block], list[tuple[str, ast.Module]], 
         match = DIRECTIVE.fullmatch(first.rstrip())
         if not match and re.search(r"^\s*#\s?\|", cell.source, re.MULTILINE):
             raise ExportError(f"{place}: unknown directive; write '#| export' or '#| export MODULE' as the first line")
+        module = (match[1] or about.get("module")) if match else ""
+        source = source if match else cell.source
         try:
-            tree = ast.parse(source if match else cell.source)
+            tree = ast.parse(source)
         except SyntaxError as error:
             if match:
                 raise ExportError(f"{place}: line {(error.lineno or 0) + 1}: {error.msg}") from error
             continue
-        code.append((place, tree))
-        if not match:
-            continue
-        module = match[1] or default
-        if not module:
+        if match and not module:
             raise ExportError(f"{place}: '#| export' without a module, and the notebook's metadata names none")
-        blocks.append(Block(path, cell.id, module, source, tree))
+        cells.append(Block(path, cell.id, module, source, tree))
     prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     title = re.search(r"^# (.+)$", prose, re.MULTILINE)
     docstring = re.sub(r"[\\\"`$]", "", title[1]).strip() if title else path.stem
     docstring += f": chapter {number(path)} of the book"
-    if section := notebook.metadata.get("annotated", {}).get("section"):
+    if section := about.get("section"):
         kind = "" if not section[0].isdigit() else "sections " if "," in section else "section "
         docstring += f", {kind}{section} of the paper"
-    return blocks, code, f'"""{docstring}."""'
+    lends, data = (named(path, about, key) for key in ("lends", "data"))
+    chapter = Chapter(path, cells, f'"""{docstring}."""', lends, data)
+    if missing := sorted({*lends} - {block.module for block in chapter.blocks}):
+        raise ExportError(f"book/{path.name}: lends {', '.join(missing)}, which no cell of it exports")
+    return chapter
+
+
+def named(path: Path, about: dict[str, Any], key: str) -> list[str]:
+    """The names that a chapter's metadata lists under a key. Raises ExportError where it is no list."""
+    names = about.get(key, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ExportError(f'book/{path.name}: "{key}" in its metadata is no list of names: write "{key}": ["..."]')
+    return names
 
 
 def number(path: Path) -> int:
@@ -205,56 +253,120 @@ def imported_modules(tree: ast.Module, public: dict[str, str] | None = None) -> 
         yield from ((public or {}).get(name, name) for name in names)
 
 
-def check_order(place: str, chapter: int, tree: ast.Module, homes: dict[str, int], public: dict[str, str]) -> None:
+def check_order(cell: Block, homes: dict[str, int], public: dict[str, str]) -> None:
     """Raise ExportError where a cell imports a module of a later chapter, or a public name from one."""
-    for name in imported_modules(tree, public):
-        if homes.get(name, 0) > chapter:
-            raise ExportError(f"{place}: imports annotated.{name}, which chapter {homes[name]} writes later")
+    for name in imported_modules(cell.tree, public):
+        if homes.get(name, 0) > number(cell.chapter):
+            raise ExportError(f"{cell.place}: imports annotated.{name}, which chapter {homes[name]} writes later")
 
 
-def module_text(module: str, blocks: list[Block], docstring: str) -> str:
+def check_orders(chapters: list[Chapter], public: dict[str, str], root: Path) -> None:
+    """Check the cells of the main line; workshops and lent modules import what they like, and all may import them."""
+    shops = workshops((chapter.path.stem for chapter in chapters), root)
+    line = [chapter for chapter in chapters if chapter.path.stem not in shops]
+    lent = {module for chapter in chapters for module in chapter.lends}
+    homes: dict[str, int] = {}
+    for chapter in line:
+        for block in chapter.blocks:
+            homes.setdefault(block.module, number(chapter.path))
+    homes = {module: home for module, home in homes.items() if module not in lent}
+    for chapter in line:
+        for cell in chapter.cells:
+            if cell.module not in lent and (cell.module or number(chapter.path) not in WHOLE):
+                check_order(cell, homes, public)
+
+
+class AtRunTime(ast.NodeTransformer):
+    """Takes away what only type checkers read."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        return node.orelse if ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING") else node
+
+
+def check_circles(blocks: Iterable[Block], public: dict[str, str]) -> None:
+    """Raise ExportError for the import that lets modules import each other in a circle."""
+    imports: dict[str, set[str]] = {}
+    for block in blocks:
+        for name in imported_modules(AtRunTime().visit(ast.parse(block.source)), public):
+            if way := way_between(name, block.module, imports):
+                circle = " -> ".join(f"annotated.{module}" for module in [block.module, *way])
+                raise ExportError(f"{block.place}: closes a circle of imports, {circle}: do without one of them")
+            imports.setdefault(block.module, set()).add(name)
+
+
+def way_between(start: str, end: str, imports: dict[str, set[str]]) -> list[str]:
+    """The modules on a shortest way along imports; none where there is no way."""
+    ways, seen = [[start]], {start}
+    for way in ways:
+        if way[-1] == end:
+            return way
+        following = sorted(imports.get(way[-1], set()) - seen)
+        seen.update(following)
+        ways += [[*way, name] for name in following]  # the loop comes to these, too
+    return []
+
+
+def names_in_use(blocks: Iterable[Block], front: Front | None) -> dict[str, set[str]]:
+    """By module, the names that the top level lists or that another module of the package imports."""
+    found: dict[str, set[str]] = {}
+    for name, home in front.listed if front else []:
+        found.setdefault(home, set()).add(name)
+    for block in blocks:
+        for node in ast.walk(block.tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("annotated."):
+                found.setdefault(node.module.split(".")[1], set()).update(alias.name for alias in node.names)
+    return found
+
+
+def module_text(module: str, blocks: list[Block], docstring: str, used: set[str]) -> str:
     """The module's text, before formatting: header, docstring, imports, `__all__`, one block a cell."""
     check_module(module, blocks)
     chapters = ", ".join(dict.fromkeys(f"book/{block.chapter.name}" for block in blocks))
     imports = dict.fromkeys(ast.unparse(node) for block in blocks for node in block.tree.body if is_import(node))
-    public = sorted({name for block in blocks for name in block.names if not name.startswith("_")})
+    names = {name for block in blocks for name in block.names if not name.startswith("_")}
     parts = [HEADER.format(chapters), docstring, "", *imports, ""]
-    parts += [f"__all__ = {public!r}"] if public else []
+    if names:
+        parts += [f"__all__ = {sorted(names & used)!r}" if names & used else "__all__: list[str] = []"]
     for block in blocks:
         lines = with_back_link(block)
         parts += ["", "", f"# {block.place}", "\n".join(lines).strip("\n")] if lines else []
     return "\n".join(parts) + "\n"
 
 
-def read_public(block: Block) -> tuple[dict[str, list[str]], str]:
-    """PUBLIC and `__version__` of the `#| export __init__` cell."""
+def read_front(block: Block) -> Front:
+    """PUBLIC, MOVED and `__version__` of the `#| export __init__` cell."""
     try:
         assigned = [node for node in block.tree.body if isinstance(node, ast.Assign)]
         values = {node.targets[0].id: ast.literal_eval(node.value) for node in assigned}
-        return {module: sorted(names) for module, names in values["PUBLIC"].items()}, values["__version__"]
+        lists = (values["PUBLIC"], values.get("MOVED", {}))
+        return Front(*({home: sorted(names) for home, names in one.items()} for one in lists), values["__version__"])
     except (ValueError, KeyError, AttributeError) as error:
-        raise ExportError(f"{block.place}: expected PUBLIC = {{module: [names]}} and __version__, literally") from error
+        said = "expected PUBLIC = {module: [names]}, MOVED like it, or none, and __version__, literally"
+        raise ExportError(f"{block.place}: {said}") from error
 
 
-def init_text(block: Block | None, modules: dict[str, list[Block]]) -> str:
+def init_text(block: Block | None, front: Front | None, modules: dict[str, list[Block]]) -> str:
     """`annotated/__init__.py`: public names that load their module when they are first used."""
     docstring = '"""The Transformer of "Attention Is All You Need", written chapter by chapter in the book."""'
     if block is None:
         return f'{HEADER.format("the chapters")}\n{docstring}\n\n__version__ = "0.1.0"\n'
-    public, version = read_public(block)
     homes: dict[str, str] = {}
-    for module, names in public.items():
-        held = {name for source in modules.get(module, []) for name in source.names}
-        for name in names:
-            if name not in held:
-                raise ExportError(f"{block.place}: annotated.{module} has no {name}")
-            if name in homes or name in modules:
-                raise ExportError(f"{block.place}: {name} is listed twice, or is a module's name")
-            homes[name] = module
-    typed = [f"    from annotated.{module} import {', '.join(names)}" for module, names in public.items() if names]
+    for name, home in front.listed:
+        outside = "." in home and home not in front.public
+        if not outside and name not in {held for source in modules.get(home, []) for held in source.names}:
+            raise ExportError(f"{block.place}: annotated.{home} has no {name}")
+        if name in homes or name in modules:
+            raise ExportError(f"{block.place}: {name} is listed twice, or is a module's name")
+        homes[name] = home
+    public = sorted(name for names in front.public.values() for name in names)
+    typed = [f"    from annotated.{home} import {', '.join(names)}" for home, names in front.public.items() if names]
+    for home, names in front.moved.items():  # a type checker takes `name as name` as meant for others
+        source = home if "." in home else f"annotated.{home}"
+        typed += [f"    from {source} import {name} as {name}" for name in names]
     lines = [HEADER.format(f"book/{block.chapter.name}"), docstring, "", "from importlib import import_module"]
     lines += ["from typing import TYPE_CHECKING, Any", "", *(["if TYPE_CHECKING:", *typed] if typed else []), ""]
-    lines += [f"__version__ = {version!r}", f"__all__ = {sorted(homes)!r}", f"_HOME = {dict(sorted(homes.items()))!r}"]
+    lines += [f"__version__ = {front.version!r}", f"__all__ = {public!r}", f"_HOME = {dict(sorted(homes.items()))!r}"]
     return "\n".join(lines) + "\n\n" + LAZY
 
 
@@ -267,31 +379,49 @@ def ruff(arguments: list[str], text: str, root: Path, name: str) -> str:
     return done.stdout
 
 
-def package_files(root: Path) -> dict[str, str]:
-    """Every file of annotated/ and its text. Raises ExportError."""
+def data_files(chapter: Chapter, root: Path) -> dict[str, bytes]:
+    """The files of the folders that a chapter gives to the package, as they are. Raises ExportError."""
+    files = {}
+    for name in chapter.data:
+        folder = root / "data" / name
+        if not re.fullmatch(r"[\w-]+(/[\w-]+)*", name) or not folder.is_dir():
+            raise ExportError(f"book/{chapter.path.name}: no folder data/{name}: make it, or mend its metadata")
+        for path in sorted(folder.rglob("*")):
+            place = path.relative_to(root)
+            if path.is_file() and not any(part.startswith(".") for part in place.parts):
+                files[place.as_posix()] = path.read_bytes()
+    return files
+
+
+def package_files(root: Path) -> dict[str, bytes]:
+    """Every file of annotated/ and what it holds. Raises ExportError."""
+    paths = sorted((root / "book").glob("[0-9]*.ipynb"), key=lambda path: (number(path), path.name))
+    chapters = [read_chapter(path) for path in paths]
     modules: dict[str, list[Block]] = {}
     docstrings: dict[str, str] = {}
-    code: list[tuple[int, str, ast.Module]] = []
-    for path in sorted((root / "book").glob("[0-9]*.ipynb"), key=lambda path: (number(path), path.name)):
-        blocks, cells, docstring = read_blocks(path)
-        code += [(number(path), place, tree) for place, tree in cells]
-        for block in blocks:
+    for chapter in chapters:
+        for block in chapter.blocks:
             modules.setdefault(block.module, []).append(block)
-            docstrings.setdefault(block.module, docstring)
+            docstrings.setdefault(block.module, chapter.docstring)
     init = modules.pop("__init__", [])
     if len(init) > 1:
         raise ExportError(f"{init[1].place}: a second '#| export __init__' cell")
-    homes = {module: number(blocks[0].chapter) for module, blocks in modules.items()}
-    public = {name: module for block in init for module, names in read_public(block)[0].items() for name in names}
-    for chapter, place, tree in code:
-        check_order(place, chapter, tree, homes, public)
-    files = {"py.typed": ""}
-    texts = {module: module_text(module, blocks, docstrings[module]) for module, blocks in modules.items()}
-    for module, text in {"__init__": init_text(init[0] if init else None, modules), **texts}.items():
+    front = read_front(init[0]) if init else None
+    public = {name: home for name, home in front.listed if "." not in home} if front else {}
+    check_orders(chapters, public, root)
+    blocks = [block for chapter in chapters for block in chapter.blocks]
+    check_circles(blocks, public)
+    used = names_in_use(blocks, front)
+    files = {"py.typed": b""}
+    for chapter in chapters:
+        files |= data_files(chapter, root)
+    texts = {name: module_text(name, held, docstrings[name], used.get(name, set())) for name, held in modules.items()}
+    for module, text in {"__init__": init_text(init[0] if init else None, front, modules), **texts}.items():
         kept = ["--ignore", "F401"] if module == "__init__" else []
         text = ruff(["check", "--select", "F401,I", *kept, "--fix-only"], text, root, f"{module}.py")
-        files[f"{module}.py"] = ruff(["format"], text, root, f"{module}.py")
-        ast.parse(files[f"{module}.py"])
+        text = ruff(["format"], text, root, f"{module}.py")
+        ast.parse(text)
+        files[f"{module}.py"] = text.encode()
     return files
 
 
@@ -300,7 +430,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.export", description="The package, written from the chapters."
     )
-    parser.add_argument("--check", action="store_true", help="write nothing; name the modules that differ")
+    parser.add_argument("--check", action="store_true", help="write nothing; name the files that differ")
     options = parser.parse_args(arguments)
     try:
         files = package_files(root)
@@ -309,7 +439,8 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         return 1
     folder = root / "annotated"
     folder.mkdir(exist_ok=True)
-    here = {path.name: path.read_text(encoding="utf-8") for path in [*folder.glob("*.py"), *folder.glob("py.typed")]}
+    found = [*folder.glob("*.py"), *folder.glob("py.typed"), *(folder / "data").rglob("*")]
+    here = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found if path.is_file()}
     differing = sorted(name for name in {*files, *here} if files.get(name) != here.get(name))
     if options.check:
         for name in differing:
@@ -317,7 +448,8 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         return 1 if differing else 0
     for name in differing:
         if name in files:
-            (folder / f"{name}.new").write_text(files[name], encoding="utf-8")
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / f"{name}.new").write_bytes(files[name])
             os.replace(folder / f"{name}.new", folder / name)
         else:
             (folder / name).unlink()

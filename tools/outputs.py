@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from nbformat import NotebookNode
 
-from tools.export import DIRECTIVE, bound_names, imported_modules, used_names
+from tools.export import DIRECTIVE, bound_names, defined_names, imported_modules, used_names
 
 EXEMPT = "nbval-ignore-output"
 NUMBER = re.compile(r"[-+]?\d[\d.,_]*(?:[eE][-+]?\d+)?")
@@ -70,8 +70,9 @@ def template(outputs: list[NotebookNode]) -> list[tuple[str, ...]]:
 
 
 def code_of(source: str) -> str:
-    """Source without comments, layout and docstrings: what has to change for the code to have changed."""
+    """Source without comments, layout, docstrings and `__all__`: what has to change for the code to have changed."""
     tree = ast.parse(source)
+    tree.body = [node for node in tree.body if "__all__" not in defined_names(node)]
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
@@ -163,6 +164,7 @@ def fingerprint(cells: list[NotebookNode], group: list[NotebookNode], root: Path
     files = modules_behind({name for cell in group for name in renewed_by(cell)}, root / "annotated")
     parts = [code_of(one.source) for one in reached] + [code_of(file.read_text(encoding="utf-8")) for file in files]
     data = data_behind(reached, root / "book")
+    data += sorted(path for path in (root / "annotated" / "data").rglob("*") if files and path.is_file())
     return short_hash(parts + [hashlib.sha256(file.read_bytes()).hexdigest() for file in data])
 
 

@@ -19,6 +19,7 @@ from nbformat import NotebookNode
 
 from tools.build import toc_entries
 from tools.clean import ROOT
+from tools.contents import in_order
 from tools.execute import ChapterError
 from tools.export import DIRECTIVE
 from tools.outputs import EXEMPT, are_stale, code_cells, is_exempt, renewed_by
@@ -38,6 +39,10 @@ class Book:
         paths = sorted(self.book.glob("*.ipynb"))
         self.notebooks = {path.stem: nbformat.v4.reads(path.read_text(encoding="utf-8")) for path in paths}
         self.chapters = [name for name in self.notebooks if name[0].isdigit()]
+
+    @cached_property
+    def order(self) -> list[str]:
+        return in_order(self.chapters, self.root)
 
     @cached_property
     def cells(self) -> set[str]:
@@ -136,9 +141,9 @@ class Book:
                 yield f": exports {module}: add tests/test_{module}.py"
 
     def of_its_end(self, name: str, texts: list[NotebookNode]) -> Iterator[str]:
-        place = self.chapters.index(name) + 1
-        if place < len(self.chapters) and texts:
-            following = self.chapters[place]
+        place = self.order.index(name) + 1
+        if place < len(self.order) and texts:
+            following = self.order[place]
             last = texts[-1]
             if f"({following}.ipynb)" not in last.source:
                 link = f"[chapter {following[:2]}]({following}.ipynb)"

@@ -140,7 +140,7 @@ def docstring(app: Sphinx, what: str, name: str, thing: object, options: object,
             parts[number] = re.sub(r"([*|\\]|_\b)", r"\\\1", part)
     text = "".join(parts)
     for chapter, cell in re.findall(r"\0(\d+)#(.+?)\0", text):
-        (path,) = (ROOT / "book").glob(f"{chapter}_*.ipynb")
+        (path,) = (ROOT / "book").glob(f"{chapter:0>2}_*.ipynb")
         text = text.replace(f"\0{chapter}#{cell}\0", f"Defined in :cell:`{path.stem}#{cell}`.".replace("\\", ""))
     lines[:] = text.split("\n")
 
