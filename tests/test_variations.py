@@ -22,7 +22,7 @@ from tools.variations import BASE_SEEDS, SEEDS, TOKENIZER, all_rows, run_all
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = yaml.safe_load((ROOT / "data" / "paper.yml").read_text(encoding="utf-8"))["tables"]["table_3"]["rows"]
-NAMES = {"N": "num_layers", "h": "num_heads", "d_model": "d_model", "d_ff": "d_ff", "d_k": "d_k", "d_v": "d_v"}
+FIELD_OF = {"N": "num_layers", "h": "num_heads", "d_model": "d_model", "d_ff": "d_ff", "d_k": "d_k", "d_v": "d_v"}
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +41,11 @@ def test_base_is_the_papers_divided(scaled):
 def test_a_row_changes_what_the_papers_row_changes_by_the_same_factor(row, scaled):
     """C-6.2-a: ratios to base are the paper's; what its row leaves empty is base's."""
     ours, base = asdict(scaled[row["id"]].model), asdict(scaled["base"].model)
-    for theirs, name in NAMES.items():
+    for theirs, name in FIELD_OF.items():
         paper = ROWS[0][theirs] if row[theirs] is None else row[theirs]
         assert ours[name] / base[name] == paper / ROWS[0][theirs], name
     changed = {name for name in ours if ours[name] != base[name]}
-    known = {**NAMES, "dropout": "dropout", "positions": "positions"}
+    known = {**FIELD_OF, "dropout": "dropout", "positions": "positions"}
     assert changed == {known[name] for name in known if row[name] not in (None, ROWS[0][name])}
     smoothing = ROWS[0]["label_smoothing"] if row["label_smoothing"] is None else row["label_smoothing"]
     assert scaled[row["id"]].training.label_smoothing == smoothing
