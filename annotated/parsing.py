@@ -417,7 +417,7 @@ def transduce(translator: Translator, texts: Sequence[str], max_tokens: int = 40
 
     Defined in chapter 63: `transduce`.
     """
-    sources = translator.encode(texts)
+    sources = translator.tokenize(texts)
     outputs = [""] * len(sources)
     options = PARSING_SEARCH | search
     for batch in token_batches([(source, source) for source in sources], max_tokens):

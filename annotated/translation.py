@@ -16,7 +16,7 @@ from annotated.batching import pad_sequences, token_batches
 from annotated.checkpoint import load_model, save_model
 from annotated.decoding import Hypothesis, beam_search
 from annotated.model import PRECISIONS, Transformer
-from annotated.tokenization import Tokenizer, decode, encode
+from annotated.tokenization import Tokenizer, detokenize, tokenize
 
 __all__ = [
     "SEARCH",
@@ -25,9 +25,9 @@ __all__ = [
     "WORKER",
     "become_worker",
     "best_device",
-    "encode_sources",
     "search_batch",
     "search_in_worker",
+    "tokenize_sources",
 ]
 
 
@@ -60,18 +60,18 @@ def best_device(name: str = "auto") -> torch.device:
     return device
 
 
-# book/61_machine_translation.ipynb#encode-sources
-def encode_sources(
+# book/61_machine_translation.ipynb#tokenize-sources
+def tokenize_sources(
     tokenizer: Tokenizer, texts: Sequence[str], max_length: int, warn: Callable[[str], None] | None = None
 ) -> list[list[int]]:
     """Token ids of the sources; one longer than `max_length` is cut there, eos kept, and `warn` is told.
 
     Without `warn` the message goes to standard error.
 
-    Defined in chapter 61: `encode-sources`.
+    Defined in chapter 61: `tokenize-sources`.
     """
     warn = warn or (lambda message: print(message, file=sys.stderr))
-    sources = encode(tokenizer, list(texts))
+    sources = tokenize(tokenizer, list(texts))
     for i, source in enumerate(sources):
         if len(source) > max_length:
             warn(f"sentence {i + 1} has {len(source)} tokens, the model takes {max_length}: the rest is left out")
@@ -114,9 +114,9 @@ class Translator:
         notes = {key: value for key, value in self.notes.items() if key not in ("format", "model")}
         save_model(Path(folder), self.model, self.tokenizer, dtype=dtype, **notes)
 
-    def encode(self, texts: Sequence[str], warn: Callable[[str], None] | None = None) -> list[list[int]]:
+    def tokenize(self, texts: Sequence[str], warn: Callable[[str], None] | None = None) -> list[list[int]]:
         """Token ids of the sources; one longer than the model's `max_length` is cut there, and `warn` is told."""
-        return encode_sources(self.tokenizer, texts, self.model.config.max_length, warn)
+        return tokenize_sources(self.tokenizer, texts, self.model.config.max_length, warn)
 
     def translate(self, texts: Sequence[str], **options) -> list[str]:
         """The best translation of each text; the options are those of `translate_n_best`."""
@@ -141,7 +141,7 @@ class Translator:
         alpha = self.search["length_penalty"] if length_penalty is None else length_penalty
         options = {"beam_size": width, "alpha": alpha, "penalty": self.search["penalty"]}
         options["n_best"] = width if n_best is None else n_best
-        sources = self.encode(texts, warn)
+        sources = self.tokenize(texts, warn)
         results = [[Translation("", 0.0, 0.0)] for _ in sources]
         wanted = [i for i, source in enumerate(sources) if len(source) > 1]  # more than eos
         examples = [(sources[i], sources[i]) for i in wanted]
@@ -178,7 +178,7 @@ class Translator:
                 self.pool = None
 
     def to_text(self, hypothesis: Hypothesis) -> Translation:
-        text = decode(self.tokenizer, [hypothesis.tokens])[0]
+        text = detokenize(self.tokenizer, [hypothesis.tokens])[0]
         return Translation(" ".join(text.split()), hypothesis.score, hypothesis.log_probability)
 
 

@@ -110,7 +110,7 @@ def run(rounds: int = 3) -> None:
     folder = model_folder()
     translator = Translator.load(folder, "cpu")
     texts = [pair.source for pair in pairs(translator, "test")]
-    sources = sorted(translator.encode(texts), key=len)
+    sources = sorted(translator.tokenize(texts), key=len)
     tables = {}
     with tempfile.TemporaryDirectory() as exported, ExitStack() as pools, torch.inference_mode():
         systems = contestants(folder, Path(exported) / "model", pools)

@@ -13,7 +13,7 @@ from annotated.batching import Batch, make_batch, token_batches
 from annotated.cost import training_flops
 from annotated.model import Transformer
 from annotated.schedule import build_optimizer, set_learning_rate
-from annotated.training import TrainingConfig, encode_pairs, train_step, working_copy
+from annotated.training import TrainingConfig, tokenize_pairs, train_step, working_copy
 from annotated.translation import Translator
 from benchmarks.common import both_settings, interleaved, model_folder, pairs, record, show, timed
 from benchmarks.peers import TorchTransformer, marian
@@ -107,7 +107,7 @@ def steps(translator: Translator, precision: torch.dtype, only: str | None = Non
 
 def real_batches(translator: Translator) -> list[Batch]:
     """An epoch of the corpus that the model was trained on."""
-    examples = encode_pairs(translator.tokenizer, pairs(translator, "train"), translator.model.config.max_length)
+    examples = tokenize_pairs(translator.tokenizer, pairs(translator, "train"), translator.model.config.max_length)
     return [make_batch([examples[i] for i in rows]) for rows in token_batches(examples, MAX_TOKENS, seed=1)]
 
 

@@ -16,7 +16,7 @@ from annotated.checkpoint import read_json
 from annotated.grammar import embedded_split
 from annotated.model import Transformer
 from annotated.tokenization import load_tokenizer
-from annotated.training import encode_pairs
+from annotated.training import tokenize_pairs
 from annotated.variations import TRAINING, Variation, further_rows, run_variation, scale_row, train_variation, verdict
 from tools.variations import BASE_SEEDS, SEEDS, TOKENIZER, all_rows, run_all
 
@@ -114,7 +114,7 @@ def test_perplexity_is_of_a_subword(tiny):
     result = run_variation(tiny, 1, tokenizer, pairs, pairs[:4])
     model = train_variation(tiny, 1, tokenizer, pairs, pairs[:4]).model.eval()
     losses = []
-    for source, target in encode_pairs(tokenizer, pairs[:4], tiny.model.max_length):
+    for source, target in tokenize_pairs(tokenizer, pairs[:4], tiny.model.max_length):
         with torch.no_grad():
             logits = model(torch.tensor([source]), torch.tensor([[tokenizer.bos_id, *target[:-1]]]))[0]
         losses += (-logits.log_softmax(dim=-1)[range(len(target)), target]).tolist()

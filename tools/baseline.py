@@ -25,7 +25,7 @@ from annotated.grammar import embedded_split
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
 from annotated.tokenization import Tokenizer, load_tokenizer
-from annotated.training import Model, TrainingConfig, batch_all, describe_machine, encode_pairs, train
+from annotated.training import Model, TrainingConfig, batch_all, describe_machine, tokenize_pairs, train
 from tools.clean import ROOT
 
 PARTNER = ROOT / "data" / "runs" / "embedded-sinusoidal" / "run.json"
@@ -60,7 +60,7 @@ def train_once(build: Callable[[int], Model], config: TrainingConfig, path: Path
     torch.manual_seed(config.seed)
     model = build(len(tokenizer))
     length = model.config.max_length
-    examples, valid = (encode_pairs(tokenizer, embedded_split(name), length) for name in ("train", "valid"))
+    examples, valid = (tokenize_pairs(tokenizer, embedded_split(name), length) for name in ("train", "valid"))
     state = train(model, examples, batch_all(valid, config.max_tokens), config)
     best = min((line for line in state.history if "valid_loss" in line), key=lambda line: line["valid_loss"])
     result = {"rate_factor": config.rate_factor, "training": asdict(config), "steps": state.step}
@@ -77,7 +77,7 @@ def train_once(build: Callable[[int], Model], config: TrainingConfig, path: Path
 def score(model: RecurrentTranslator, tokenizer: Tokenizer, split: str) -> dict:
     """Exact match and BLEU of greedy translations of a split."""
     pairs = embedded_split(split)
-    examples = encode_pairs(tokenizer, pairs, model.config.max_length)
+    examples = tokenize_pairs(tokenizer, pairs, model.config.max_length)
     translations = [""] * len(pairs)
     for indices in token_batches(examples, 4000):
         source = make_batch([examples[i] for i in indices]).source

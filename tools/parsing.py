@@ -47,7 +47,7 @@ from annotated.parsing import (
     treebank_corpus,
 )
 from annotated.tokenization import load_tokenizer
-from annotated.training import TrainingConfig, describe_machine, encode_pairs, train_on_corpus
+from annotated.training import TrainingConfig, describe_machine, tokenize_pairs, train_on_corpus
 from annotated.translation import Translator
 from tools.clean import ROOT
 
@@ -137,7 +137,7 @@ def train_run(run: Run, folder: Path) -> dict:
 def sentences_seen(run: Run, path: Path, tokens: int) -> int:
     """About how many sentences have so many target tokens, with those of the training split as they are on average."""
     tokenizer = load_tokenizer(path)
-    examples = encode_pairs(tokenizer, run.corpus().split("train"), run.model["max_length"])
+    examples = tokenize_pairs(tokenizer, run.corpus().split("train"), run.model["max_length"])
     return round(tokens * len(examples) / sum(len(target) for _, target in examples))
 
 
