@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from annotated.batching import pad_sequences, token_batches
+from annotated.batching import in_batches, pad_sequences
 from annotated.checkpoint import load_model, save_model
 from annotated.decoding import Hypothesis, beam_search
 from annotated.model import PRECISIONS, Transformer
@@ -142,15 +142,12 @@ class Translator:
         options = {"beam_size": width, "alpha": alpha, "penalty": self.search["penalty"]}
         options["n_best"] = width if n_best is None else n_best
         sources = self.tokenize(texts, warn)
-        results = [[Translation("", 0.0, 0.0)] for _ in sources]
-        wanted = [i for i, source in enumerate(sources) if len(source) > 1]  # more than eos
-        examples = [(sources[i], sources[i]) for i in wanted]
-        batches = [[wanted[i] for i in indices] for indices in reversed(token_batches(examples, max_tokens))]
-        found = self.search_all([[sources[i] for i in batch] for batch in batches], options)
-        for batch, outputs in zip(batches, found, strict=True):
-            for i, hypotheses in zip(batch, outputs, strict=True):
-                results[i] = [self.to_text(hypothesis) for hypothesis in hypotheses]
-        return results
+        wanted = [source for source in sources if len(source) > 1]  # more than eos
+        found = iter(in_batches(wanted, max_tokens, lambda batches: self.search_all(batches, options)))
+        return [
+            [self.to_text(hypothesis) for hypothesis in next(found)] if len(source) > 1 else [Translation("", 0.0, 0.0)]
+            for source in sources
+        ]
 
     def search_all(self, batches: list[list[list[int]]], options: dict) -> Iterator[list[list[Hypothesis]]]:
         """Beam search for each batch of sources, in the worker processes where there are some."""
