@@ -2,8 +2,9 @@
 """Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -106,3 +107,23 @@ def padding_share(examples: Sequence[Example], batches: Sequence[Sequence[int]])
             lengths = [len(examples[i][side]) for i in batch]
             real, total = real + sum(lengths), total + max(lengths) * len(lengths)
     return 1 - real / total
+
+
+# book/51_data_and_batching.ipynb#in-batches
+def in_batches(
+    sources: Sequence[list[int]], max_tokens: int, work: Callable[[list[list[list[int]]]], Iterable[Sequence[Any]]]
+) -> list[Any]:
+    """What `work` finds for each source, in the order of the sources, from batches of about the same length.
+
+    `work` gets all batches, the longest sources first, and returns for each batch one result a source. A batch has at
+    most `max_tokens` tokens, padding counted; a source longer than that is a batch of its own.
+
+    Defined in chapter 51: `in-batches`.
+    """
+    batches = token_batches([(source, source) for source in sources], max_tokens)[::-1]
+    found = work([[sources[i] for i in batch] for batch in batches])
+    results: list[Any] = [None] * len(sources)
+    for batch, outputs in zip(batches, found, strict=True):
+        for i, output in zip(batch, outputs, strict=True):
+            results[i] = output
+    return results

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from types import FrameType, UnionType
-from typing import Any, get_args
+from types import FrameType
+from typing import Any
 
 import torch
 
@@ -48,57 +48,38 @@ __all__ = [
     "DEVICE",
     "EXAMPLES",
     "EXIT",
-    "FIXED",
     "FORMATS",
-    "HELP",
-    "LISTED",
-    "NUMBERS",
-    "RECIPES",
-    "STOPS",
-    "TRAINING_HELP",
     "about_lines",
     "add_average_options",
     "add_evaluate_options",
     "add_export_options",
     "add_import_options",
     "add_info_options",
-    "add_options",
     "add_search_options",
     "add_train_options",
     "add_translate_options",
     "average_command",
     "build_parser",
     "check_writable",
-    "chosen",
     "chunks",
     "corpus_of",
     "corpus_to_score",
-    "count",
     "epilog",
     "evaluate_command",
     "explained",
     "export_command",
-    "flag",
     "forget_output",
-    "given",
     "import_command",
     "info_command",
     "input_lines",
     "main",
-    "not_negative",
-    "number",
-    "one_of",
     "pairs_to_score",
-    "positive",
-    "recipe_for",
     "recorded_run",
     "refuse_to_overwrite",
     "remembered_signals",
     "report_training",
-    "resumed",
     "say",
     "search_options",
-    "settings_of",
     "train_command",
     "translate_command",
     "tuned",
@@ -307,27 +288,6 @@ def recorded_run(folder: Path) -> dict[str, Any]:
     return run
 
 
-# book/91_command_line.ipynb#resumed
-def resumed(arguments: argparse.Namespace, run: dict[str, Any]) -> dict[str, Any]:
-    """The training settings of a run to resume, with the user's limits if there are any.
-
-    Raises InputError when the user, or the recipe asked for, wants another setting changed.
-
-    Defined in chapter 91: `resumed`.
-    """
-    wanted = dict(RECIPES[arguments.recipe]) if arguments.recipe else {}
-    own = given(arguments, TrainingConfig)
-    wanted |= given(arguments, TransformerConfig) | own
-    if arguments.vocab_size:
-        wanted["vocab_size"] = arguments.vocab_size
-    settings = run["model"] | run["training"]
-    for name, value in wanted.items():
-        if name not in STOPS and settings.get(name) != value and (name, value) != ("precision", "auto"):
-            raise InputError(f"{flag(name)} cannot become {value}: the run began with {settings.get(name)}")
-    limits = {name: value for name, value in own.items() if name in STOPS}
-    return run["training"] | (dict.fromkeys(STOPS) | limits if limits else {})
-
-
 # book/91_command_line.ipynb#train-command
 def train_command(arguments: argparse.Namespace) -> int:
     """Train on a corpus; the best model by validation loss ends in the output folder.
@@ -401,7 +361,7 @@ def settings_of(arguments: argparse.Namespace, run: dict) -> tuple[dict[str, Any
 def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus:
     """The corpus to train on; a resumed run has its own, which may have moved.
 
-    Defined in chapter 91: `train-settings`.
+    Defined in chapter 91: `train-parts`.
     """
     name = arguments.corpus or run["corpus"]
     if run and name != run["corpus"]:
@@ -413,7 +373,7 @@ def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus:
 def report_training(state: TrainingState, folder: Path, run: dict) -> None:
     """Say how far training came.
 
-    Defined in chapter 91: `train-settings`.
+    Defined in chapter 91: `train-parts`.
     """
     if run and run.get("steps") == state.step:
         say("the run had reached its limit already: give a later --max-steps, --max-epochs or --max-minutes")

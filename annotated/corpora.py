@@ -171,7 +171,7 @@ def multi30k(source: str, target: str, download: bool = False) -> Corpus:
 
 
 # book/51_data_and_batching.ipynb#own-corpora
-HELD_OUT = 50  # of a single file, every 50th pair goes to test and the one before it to valid
+HOLD_OUT_EVERY = 50  # of a single file, every 50th pair goes to test and the one before it to valid
 
 
 def split_pairs(pairs: list[SentencePair]) -> dict[str, list[SentencePair]]:
@@ -179,11 +179,11 @@ def split_pairs(pairs: list[SentencePair]) -> dict[str, list[SentencePair]]:
 
     Defined in chapter 51: `own-corpora`.
     """
-    if len(pairs) < HELD_OUT:
+    if len(pairs) < HOLD_OUT_EVERY:
         advice = "a file on its own is divided into train, valid and test; give a folder with the splits instead"
-        raise InputError(f"{len(pairs)} pairs are too few, at least {HELD_OUT} are needed: {advice}")
-    held = {"valid": pairs[HELD_OUT - 2 :: HELD_OUT], "test": pairs[HELD_OUT - 1 :: HELD_OUT]}
-    train = [pair for i, pair in enumerate(pairs) if i % HELD_OUT < HELD_OUT - 2]
+        raise InputError(f"{len(pairs)} pairs are too few, at least {HOLD_OUT_EVERY} are needed: {advice}")
+    held = {"valid": pairs[HOLD_OUT_EVERY - 2 :: HOLD_OUT_EVERY], "test": pairs[HOLD_OUT_EVERY - 1 :: HOLD_OUT_EVERY]}
+    train = [pair for i, pair in enumerate(pairs) if i % HOLD_OUT_EVERY < HOLD_OUT_EVERY - 2]
     return {"train": train, **held}
 
 

@@ -62,7 +62,7 @@ def exact_match_by_phenomenon(translations: Sequence[str], pairs: Sequence[Sente
 
 
 # book/61_machine_translation.ipynb#antecedent-accuracy
-PRONOUNS = ("er", "sie", "es", "ihn", "ihm")
+GENDERED_PRONOUNS = ("er", "sie", "es", "ihn", "ihm")
 
 
 def antecedent_accuracy(translations: Sequence[str], pairs: Sequence[SentencePair]) -> float:
@@ -77,7 +77,7 @@ def antecedent_accuracy(translations: Sequence[str], pairs: Sequence[SentencePai
     ]
     if not both:
         raise ValueError("no pair has a pronoun with an antecedent")
-    found = [[[word for word in side if word.lower() in PRONOUNS] for side in sides] for sides in both]
+    found = [[[word for word in side if word.lower() in GENDERED_PRONOUNS] for side in sides] for sides in both]
     return sum(output == reference for output, reference in found) / len(both)
 
 

@@ -1900,7 +1900,11 @@ comparative: klein neu billig
 genitive: Lehrer Schwester Haus
 dative: Tisch Garten Katze
 """
-HELD_OUT = {(row.split(":")[0], word) for row in NOVEL.strip().splitlines() for word in row.split(":")[1].split()}
+HELD_OUT_USES = {
+    (construction, word)
+    for construction, words in (row.split(":") for row in NOVEL.strip().splitlines())
+    for word in words.split()
+}
 ROLES = [(subject, target) for _, subject, _, target, *_ in COREFERENCE_ENTRIES]
 INDEX = {noun.german: index for index, noun in enumerate(NOUN_ENTRIES)}
 
@@ -1922,7 +1926,7 @@ def novel_uses(draw: Draw) -> list[str]:
 
     Defined in chapter 51: `grammar-held-out`.
     """
-    return sorted({construction for construction, word in draw.uses if (construction, word) in HELD_OUT})
+    return sorted({construction for construction, word in draw.uses if (construction, word) in HELD_OUT_USES})
 
 
 def has_pair_apart(draw: Draw) -> bool:

@@ -117,7 +117,7 @@ def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
 
 
 # book/90_pretrained.ipynb#names
-NAMES = {  # ours: theirs; the longer first, since they contain the shorter
+TENSOR_NAMES = {  # ours: theirs; the longer first, since they contain the shorter
     "around_self_attention.norm": "self_attn_layer_norm",
     "around_cross_attention.norm": "encoder_attn_layer_norm",
     "around_feed_forward.norm": "final_layer_norm",
@@ -147,7 +147,7 @@ def marian_names(config: TransformerConfig, name: str) -> list[str]:
     }
     if name in ends:
         return ends[name]
-    for ours, theirs in NAMES.items():
+    for ours, theirs in TENSOR_NAMES.items():
         name = name.replace(ours, theirs)
     return ["model." + name]
 

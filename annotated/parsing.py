@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
-from annotated.batching import token_batches
+from annotated.batching import in_batches
 from annotated.corpora import Corpus, InputError
 from annotated.grammar import (
     NAME_ENTRIES,
@@ -22,7 +22,7 @@ from annotated.grammar import (
     embedded_split,
     words,
 )
-from annotated.translation import Translator, search_batch
+from annotated.translation import Translator
 
 __all__: list[str] = []
 
@@ -372,14 +372,10 @@ def transduce(translator: Translator, texts: Sequence[str], max_tokens: int = 40
 
     Defined in chapter 63: `transduce`.
     """
-    sources = translator.encode(texts)
-    outputs = [""] * len(sources)
     options = PARSING_SEARCH | search
-    for batch in token_batches([(source, source) for source in sources], max_tokens):
-        found = search_batch(translator, [sources[i] for i in batch], options)
-        for i, hypotheses in zip(batch, found, strict=True):
-            outputs[i] = translator.to_text(hypotheses[0]).text
-    return outputs
+    sources = translator.tokenize(texts)
+    found = in_batches(sources, max_tokens, lambda batches: translator.search_all(batches, options))
+    return [translator.to_text(best).text for best, *_ in found]
 
 
 # book/63_constituency_parsing.ipynb#entity-kinds

@@ -17,8 +17,7 @@ __all__ = [
     "PairTokenizer",
     "Tokenizer",
     "check_vocabulary",
-    "decode",
-    "encode",
+    "detokenize",
     "load_tokenizer",
     "naming",
     "read_model_file",
@@ -106,7 +105,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
 
 
 # book/51_data_and_batching.ipynb#tokenizer-methods
-def encode(tokenizer: Tokenizer, texts: list[str], target: bool = False) -> list[list[int]]:
+def tokenize(tokenizer: Tokenizer, texts: list[str], target: bool = False) -> list[list[int]]:
     """Token ids of each text, with eos at the end. `target` matters where the languages have models of their own.
 
     Defined in chapter 51: `tokenizer-methods`.
@@ -114,7 +113,7 @@ def encode(tokenizer: Tokenizer, texts: list[str], target: bool = False) -> list
     return [[*tokenizer.to_ids(text, target), tokenizer.eos_id] for text in texts]
 
 
-def decode(tokenizer: Tokenizer, sequences: list[list[int]]) -> list[str]:
+def detokenize(tokenizer: Tokenizer, sequences: list[list[int]]) -> list[str]:
     """The text of each list of target ids; special tokens are left out.
 
     Defined in chapter 51: `tokenizer-methods`.

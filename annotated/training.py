@@ -36,7 +36,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentTranslator
 from annotated.regularization import label_smoothed_loss
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
-from annotated.tokenization import Tokenizer, encode, load_tokenizer, train_tokenizer
+from annotated.tokenization import Tokenizer, load_tokenizer, tokenize, train_tokenizer
 
 __all__ = [
     "BAR",
@@ -57,6 +57,7 @@ __all__ = [
     "save_checkpoint",
     "save_state",
     "share_done",
+    "tokenize_pairs",
     "train",
     "train_on_corpus",
     "train_step",
@@ -195,14 +196,14 @@ def validation_loss(model: Model, batches: Sequence[Batch], loss_of: Callable[..
     return total / sum(batch.num_tokens for batch in batches)
 
 
-# book/59_training.ipynb#encode-pairs
-def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[SentencePair], max_length: int) -> list[Example]:
+# book/59_training.ipynb#tokenize-pairs
+def tokenize_pairs(tokenizer: Tokenizer, pairs: Sequence[SentencePair], max_length: int) -> list[Example]:
     """Token ids of both sides; pairs with an empty side or more than `max_length` tokens are left out.
 
-    Defined in chapter 59: `encode-pairs`.
+    Defined in chapter 59: `tokenize-pairs`.
     """
-    sources = encode(tokenizer, [pair.source for pair in pairs])
-    targets = encode(tokenizer, [pair.target for pair in pairs], target=True)
+    sources = tokenize(tokenizer, [pair.source for pair in pairs])
+    targets = tokenize(tokenizer, [pair.target for pair in pairs], target=True)
     both = zip(sources, targets, strict=True)
     return [pair for pair in both if all(1 < len(side) <= max_length for side in pair)]
 
@@ -210,7 +211,7 @@ def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[SentencePair], max_length
 def batch_all(examples: Sequence[Example], max_tokens: int) -> list[Batch]:
     """All examples as batches of similar length, in a fixed order: for validation.
 
-    Defined in chapter 59: `encode-pairs`.
+    Defined in chapter 59: `tokenize-pairs`.
     """
     return [make_batch([examples[i] for i in indices]) for indices in token_batches(examples, max_tokens)]
 
@@ -589,8 +590,8 @@ def train_on_corpus(
         tokenizer = train_tokenizer((text for pair in pairs for text in (pair.source, pair.target)), vocab_size)
     torch.manual_seed(config.seed)
     model = Transformer(model_config(len(tokenizer))).to(device)
-    examples = encode_pairs(tokenizer, pairs, model.config.max_length)
-    valid = batch_all(encode_pairs(tokenizer, corpus.split("valid"), model.config.max_length), config.max_tokens)
+    examples = tokenize_pairs(tokenizer, pairs, model.config.max_length)
+    valid = batch_all(tokenize_pairs(tokenizer, corpus.split("valid"), model.config.max_length), config.max_tokens)
     if not examples or not valid:
         raise InputError(f"corpus {corpus.name}: no usable pairs in train or valid")
     notes = {"corpus": corpus.name, "source": corpus.source_language, "target": corpus.target_language}

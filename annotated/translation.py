@@ -29,6 +29,7 @@ __all__ = [
     "encode_sources",
     "search_batch",
     "search_in_worker",
+    "tokenize_sources",
 ]
 
 
@@ -53,10 +54,10 @@ def encode_sources(
 
     Without `warn` the message goes to standard error.
 
-    Defined in chapter 61: `encode-sources`.
+    Defined in chapter 61: `tokenize-sources`.
     """
     warn = warn or (lambda message: print(message, file=sys.stderr))
-    sources = encode(tokenizer, list(texts))
+    sources = tokenize(tokenizer, list(texts))
     for i, source in enumerate(sources):
         if len(source) > max_length:
             warn(f"sentence {i + 1} has {len(source)} tokens, the model takes {max_length}: the rest is left out")
@@ -103,9 +104,9 @@ class Translator:
         notes = {key: value for key, value in self.notes.items() if key not in ("format", "model")}
         save_model(Path(folder), self.model, self.tokenizer, dtype=dtype, **notes)
 
-    def encode(self, texts: Sequence[str], warn: Callable[[str], None] | None = None) -> list[list[int]]:
+    def tokenize(self, texts: Sequence[str], warn: Callable[[str], None] | None = None) -> list[list[int]]:
         """Token ids of the sources; one longer than the model's `max_length` is cut there, and `warn` is told."""
-        return encode_sources(self.tokenizer, texts, self.model.config.max_length, warn)
+        return tokenize_sources(self.tokenizer, texts, self.model.config.max_length, warn)
 
     def translate(self, texts: Sequence[str], **options) -> list[str]:
         """The best translation of each text; the options are those of `translate_n_best`."""
@@ -130,16 +131,13 @@ class Translator:
         alpha = self.search["length_penalty"] if length_penalty is None else length_penalty
         options = {"beam_size": width, "alpha": alpha, "penalty": self.search["penalty"]}
         options["n_best"] = width if n_best is None else n_best
-        sources = self.encode(texts, warn)
-        results = [[Translation("", 0.0, 0.0)] for _ in sources]
-        wanted = [i for i, source in enumerate(sources) if len(source) > 1]  # more than eos
-        examples = [(sources[i], sources[i]) for i in wanted]
-        batches = [[wanted[i] for i in indices] for indices in reversed(token_batches(examples, max_tokens))]
-        found = self.search_all([[sources[i] for i in batch] for batch in batches], options)
-        for batch, outputs in zip(batches, found, strict=True):
-            for i, hypotheses in zip(batch, outputs, strict=True):
-                results[i] = [self.to_text(hypothesis) for hypothesis in hypotheses]
-        return results
+        sources = self.tokenize(texts, warn)
+        wanted = [source for source in sources if len(source) > 1]  # more than eos
+        found = iter(in_batches(wanted, max_tokens, lambda batches: self.search_all(batches, options)))
+        return [
+            [self.to_text(hypothesis) for hypothesis in next(found)] if len(source) > 1 else [Translation("", 0.0, 0.0)]
+            for source in sources
+        ]
 
     def search_all(self, batches: list[list[list[int]]], options: dict) -> Iterator[list[list[Hypothesis]]]:
         """Beam search for each batch of sources, in the worker processes where there are some."""
@@ -167,7 +165,7 @@ class Translator:
                 self.pool = None
 
     def to_text(self, hypothesis: Hypothesis) -> Translation:
-        text = decode(self.tokenizer, [hypothesis.tokens])[0]
+        text = detokenize(self.tokenizer, [hypothesis.tokens])[0]
         return Translation(" ".join(text.split()), hypothesis.score, hypothesis.log_probability)
 
 

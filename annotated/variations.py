@@ -12,7 +12,7 @@ from annotated.evaluation import evaluate_translations
 from annotated.grammar import SentencePair
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import Tokenizer
-from annotated.training import TrainingConfig, TrainingState, batch_all, encode_pairs, train
+from annotated.training import TrainingConfig, TrainingState, batch_all, tokenize_pairs, train
 from annotated.translation import Translator
 
 __all__: list[str] = []
@@ -83,7 +83,7 @@ def train_variation(
     """
     torch.manual_seed(seed)
     model = Transformer(variation.model)
-    examples, batches = (encode_pairs(tokenizer, some, variation.model.max_length) for some in (pairs, valid))
+    examples, batches = (tokenize_pairs(tokenizer, some, variation.model.max_length) for some in (pairs, valid))
     return train(model, examples, batch_all(batches, 4000), replace(variation.training, seed=seed))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from annotated.grammar import SentencePair, words
 from annotated.model import Transformer
-from annotated.tokenization import Tokenizer, encode
+from annotated.tokenization import Tokenizer, tokenize
 
 __all__ = ["attention_maps", "sentence_maps", "silenced"]
 
@@ -81,7 +81,7 @@ def word_of_piece(tokenizer: Tokenizer, text: str, target: bool = False) -> list
     """
     ends = list(itertools.accumulate(len(word) for word in words(text)))  # without the spaces
     result, position, start = [], 0, 0
-    for number in encode(tokenizer, [text], target)[0]:
+    for number in tokenize(tokenizer, [text], target)[0]:
         piece, byte = tokenizer.processor.id_to_piece(number), tokenizer.processor.is_byte(number)
         if not byte or int(piece[3:5], 16) & 0xC0 != 0x80:  # a byte of the form 10xxxxxx continues a character
             start, position = position, position + (1 if byte else len(piece.replace("\u2581", "")))
@@ -111,7 +111,7 @@ def sentence_maps(model: Transformer, tokenizer: Tokenizer, source: str, target:
     Defined in chapter 80: `word-maps`.
     """
     rows, columns = word_of_piece(tokenizer, target, target=True), word_of_piece(tokenizer, source)
-    (ids,), (german,) = encode(tokenizer, [source]), encode(tokenizer, [target], target=True)
+    (ids,), (german,) = tokenize(tokenizer, [source]), tokenize(tokenizer, [target], target=True)
     device = model.target_embedding.weight.device
     both = (torch.tensor([tokens], device=device) for tokens in (ids, [model.config.start_id, *german[:-1]]))
     maps = attention_maps(model, *both)

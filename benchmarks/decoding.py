@@ -28,20 +28,20 @@ SYSTEMS = (
 )
 
 
-def in_batches(sources: list[list[int]], size: int) -> list[list[list[int]]]:
+def slices(sources: list[list[int]], size: int) -> list[list[list[int]]]:
     return [sources[i : i + size] for i in range(0, len(sources), size)]
 
 
 def our_search(translator: Translator, sources: list[list[int]], size: int, width: int = 4) -> list[list[int]]:
     """Our search, in the translator's worker processes if it has some. Outputs here and below are without eos."""
-    found = translator.search_all(in_batches(sources, size), BEAM | {"beam_size": width})
+    found = translator.search_all(slices(sources, size), BEAM | {"beam_size": width})
     end = translator.model.config.end_id
     return [[token for token in best.tokens if token != end] for batch in found for (best,) in batch]
 
 
 def their_generate(model, sources: list[list[int]], size: int, width: int = 4) -> list[list[int]]:
     outputs = []
-    for batch in in_batches(sources, size):
+    for batch in slices(sources, size):
         rows = pad_sequences(batch, model.config.pad_token_id)
         mask, limit = (rows != model.config.pad_token_id).long(), rows.shape[1] + EXTRA
         settings = {"num_beams": width, "do_sample": False, "max_length": None, "max_new_tokens": limit}
@@ -110,7 +110,7 @@ def run(rounds: int = 3) -> None:
     folder = model_folder()
     translator = Translator.load(folder, "cpu")
     texts = [pair.source for pair in pairs(translator, "test")]
-    sources = sorted(translator.encode(texts), key=len)
+    sources = sorted(translator.tokenize(texts), key=len)
     tables = {}
     with tempfile.TemporaryDirectory() as exported, ExitStack() as pools, torch.inference_mode():
         systems = contestants(folder, Path(exported) / "model", pools)

@@ -34,7 +34,7 @@ def train_some(name: str) -> None:
 def decode_some(name: str) -> float | None:
     """Two batches of translations; the peak of the process that translates, if that is another one."""
     translator = Translator.load(model_folder(), "cpu")
-    sources = translator.encode([pair.source for pair in pairs(translator, "test")[:SENTENCES]])
+    sources = translator.tokenize([pair.source for pair in pairs(translator, "test")[:SENTENCES]])
     with tempfile.TemporaryDirectory() as exported, ExitStack() as pools:
         system = decoding.contestants(model_folder(), Path(exported) / "model", pools, only=name)[name]
         system(sorted(sources, key=len), BATCH)

@@ -108,7 +108,7 @@ def steps(translator: Translator, precision: torch.dtype, only: str | None = Non
 
 def real_batches(translator: Translator) -> list[Batch]:
     """An epoch of the corpus that the model was trained on."""
-    examples = encode_pairs(translator.tokenizer, pairs(translator, "train"), translator.model.config.max_length)
+    examples = tokenize_pairs(translator.tokenizer, pairs(translator, "train"), translator.model.config.max_length)
     return [make_batch([examples[i] for i in rows]) for rows in token_batches(examples, MAX_TOKENS, seed=1)]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotated.batching import Batch, Example, make_batch, pad_sequences, padding_share, token_batches
+from annotated.batching import Batch, Example, in_batches, make_batch, pad_sequences, padding_share, token_batches
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=60)
 
@@ -122,6 +123,30 @@ def test_a_seed_mixes_short_and_long_batches() -> None:
     assert abs(means[0] - means[1]) < 1.5
     ordered = sorted(lengths)
     assert lengths not in (ordered, ordered[::-1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 30), max_size=60), st.integers(1, 100))
+def test_results_come_in_the_order_of_the_sources(lengths: list[int], max_tokens: int) -> None:
+    """Whoever works on the batches sees each source once, within the limit, and the longest first."""
+    sources = [[i] * length for i, length in enumerate(lengths)]
+    seen: list[list[list[int]]] = []
+
+    def work(batches: list[list[list[int]]]) -> Iterator[list[tuple[int, int]]]:
+        seen.extend(batches)
+        return ([(source[0], len(source)) for source in batch] for batch in batches)
+
+    assert in_batches(sources, max_tokens, work) == list(enumerate(lengths))
+    assert sorted(source for batch in seen for source in batch) == sources
+    assert all(len(batch) * max(map(len, batch)) <= max_tokens or len(batch) == 1 for batch in seen)
+    longest = [max(map(len, batch)) for batch in seen]
+    assert longest == sorted(longest, reverse=True)
+
+
+@pytest.mark.parametrize("lost", [lambda batches: batches[1:], lambda batches: [batch[1:] for batch in batches]])
+def test_a_result_that_is_missing_is_an_error(lost) -> None:
+    with pytest.raises(ValueError, match=r"zip\(\)"):
+        in_batches([[1, 2], [3], [4, 5, 6]], 4, lost)
 
 
 def test_padding_is_below_five_percent_on_real_lengths() -> None:

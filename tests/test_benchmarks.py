@@ -16,7 +16,7 @@ from annotated.attention import MultiHeadAttention
 from annotated.batching import make_batch, token_batches
 from annotated.grammar import embedded_split
 from annotated.stacks import Dropout
-from annotated.training import encode_pairs
+from annotated.training import tokenize_pairs
 from annotated.translation import Translator
 from benchmarks import common, decoding, engine, gains, growth, quality, training
 from benchmarks.peers import TorchTransformer, marian
@@ -31,7 +31,7 @@ def translator() -> Translator:
 
 @pytest.fixture(scope="module")
 def batches(translator):
-    examples = encode_pairs(translator.tokenizer, embedded_split("valid")[:60], 256)
+    examples = tokenize_pairs(translator.tokenizer, embedded_split("valid")[:60], 256)
     return [make_batch([examples[i] for i in rows]) for rows in token_batches(examples, 300)]
 
 
@@ -82,7 +82,7 @@ def test_different_weights_are_noticed(translator, batches, monkeypatch):
 @pytest.mark.slow
 @torch.inference_mode()
 def test_every_system_translates_alike(translator, tmp_path):
-    sources = translator.encode([pair.source for pair in embedded_split("test")[:6]])
+    sources = translator.tokenize([pair.source for pair in embedded_split("test")[:6]])
     with ExitStack() as pools:
         systems = decoding.contestants(ROOT / "data" / "models" / "embedded", tmp_path / "engine", pools)
         assert tuple(systems) == decoding.SYSTEMS

@@ -1,6 +1,5 @@
 """The `annotated` command: module cli, chapter 91."""
 
-import dataclasses
 import errno
 import io
 import json
@@ -22,10 +21,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from annotated import cli, training
-from annotated.corpora import EMBEDDED, NAMED
+from annotated.corpora import NAMED
 from annotated.grammar import SPLITS
 from annotated.model import Transformer, TransformerConfig
-from annotated.training import TrainingConfig
 from annotated.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,7 +31,6 @@ SIZES = "--vocab-size 340 --d-model 16 --num-heads 2 --d-ff 32 --num-layers 1 --
 LIMITS = "--max-tokens 400 --warmup-steps 30 --rate-factor 0.4 --precision float32 --device cpu --quiet"
 TINY = f"--recipe paper {SIZES} {LIMITS}".split()
 STEPS = 150
-FIELDS = [field for part in (TransformerConfig, TrainingConfig) for field in dataclasses.fields(part)]
 
 
 def annotated(*arguments: object, stdin: bytes = b"", **options) -> subprocess.CompletedProcess:
@@ -182,20 +179,12 @@ def test_resume_continues_as_if_never_stopped(corpus, says, tmp_path):
     assert records[0]["best_valid_loss"] == pytest.approx(records[1]["best_valid_loss"], abs=1e-6)
 
 
-def test_resume_keeps_the_run_s_settings_and_takes_new_limits_only(own_run, refuses):
+def test_resume_keeps_the_run_s_settings(own_run, refuses):
     resume = ["train", "--resume", "--output", own_run, "--max-steps", 999]
     for option, value in {"--d-model": 32, "--seed": 2, "--vocab-size": 400, "--label-smoothing": 0.2}.items():
         assert f"{option} cannot become {value}" in refuses(*resume, option, value)
     assert "--norm-first cannot become True" in refuses(*resume, "--norm-first")
     assert "cannot become" in refuses(*resume, "--recipe", "embedded")
-    record = json.loads((own_run / "run.json").read_text())
-    parsed = cli.build_parser().parse_args([*map(str, resume), "--d-model", "16", "--precision", "auto"])
-    assert cli.resumed(parsed, record) == record["training"] | {"max_steps": 999}
-    parsed = cli.build_parser().parse_args(["train", "--resume", "--output", "x", "--max-minutes", "2"])
-    changed = cli.resumed(parsed, record)
-    assert (changed["max_steps"], changed["max_minutes"]) == (None, 2.0)
-    parsed = cli.build_parser().parse_args(["train", "--resume", "--output", "x"])
-    assert cli.resumed(parsed, record) == record["training"]
 
 
 def test_resume_of_a_finished_run_says_so(own_run, says):
@@ -679,12 +668,6 @@ def test_info_refuses_a_folder_without_a_model(refuses, tmp_path):
 # Options and help
 
 
-def test_help_covers_every_field():
-    wanted = {field.name for field in FIELDS} - set(cli.FIXED)
-    assert cli.HELP.keys() == wanted
-    assert all(len(text) > 10 for text in cli.HELP.values())
-
-
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_help_of_every_command(says, monkeypatch, name):
     monkeypatch.setenv("COLUMNS", "100")
@@ -705,38 +688,6 @@ def test_every_option_has_a_help_text(name):
     parser = cli.build_parser()._subparsers._group_actions[0].choices[name]
     for action in parser._actions:
         assert len(action.help or "") > 8, action.option_strings
-
-
-def test_train_help_lists_every_field_its_default_and_the_recipes(says, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "400")
-    text = says("train", "--help")[1]
-    for field in FIELDS:
-        if field.name in cli.FIXED:
-            assert not re.search(rf"^  {cli.flag(field.name)}\b", text, re.MULTILINE) or field.name == "vocab_size"
-            continue
-        (line,) = re.findall(rf"^  {cli.flag(field.name)}[, ].*(?:\n {{8,}}.*)*", text, re.MULTILINE)
-        if field.default not in (None, dataclasses.MISSING):
-            shown = {"True": "on", "False": "off"}.get(str(field.default), str(field.default))
-            assert re.search(rf"default: {re.escape(shown)}\)", line), line
-    recipes = " ".join(text.partition("recipes,")[2].split())
-    for recipe in cli.RECIPES.values():
-        assert " ".join(f"{cli.flag(key)} {value}" for key, value in recipe.items()) in recipes
-    monkeypatch.setenv("COLUMNS", "80")
-    recipes = says("train", "--help")[1].partition("recipes,")[2]
-    assert max(map(len, recipes.partition("examples:")[0].splitlines())) <= 80
-
-
-@pytest.mark.parametrize("name", cli.LISTED)
-def test_an_option_with_a_list_names_it_in_help_and_refusal(says, monkeypatch, name):
-    monkeypatch.setenv("COLUMNS", "400")
-    values, option = cli.LISTED[name], cli.flag(name)
-    (line,) = re.findall(rf"^  {option} .*", says("train", "--help")[1], re.MULTILINE)
-    assert f" {', '.join(values[:-1])} or {values[-1]}; " in line
-    for value in values:
-        assert getattr(options_of(f"{option} {value}"), name) == value
-    status, _, err = says("train", "--corpus", "embedded", "--output", "x", option, "none")
-    assert status == 2
-    assert re.search(rf"argument {option}: invalid choice: 'none' .*{'.*'.join(values)}", err.splitlines()[-1])
 
 
 def test_help_names_every_format_corpus_and_split(says, monkeypatch):
@@ -766,15 +717,6 @@ def test_top_help_and_version(says):
         ("train --corpus embedded --output x --depth 6", "unrecognized arguments: --depth 6"),
         ("train --corpus embedded --output x --max-step 6", "unrecognized arguments: --max-step 6"),
         ("train --corpus embedded --output x --recipe huge", "invalid choice: 'huge'"),
-        ("train --corpus embedded --output x --d-model 0", "--d-model: a whole number of at least 1"),
-        ("train --corpus embedded --output x --num-heads 2.5", "--num-heads: a whole number"),
-        ("train --corpus embedded --output x --max-steps 0", "--max-steps: a whole number of at least 1"),
-        ("train --corpus embedded --output x --max-minutes 0", "--max-minutes: a number above 0"),
-        ("train --corpus embedded --output x --rate-factor nan", "--rate-factor: a number above 0"),
-        ("train --corpus embedded --output x --clip-norm -1", "--clip-norm: a number above 0"),
-        ("train --corpus embedded --output x --dropout -0.1", "--dropout: a number of at least 0"),
-        ("train --corpus embedded --output x --max-minutes inf", "--max-minutes: a number above 0"),
-        ("train --corpus embedded --output x --seed 99999999999999999999", "--seed: a whole number"),
         ("train --corpus embedded --output x --vocab-size 0", "--vocab-size: a whole number of at least 1"),
         ("translate", "required: MODEL"),
         ("translate x --beam-size 0", "--beam-size: a whole number of at least 1"),
@@ -801,44 +743,6 @@ def test_more_translations_than_the_beam_has(says, run, options, beam):
     status, out, err = says("translate", run, "--device", "cpu", "--n-best", 5, *options)
     assert (status, out) == (2, "")
     assert f"--n-best: a beam of {beam} has no 5 translations" in err
-
-
-def options_of(line: str):
-    return cli.build_parser().parse_args(f"train --corpus embedded --output x {line}".split())
-
-
-def test_the_paper_s_recipes_are_the_paper_s_models():
-    for name, make in {"paper": TransformerConfig.base, "paper-big": TransformerConfig.big}.items():
-        options = options_of(f"--recipe {name}")
-        model, training, size = cli.settings_of(options, {})
-        assert TransformerConfig(size, **model) == make(37_000)
-        assert training.beyond_the_paper() == {}
-        assert training.max_tokens == 25_000
-        assert training.warmup_steps == 4000
-        assert training.max_steps == {"paper": 100_000, "paper-big": 300_000}[name]
-
-
-@pytest.mark.parametrize("name", cli.RECIPES)
-def test_every_recipe_is_usable(name):
-    known = {field.name for field in FIELDS}
-    assert cli.RECIPES[name].keys() <= known
-    model, training, size = cli.settings_of(options_of(f"--recipe {name}"), {})
-    config = TransformerConfig(size, **model)
-    for key, value in cli.RECIPES[name].items():
-        assert getattr(config if hasattr(config, key) else training, key) == value
-
-
-def test_the_user_wins_over_the_recipe_and_the_recipe_over_the_default():
-    model, training, size = cli.settings_of(options_of("--d-model 64 --no-tie-output --max-epochs 3"), {})
-    assert (model["d_model"], model["tie_output"], model["d_ff"]) == (64, False, 512)  # the last from `embedded`
-    assert (training.max_epochs, training.max_steps) == (3, None)  # a limit replaces the recipe's
-    assert training.keep_checkpoints == TrainingConfig(max_steps=1).keep_checkpoints
-    assert size == cli.RECIPES["embedded"]["vocab_size"]
-
-
-def test_the_corpus_decides_the_recipe():
-    assert {cli.recipe_for(name) for name in EMBEDDED} == {"embedded"}
-    assert cli.recipe_for("multi30k") == cli.recipe_for("own.tsv") == "small"
 
 
 def test_train_states_pre_norm_before_it_begins(corpus, says, tmp_path):

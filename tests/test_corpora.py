@@ -15,7 +15,7 @@ import pytest
 from annotated import corpora
 from annotated.corpora import (
     EMBEDDED,
-    HELD_OUT,
+    HOLD_OUT_EVERY,
     MULTI30K_FILES,
     NAMED,
     InputError,
@@ -159,13 +159,13 @@ def test_divided_splits_are_disjoint_and_complete(count: int) -> None:
     together = [pair for split in splits.values() for pair in split]
     assert len(together) == count
     assert set(together) == set(pairs)
-    assert len(splits["test"]) == count // HELD_OUT
+    assert len(splits["test"]) == count // HOLD_OUT_EVERY
     assert splits["valid"]
     assert len(splits["train"]) >= 0.95 * count
 
 
 def test_too_few_pairs_to_divide(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", numbered(HELD_OUT - 1))
+    path = write(tmp_path / "a.tsv", numbered(HOLD_OUT_EVERY - 1))
     assert complaint(lambda: load_corpus(str(path))) == (
         "49 pairs are too few, at least 50 are needed: "
         "a file on its own is divided into train, valid and test; give a folder with the splits instead"

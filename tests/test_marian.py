@@ -34,7 +34,7 @@ from annotated.marian import (
     vocabularies,
 )
 from annotated.model import CHOICES, Transformer, TransformerConfig
-from annotated.tokenization import PairTokenizer, decode, encode, train_tokenizer
+from annotated.tokenization import PairTokenizer, detokenize, tokenize, train_tokenizer
 from annotated.translation import Translator
 from tools.parity import GRID, LOGITS, SHARE, Case, compare, generate, quiet, random_sources, way_back, write_folder
 
@@ -190,7 +190,7 @@ def test_the_search_settings_come_with_the_folder(folder: Path):
     assert translator.notes["ignored"] == ["no_repeat_ngram_size"]
     text = embedded_split("test")[0].source
     (translations,) = translator.translate_n_best([text])
-    source = torch.tensor(translator.encode([text]))
+    source = torch.tensor(translator.tokenize([text]))
     ((first, *others),) = beam_search(translator.model, source, beam_size=3, alpha=0.5, penalty="power", n_best=3)
     assert [t.score for t in translations] == [first.score, *(h.score for h in others)]
     assert translations[0].score == pytest.approx(first.log_probability / len(first.tokens) ** 0.5)
@@ -251,9 +251,9 @@ def test_ids_are_those_of_marian_tokenizer(folders, shared: bool):
     texts = strings()
     assert len(texts) == 1000
     ours, known = load_marian(folders[shared], "cpu").tokenizer, their_tokenizer(folders[shared])
-    assert encode(ours, texts) == [known(text).input_ids for text in texts]
-    assert encode(ours, texts, target=True) == [known(text_target=text).input_ids for text in texts]
-    assert sum(ours.unk_id in ids for ids in encode(ours, texts)) > 100
+    assert tokenize(ours, texts) == [known(text).input_ids for text in texts]
+    assert tokenize(ours, texts, target=True) == [known(text_target=text).input_ids for text in texts]
+    assert sum(ours.unk_id in ids for ids in tokenize(ours, texts)) > 100
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -261,14 +261,14 @@ def test_texts_are_those_of_marian_tokenizer(folders, shared: bool):
     ours, known = load_marian(folders[shared], "cpu").tokenizer, their_tokenizer(folders[shared])
     generator = random.Random(1)
     rows = [[int(generator.random() * len(ours)) for _ in range(int(generator.random() * 20))] for _ in range(300)]
-    assert decode(ours, rows) == known.batch_decode(rows, skip_special_tokens=True)
+    assert detokenize(ours, rows) == known.batch_decode(rows, skip_special_tokens=True)
 
 
 def test_special_tokens_written_in_a_text_stay_text(folders):
     """The one documented difference: MarianTokenizer would end the sentence here."""
     ours, known = load_marian(folders[True], "cpu").tokenizer, their_tokenizer(folders[True])
     text = "The child </s> sleeps."
-    assert encode(ours, [text])[0].count(ours.eos_id) == 1
+    assert tokenize(ours, [text])[0].count(ours.eos_id) == 1
     assert known(text).input_ids.count(known.eos_token_id) == 2
 
 
@@ -389,9 +389,9 @@ def test_every_layout_goes_out_and_comes_back(changes: dict, tokenizer, tmp_path
     assert back.notes["source"] == "en"
     assert back.search == {"beam_size": 4, "length_penalty": 1.0, "penalty": "power"}  # GNMT's has no place there
     texts = [pair.source for pair in embedded_split("test")[:50]]
-    assert encode(back.tokenizer, texts) == encode(tokenizer, texts)
+    assert tokenize(back.tokenizer, texts) == tokenize(tokenizer, texts)
     known = their_tokenizer(tmp_path / "marian")
-    assert [known(text).input_ids for text in texts] == encode(tokenizer, texts)
+    assert [known(text).input_ids for text in texts] == tokenize(tokenizer, texts)
 
 
 @pytest.mark.parametrize("changes", variants("ctranslate2").values(), ids=variants("ctranslate2"))

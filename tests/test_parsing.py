@@ -48,7 +48,7 @@ from annotated.parsing import (
     treebank_path,
 )
 from annotated.tokenization import train_tokenizer
-from annotated.training import encode_pairs
+from annotated.training import tokenize_pairs
 from annotated.translation import Translator
 
 ROOT = Path(__file__).parents[1]
@@ -570,7 +570,7 @@ def test_compression_is_scored_by_words():
 def test_pairs_of_a_task_can_be_trained_on():
     pairs = task_corpus("parsing", 50).split("test")
     tokenizer = train_tokenizer((side for pair in pairs for side in (pair.source, pair.target)), 400)
-    assert len(encode_pairs(tokenizer, pairs, 512)) == 50
+    assert len(tokenize_pairs(tokenizer, pairs, 512)) == 50
     assert all(tokenizer.to_text(tokenizer.to_ids(pair.target)) == pair.target for pair in pairs)
 
 

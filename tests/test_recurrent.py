@@ -13,11 +13,15 @@ from torch import Tensor, nn
 
 from annotated.batching import make_batch
 from annotated.checkpoint import read_json
+from annotated.grammar import SentencePair, embedded_split
 from annotated.recurrent import AdditiveAttention, RecurrentConfig, RecurrentTranslator, greedy_translation, gru_step
+from annotated.tokenization import load_tokenizer
 from annotated.training import TrainingConfig, train
-from tools.baseline import PARTNER, RATES, recurrent, train_once
+from tools import baseline
+from tools.baseline import PARTNER, RATES, recurrent, score, train_once
 
-RECORD = Path(__file__).resolve().parents[1] / "data" / "runs" / "recurrent" / "results.json"
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "data" / "runs" / "recurrent" / "results.json"
 
 
 @pytest.fixture(autouse=True)
@@ -177,3 +181,13 @@ def test_the_transformer_gets_further_in_the_same_time():
 def test_a_finished_training_is_not_repeated(tmp_path: Path):
     (tmp_path / "run.json").write_text('{"kept": true}')
     assert train_once(recurrent, TrainingConfig(max_steps=1), tmp_path / "run.json") == {"kept": True}
+
+
+def test_a_score_is_of_the_outputs_up_to_eos_in_the_order_of_the_sources(monkeypatch):
+    """A model that copies its source, and goes on after eos, gets every sentence right that is its own translation."""
+    tokenizer = load_tokenizer(ROOT / "data" / "models" / "embedded")
+    pairs = [SentencePair(pair.source, pair.source) for pair in embedded_split("valid")[:60]]
+    monkeypatch.setattr(baseline, "embedded_split", lambda name: pairs)
+    monkeypatch.setattr(baseline, "greedy_translation", lambda model, source, steps: torch.cat((source, source), 1))
+    found = score(recurrent(len(tokenizer)), tokenizer, "valid")
+    assert (found["exact_match"], found["sentences"]) == (1.0, 60)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from annotated.checkpoint import read_json
-from annotated.cli import RECIPES
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
 from annotated.grammar import corpus_fingerprint, embedded_split, neutral, words
+from annotated.recipes import RECIPES
 from annotated.translation import Translator
 
 pytestmark = pytest.mark.slow  # what all of them need takes seconds

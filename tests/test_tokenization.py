@@ -12,7 +12,7 @@ import sentencepiece
 from annotated.checkpoint import save_tokenizer
 from annotated.corpora import InputError
 from annotated.grammar import embedded_split
-from annotated.tokenization import PairTokenizer, Tokenizer, decode, encode, load_tokenizer, train_tokenizer
+from annotated.tokenization import PairTokenizer, Tokenizer, detokenize, load_tokenizer, tokenize, train_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_vocabulary_has_the_size_asked_for(texts: list[str], size: int) -> None:
 
 def test_one_vocabulary_serves_both_languages(tokenizer: Tokenizer) -> None:
     """C-5.1-b: a name is the same piece in an English and in a German sentence, and frequent words are one piece."""
-    english, german = encode(tokenizer, ["Anna does not sleep.", "Anna schläft nicht."])
+    english, german = tokenize(tokenizer, ["Anna does not sleep.", "Anna schläft nicht."])
     assert english[0] == german[0]
     assert tokenizer.processor.id_to_piece(english[0]) == "▁Anna"
     assert {"▁the", "▁die", "▁nicht", "▁not"} <= {tokenizer.processor.id_to_piece(i) for i in range(len(tokenizer))}
@@ -77,7 +77,7 @@ def test_a_very_long_line_is_not_left_out() -> None:
 
 
 def test_eos_is_appended_once_and_nothing_else(tokenizer: Tokenizer) -> None:
-    sequences = encode(tokenizer, ["The dog sleeps.", "", "  "])
+    sequences = tokenize(tokenizer, ["The dog sleeps.", "", "  "])
     assert [ids[-1] for ids in sequences] == [3, 3, 3]
     assert sequences[1:] == [[3], [3]]
     assert all(i > 3 for i in sequences[0][:-1])
@@ -85,26 +85,26 @@ def test_eos_is_appended_once_and_nothing_else(tokenizer: Tokenizer) -> None:
 
 def test_round_trip_of_every_sentence(texts: list[str], tokenizer: Tokenizer) -> None:
     unseen = [text for pair in embedded_split("test") for text in (pair.source, pair.target)]
-    assert decode(tokenizer, encode(tokenizer, texts)) == texts
-    assert decode(tokenizer, encode(tokenizer, unseen)) == unseen
+    assert detokenize(tokenizer, tokenize(tokenizer, texts)) == texts
+    assert detokenize(tokenizer, tokenize(tokenizer, unseen)) == unseen
 
 
 @pytest.mark.parametrize("text", ["naïve café", "🙂🇩🇪", "Ωmega 漢字", "a\u00adb", "<s> & </s> [x] \\n"])
 def test_bytes_carry_what_the_vocabulary_lacks(tokenizer: Tokenizer, text: str) -> None:
-    (ids,) = encode(tokenizer, [text])
+    (ids,) = tokenize(tokenizer, [text])
     assert tokenizer.unk_id not in ids
     assert not {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id} & set(ids[:-1]), "text became a special token"
-    assert decode(tokenizer, [ids]) == [text]
+    assert detokenize(tokenizer, [ids]) == [text]
 
 
 def test_an_unseen_character_is_its_utf8_bytes(tokenizer: Tokenizer) -> None:
-    (ids,) = encode(tokenizer, ["🙂"])
+    (ids,) = tokenize(tokenizer, ["🙂"])
     assert [i - 4 for i in ids[1:-1]] == list("🙂".encode())
 
 
 def test_special_tokens_are_left_out_of_the_text(tokenizer: Tokenizer) -> None:
-    (ids,) = encode(tokenizer, ["The dog sleeps."])
-    assert decode(tokenizer, [[2, *ids, 0, 0], [3], [], ids[:-1]]) == ["The dog sleeps.", "", "", "The dog sleeps."]
+    (ids,) = tokenize(tokenizer, ["The dog sleeps."])
+    assert detokenize(tokenizer, [[2, *ids, 0, 0], [3], [], ids[:-1]]) == ["The dog sleeps.", "", "", "The dog sleeps."]
 
 
 def test_a_saved_model_gives_the_same_ids(tokenizer: Tokenizer, texts: list[str], tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_saved_model_gives_the_same_ids(tokenizer: Tokenizer, texts: list[str]
     path.write_bytes(tokenizer.model)
     again = load_tokenizer(path.parent)
     assert len(again) == len(tokenizer)
-    assert encode(again, texts) == encode(tokenizer, texts)
+    assert tokenize(again, texts) == tokenize(tokenizer, texts)
 
 
 def test_more_pieces_than_the_text_has() -> None:
@@ -175,26 +175,26 @@ def pair(texts: list[str]) -> PairTokenizer:
 
 def test_each_side_is_cut_by_its_own_model(pair: PairTokenizer, texts: list[str]) -> None:
     assert (pair.eos_id, pair.unk_id, pair.pad_id) == (0, 1, len(pair) - 1)
-    german = [text for text in texts[1::2] if pair.unk_id not in encode(pair, [text], target=True)[0]]
+    german = [text for text in texts[1::2] if pair.unk_id not in tokenize(pair, [text], target=True)[0]]
     assert len(german) > len(texts) / 3
-    assert decode(pair, encode(pair, german, target=True)) == german
-    assert encode(pair, german) != encode(pair, german, target=True)
+    assert detokenize(pair, tokenize(pair, german, target=True)) == german
+    assert tokenize(pair, german) != tokenize(pair, german, target=True)
 
 
 def test_a_language_code_is_one_token_at_the_start(pair: PairTokenizer) -> None:
-    plain = encode(pair, ["The dog sleeps."])[0]
-    assert encode(pair, [">>deu<< The dog sleeps."])[0] == [2, *plain]
-    assert 2 not in encode(pair, ["The dog >>deu<< sleeps."])[0]
-    assert encode(pair, [">>xyz<<"])[0] == [pair.unk_id, pair.eos_id]
+    plain = tokenize(pair, ["The dog sleeps."])[0]
+    assert tokenize(pair, [">>deu<< The dog sleeps."])[0] == [2, *plain]
+    assert 2 not in tokenize(pair, ["The dog >>deu<< sleeps."])[0]
+    assert tokenize(pair, [">>xyz<<"])[0] == [pair.unk_id, pair.eos_id]
 
 
 def test_separate_lists_number_each_side(pair: PairTokenizer, texts: list[str]) -> None:
     backwards = {piece: len(pair) - 1 - i for piece, i in pair.vocabulary.items()}
     two = PairTokenizer(pair.models, pair.vocabulary, backwards)
-    (source,), (target,) = encode(two, texts[:1]), encode(two, texts[1:2], target=True)
-    assert source == encode(pair, texts[:1])[0]
-    assert target[:-1] == [len(pair) - 1 - i for i in encode(pair, texts[1:2], target=True)[0][:-1]]
-    assert decode(two, [target[:-1]]) == texts[1:2]
+    (source,), (target,) = tokenize(two, texts[:1]), tokenize(two, texts[1:2], target=True)
+    assert source == tokenize(pair, texts[:1])[0]
+    assert target[:-1] == [len(pair) - 1 - i for i in tokenize(pair, texts[1:2], target=True)[0][:-1]]
+    assert detokenize(two, [target[:-1]]) == texts[1:2]
 
 
 @pytest.mark.parametrize("separate", [False, True])
@@ -204,7 +204,7 @@ def test_a_pair_is_saved_and_read(pair: PairTokenizer, texts: list[str], tmp_pat
     again = load_tokenizer(tmp_path)
     assert isinstance(again, PairTokenizer)
     assert again.files() == saved.files()
-    assert encode(again, texts) == encode(pair, texts)
+    assert tokenize(again, texts) == tokenize(pair, texts)
 
 
 def lists(vocabulary: dict[str, int]) -> bytes:

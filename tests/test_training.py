@@ -23,9 +23,9 @@ from annotated.training import (
     batch_groups,
     checkpoints,
     copied_weights,
-    encode_pairs,
     new_state,
     share_done,
+    tokenize_pairs,
     train,
     train_on_corpus,
     train_step,
@@ -340,7 +340,7 @@ def test_from_raw_text_to_a_model_folder(tmp_path: Path):
     state = train_on_corpus(corpus, lambda size: TransformerConfig(size, **SIZES), config, tmp_path / "run", **options)
     model, tokenizer, notes = load_model(tmp_path / "run")
     run = read_json(tmp_path / "run" / "run.json")
-    valid = batch_all(encode_pairs(tokenizer, corpus.split("valid"), 1024), 200)
+    valid = batch_all(tokenize_pairs(tokenizer, corpus.split("valid"), 1024), 200)
     assert math.isclose(validation_loss(model, valid), state.best_loss, rel_tol=1e-5)
     assert notes["valid_loss"] == run["best_valid_loss"] == state.best_loss
     assert run["pairs"] == 60
@@ -368,7 +368,7 @@ def test_pairs_that_are_empty_or_too_long_are_left_out():
     long = replace(pairs[0], source="a b c " * 50)
     empty = replace(pairs[0], target="")
     short = replace(pairs[0], source="a b", target="c d")
-    assert len(encode_pairs(tokenizer, [long, empty, short], max_length=20)) == 1
+    assert len(tokenize_pairs(tokenizer, [long, empty, short], max_length=20)) == 1
 
 
 def test_batches_of_validation_hold_every_pair():

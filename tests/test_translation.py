@@ -17,7 +17,7 @@ from annotated.corpora import InputError
 from annotated.decoding import greedy_search
 from annotated.model import PRECISIONS, Transformer, TransformerConfig
 from annotated.stacks import Dropout
-from annotated.tokenization import decode, encode, train_tokenizer
+from annotated.tokenization import detokenize, tokenize, train_tokenizer
 from annotated.training import training_loss
 from annotated.translation import Translation, Translator, best_device
 
@@ -43,7 +43,7 @@ def translator() -> Translator:
         len(tokenizer), d_model=32, d_ff=64, num_heads=2, num_layers=1, dropout=0.0, max_length=24
     )
     model = Transformer(config)
-    examples = list(zip(*(encode(tokenizer, list(side)) for side in zip(*PAIRS, strict=True)), strict=True))
+    examples = list(zip(*(tokenize(tokenizer, list(side)) for side in zip(*PAIRS, strict=True)), strict=True))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for step in range(90):
         batch = make_batch(examples[step % 2 :: 2])
@@ -85,10 +85,10 @@ def test_a_long_sentence_is_cut_and_said_and_the_others_are_not_touched(translat
     (message,) = told
     assert message.startswith("sentence 2 has ")
     assert "the model takes 24" in message
-    encoded = translator.encode([long], told.append)[0]
-    whole = encode(translator.tokenizer, [long])[0]
-    assert len(encoded) == 24
-    assert encoded == [*whole[:23], translator.tokenizer.eos_id]
+    cut = translator.tokenize([long], told.append)[0]
+    whole = tokenize(translator.tokenizer, [long])[0]
+    assert len(cut) == 24
+    assert cut == [*whole[:23], translator.tokenizer.eos_id]
     assert capsys.readouterr().err == ""
     translator.translate([long])
     assert "sentence 1 has" in capsys.readouterr().err
@@ -111,10 +111,10 @@ def test_n_best_lists_are_sorted_and_start_with_the_best(translator):
 
 def test_the_options_reach_the_search(translator):
     """Chapter 61: beam size 1 is greedy search, and the length penalty changes the scores."""
-    source = torch.tensor(encode(translator.tokenizer, SOURCES[:1]))
+    source = torch.tensor(tokenize(translator.tokenizer, SOURCES[:1]))
     (greedy,) = greedy_search(translator.model, source)
     ((found,),) = translator.translate_n_best(SOURCES[:1], beam_size=1, n_best=1, length_penalty=0.0)
-    assert found.text == decode(translator.tokenizer, [greedy.tokens])[0]
+    assert found.text == detokenize(translator.tokenizer, [greedy.tokens])[0]
     assert found.score == pytest.approx(greedy.log_probability, abs=1e-4)
     ((penalised,),) = translator.translate_n_best(SOURCES[:1], beam_size=1, n_best=1, length_penalty=1.0)
     assert penalised.log_probability == pytest.approx(found.log_probability, abs=1e-4)

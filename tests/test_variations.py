@@ -16,13 +16,13 @@ from annotated.checkpoint import read_json
 from annotated.grammar import embedded_split
 from annotated.model import Transformer
 from annotated.tokenization import load_tokenizer
-from annotated.training import encode_pairs
+from annotated.training import tokenize_pairs
 from annotated.variations import TRAINING, Variation, further_rows, run_variation, scale_row, train_variation, verdict
 from tools.variations import BASE_SEEDS, SEEDS, TOKENIZER, all_rows, run_all
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = yaml.safe_load((ROOT / "data" / "paper.yml").read_text(encoding="utf-8"))["tables"]["table_3"]["rows"]
-NAMES = {"N": "num_layers", "h": "num_heads", "d_model": "d_model", "d_ff": "d_ff", "d_k": "d_k", "d_v": "d_v"}
+FIELD_OF = {"N": "num_layers", "h": "num_heads", "d_model": "d_model", "d_ff": "d_ff", "d_k": "d_k", "d_v": "d_v"}
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +41,11 @@ def test_base_is_the_papers_divided(scaled):
 def test_a_row_changes_what_the_papers_row_changes_by_the_same_factor(row, scaled):
     """C-6.2-a: ratios to base are the paper's; what its row leaves empty is base's."""
     ours, base = asdict(scaled[row["id"]].model), asdict(scaled["base"].model)
-    for theirs, name in NAMES.items():
+    for theirs, name in FIELD_OF.items():
         paper = ROWS[0][theirs] if row[theirs] is None else row[theirs]
         assert ours[name] / base[name] == paper / ROWS[0][theirs], name
     changed = {name for name in ours if ours[name] != base[name]}
-    known = {**NAMES, "dropout": "dropout", "positions": "positions"}
+    known = {**FIELD_OF, "dropout": "dropout", "positions": "positions"}
     assert changed == {known[name] for name in known if row[name] not in (None, ROWS[0][name])}
     smoothing = ROWS[0]["label_smoothing"] if row["label_smoothing"] is None else row["label_smoothing"]
     assert scaled[row["id"]].training.label_smoothing == smoothing
@@ -114,7 +114,7 @@ def test_perplexity_is_of_a_subword(tiny):
     result = run_variation(tiny, 1, tokenizer, pairs, pairs[:4])
     model = train_variation(tiny, 1, tokenizer, pairs, pairs[:4]).model.eval()
     losses = []
-    for source, target in encode_pairs(tokenizer, pairs[:4], tiny.model.max_length):
+    for source, target in tokenize_pairs(tokenizer, pairs[:4], tiny.model.max_length):
         with torch.no_grad():
             logits = model(torch.tensor([source]), torch.tensor([[tokenizer.bos_id, *target[:-1]]]))[0]
         losses += (-logits.log_softmax(dim=-1)[range(len(target)), target]).tolist()

@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt
 from annotated.evaluation import alignment_error_rate, antecedent_accuracy, diagonal_links
 from annotated.grammar import Draw, SentencePair, derive, embedded_split, words
 from annotated.model import Transformer, TransformerConfig
-from annotated.tokenization import Tokenizer, encode, train_tokenizer
+from annotated.tokenization import Tokenizer, tokenize, train_tokenizer
 from annotated.translation import Translator
 from annotated.visualization import (
     IBMModel1,
@@ -107,7 +107,7 @@ def test_no_hook_stays_behind_even_after_an_error(model: Transformer):
 def test_pieces_are_counted_to_the_words_they_begin_in(tokenizer: Tokenizer):
     for pair in embedded_split("valid")[:60]:
         for text, target in ((pair.source, False), (pair.target, True)):
-            pieces = encode(tokenizer, [text], target)[0]
+            pieces = tokenize(tokenizer, [text], target)[0]
             found = word_of_piece(tokenizer, text, target)
             assert len(found) == len(pieces)
             assert sorted(set(found)) == list(range(len(words(text)) + 1))
@@ -120,7 +120,7 @@ def test_pieces_are_counted_to_the_words_they_begin_in(tokenizer: Tokenizer):
 def test_bytes_of_a_character_that_no_piece_has_belong_to_its_word(tokenizer: Tokenizer):
     """Letters that the tokenizer has never seen are several bytes each; the words after them are not moved."""
     text = "The Ωmega 中文 dog."
-    pieces = encode(tokenizer, [text])[0]
+    pieces = tokenize(tokenizer, [text])[0]
     assert sum(map(tokenizer.processor.is_byte, pieces)) == 2 + 3 + 3
     found = word_of_piece(tokenizer, text)
     own = [at for piece, at in zip(pieces, found) if tokenizer.processor.is_byte(piece)]

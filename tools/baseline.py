@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -61,7 +62,7 @@ def train_once(build: Callable[[int], Model], config: TrainingConfig, path: Path
     torch.manual_seed(config.seed)
     model = build(len(tokenizer))
     length = model.config.max_length
-    examples, valid = (encode_pairs(tokenizer, embedded_split(name), length) for name in ("train", "valid"))
+    examples, valid = (tokenize_pairs(tokenizer, embedded_split(name), length) for name in ("train", "valid"))
     state = train(model, examples, batch_all(valid, config.max_tokens), config)
     best = min((line for line in state.history if "valid_loss" in line), key=lambda line: line["valid_loss"])
     result = {"rate_factor": config.rate_factor, "training": asdict(config), "steps": state.step}
@@ -78,16 +79,19 @@ def train_once(build: Callable[[int], Model], config: TrainingConfig, path: Path
 def score(model: RecurrentTranslator, tokenizer: Tokenizer, split: str) -> dict:
     """Exact match and BLEU of greedy translations of a split."""
     pairs = embedded_split(split)
-    examples = encode_pairs(tokenizer, pairs, model.config.max_length)
-    translations = [""] * len(pairs)
-    for indices in token_batches(examples, 4000):
-        source = make_batch([examples[i] for i in indices]).source
-        rows = greedy_translation(model, source, source.shape[1] + 50)
-        for i, row in zip(indices, rows.tolist(), strict=True):
-            words = row[: row.index(model.config.end_id)] if model.config.end_id in row else row
-            translations[i] = tokenizer.to_text([token for token in words if token != model.config.pad_id])
-    scores = evaluate_translations(translations, [pair.target for pair in pairs])
+    sources = tokenize(tokenizer, [pair.source for pair in pairs])
+    rows = in_batches(sources, 4000, partial(translate_batches, model))
+    scores = evaluate_translations(detokenize(tokenizer, rows), [pair.target for pair in pairs])
     return asdict(scores)
+
+
+def translate_batches(model: RecurrentTranslator, batches: list[list[list[int]]]) -> Iterator[list[list[int]]]:
+    """The greedy translations of each batch of sources, without what follows eos."""
+    end = model.config.end_id
+    for batch in batches:
+        source = pad_sequences(batch, model.config.pad_id)
+        rows = greedy_translation(model, source, source.shape[1] + 50).tolist()
+        yield [row[: row.index(end)] if end in row else row for row in rows]
 
 
 def main(arguments: list[str]) -> int:

@@ -309,7 +309,7 @@ def way_back(translator: Translator, texts: list[str], folder: Path) -> dict[str
     engine = ctranslate2.Translator(str(folder / "ctranslate2"), compute_type="float32", intra_threads=2)
     pieces = {number: piece for piece, number in vocabularies(translator.tokenizer)[1].items()}
     equal = Counter({"sentences": len(texts), "transformers": 0, "ctranslate2": 0})
-    sources = sorted(translator.encode(texts), key=len)
+    sources = sorted(translator.tokenize(texts), key=len)
     for start in range(0, len(sources), 50):
         batch = pad_sequences(sources[start : start + 50], translator.model.config.pad_id)
         limits = output_limits(translator.model, batch).tolist()

@@ -138,7 +138,7 @@ def train_run(run: Run, folder: Path) -> dict:
 def sentences_seen(run: Run, path: Path, tokens: int) -> int:
     """About how many sentences have so many target tokens, with those of the training split as they are on average."""
     tokenizer = load_tokenizer(path)
-    examples = encode_pairs(tokenizer, run.corpus().split("train"), run.model["max_length"])
+    examples = tokenize_pairs(tokenizer, run.corpus().split("train"), run.model["max_length"])
     return round(tokens * len(examples) / sum(len(target) for _, target in examples))
 
 

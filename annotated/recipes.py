@@ -1,0 +1,36 @@
+# Written by `make export` from book/91_command_line.ipynb: do not edit here, edit the chapter.
+"""The command line: chapter 91 of the book."""
+
+from typing import Any
+
+from annotated.corpora import EMBEDDED
+
+__all__ = ["RECIPES", "recipe_for"]
+
+
+# book/91_command_line.ipynb#recipes
+RECIPES: dict[str, dict[str, Any]] = {
+    "paper": {"vocab_size": 37_000, "max_tokens": 25_000, "max_steps": 100_000},
+    "paper-big": {
+        "vocab_size": 37_000, "d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3,
+        "max_tokens": 25_000, "max_steps": 300_000, "keep_checkpoints": 20,
+    },
+    "embedded": {
+        "vocab_size": 2000, "d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2, "max_length": 256,
+        "dropout": 0.05, "label_smoothing": 0.0, "max_tokens": 2000, "warmup_steps": 300, "rate_factor": 0.5,
+        "average_decay": 0.995, "precision": "float32", "validate_every": 100, "max_steps": 24_000,
+    },
+    "small": {
+        "vocab_size": 8000, "d_model": 256, "d_ff": 1024, "num_heads": 4, "num_layers": 3, "max_length": 256,
+        "dropout": 0.3, "max_tokens": 3072, "warmup_steps": 600, "rate_factor": 0.6, "clip_norm": 1.0,
+        "average_decay": 0.998, "max_minutes": 25.0, "checkpoint_minutes": 2.0,
+    },
+}  # fmt: skip
+
+
+def recipe_for(corpus: str) -> str:
+    """The recipe that fits a corpus: "embedded" for the book's own, "small" for some ten thousand pairs of real text.
+
+    Defined in chapter 91: `recipes`.
+    """
+    return "embedded" if corpus in EMBEDDED else "small"
