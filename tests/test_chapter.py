@@ -82,6 +82,15 @@ def test_a_chapter_can_stand_at_either_end(tmp_path, number):
     assert problem.endswith(f"run `make execute CH={number}`")
 
 
+STOPWATCH = """def spent_here():
+    start = time.perf_counter()
+    return time.perf_counter() - start
+
+
+spent = []
+spent.append(spent_here())
+assert spent[0] < 1
+"""
 LACKS = {  # what is taken away from the chapter, or added: what the test says
     "line of the table": (('{"shows"', '{"hidden"'), 'write `%% notebook MODULE {"shows": "..."}`'),
     "title": ((TITLE, TITLE[2:]), "begins with `# Title`"),
@@ -96,6 +105,7 @@ LACKS = {  # what is taken away from the chapter, or added: what the test says
     "page": ((TITLE, f"{TITLE}[there](99_gone.ipynb)\n"), "links to 99_gone.ipynb"),
     "box of the paper": (('{"shows"', '{"section": "5.3", "shows"'), "no box that says what the paper says"),
     "reason": (('"tags": ["hide-input"]', '"tags": ["nbval-ignore-output"]'), "#setup: not compared, and no reason"),
+    "count": (("return x", f"return x\n\n\n{STOPWATCH}"), "a busy machine can break `assert spent[0] < 1`"),
 }
 
 
