@@ -2,6 +2,8 @@
 
 import pytest
 
+from tools import limits
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--slow-in`, which `make check` uses."""
@@ -9,10 +11,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Let every cell of a notebook count as run, so that nbval compares its outputs, also where it stored none."""
+    """Let every cell of a notebook count as run, so that nbval compares its outputs, also where it stored none.
+
+    For an output that comes late nbval has no option, and waits five seconds.
+    """
     cell = getattr(item, "cell", None)
-    if cell is not None and cell.execution_count is None:
-        cell.execution_count = 0
+    if cell is not None:
+        item.output_timeout = limits.OUTPUT
+        if cell.execution_count is None:
+            cell.execution_count = 0
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,12 +9,13 @@ from urllib.request import urlopen
 
 import pytest
 
+from tools import limits
 from tools.browser import Quiet, served
 
 
 def wait_for_handlers() -> None:
     """Wait until the server's threads have ended, and have said what they had to say."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + limits.PROCESS
     while any("process_request" in thread.name for thread in threading.enumerate()):
         assert time.monotonic() < end, "the server still sends"
         time.sleep(0.01)

@@ -36,6 +36,7 @@ from annotated.marian import (
 from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.tokenization import PairTokenizer, detokenize, tokenize, train_tokenizer
 from annotated.translation import Translator
+from tools import limits
 from tools.parity import GRID, LOGITS, SHARE, Case, compare, generate, quiet, random_sources, way_back, write_folder
 
 with quiet():
@@ -724,7 +725,8 @@ try:
 except annotated.InputError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    options = {"capture_output": True, "text": True, "cwd": ROOT, "timeout": limits.PROCESS}
+    done = subprocess.run([sys.executable, "-c", program], **options)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["1", "the package ctranslate2 is not installed: pip install ctranslate2"]
     assert not (tmp_path / "engine").exists()

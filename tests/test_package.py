@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import annotated
+from tools import limits
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "annotated"
@@ -21,7 +22,8 @@ HEAVY = ("numpy", "sacrebleu", "safetensors", "sentencepiece", "torch", "tqdm")
 
 def in_fresh_python(program: str) -> str:
     """What a program prints in an interpreter of its own."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    options = {"capture_output": True, "text": True, "cwd": ROOT, "timeout": limits.PROCESS}
+    done = subprocess.run([sys.executable, "-c", program], **options)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

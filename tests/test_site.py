@@ -14,7 +14,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 import nbformat
 import pytest
 
-from tools.browser import chromium_path, served
+from tools.browser import chromium_path, launch, new_page, served, visit
 from tools.build import toc_entries
 from tools.pdf import main as make_pdf
 from tools.pdf import print_page
@@ -22,7 +22,7 @@ from tools.pdf import print_page
 ROOT = Path(__file__).resolve().parents[1]
 SITE = Path(os.environ.get("ANNOTATED_SITE", ROOT / "_build" / "html"))
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+ARGUMENTS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 ARGUMENTS += ["--disable-component-update", "--disable-sync"]
 ARGUMENTS += ["--js-flags=--min-semi-space-size=64 --max-semi-space-size=128"]  # axe makes much garbage
 WIDTHS = {"laptop": (1440, 900), "phone": (390, 844)}
@@ -56,7 +56,7 @@ def browser():
         path = chromium_path() or playwright.chromium.executable_path
         if not Path(path).exists():
             missing("no chromium found: browser tests skipped")
-        chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        chromium = launch(playwright, path, *ARGUMENTS)
         yield chromium
         chromium.close()
 
@@ -64,8 +64,8 @@ def browser():
 def new_tab(browser, width: str, scheme: str):
     """A tab with a profile of its own, and lists of the requests and complaints that its pages make."""
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
-    context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
-    page, requests, complaints = context.new_page(), [], []
+    page = new_page(browser, viewport=size, color_scheme=scheme, reduced_motion="reduce")
+    requests, complaints = [], []
     page.on("request", lambda request: requests.append(request.url))
     page.on("response", lambda answer: complaints.append(answer.url) if answer.status >= 400 else None)
     page.on("console", lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None)
@@ -100,8 +100,7 @@ def open_page(browser, tabs, site):
         page, requests, complaints = own[-1] if own_tab else tabs[width, scheme]
         requests.clear()
         complaints.clear()
-        page.goto(f"{site}{name}", wait_until="load")
-        page.wait_for_selector("html[data-ready=true]", timeout=20_000, state="attached")
+        visit(page, f"{site}{name}")
         return page, requests, complaints
 
     yield opened

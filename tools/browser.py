@@ -1,4 +1,4 @@
-"""A browser and a server on this machine: what printing the book and testing its pages have in common."""
+"""A browser, its pages and a server on this machine: what printing the book and testing its pages have in common."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tools import limits
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Playwright
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -19,6 +25,25 @@ def chromium_path() -> str | None:
     """The chromium that $CHROMIUM names, or the first one found; None when there is none."""
     found = [os.environ.get("CHROMIUM", ""), *(shutil.which(name) or "" for name in CHROMIUMS)]
     return next((path for path in found if path and Path(path).exists()), None)
+
+
+def launch(playwright: Playwright, path: str, *arguments: str) -> Browser:
+    """Start the chromium at `path`."""
+    options = {"executable_path": path, "args": ["--no-sandbox", *arguments], "timeout": 1000 * limits.PAGE}
+    return playwright.chromium.launch(**options)
+
+
+def new_page(browser: Browser, patience: int = limits.PAGE, **options: Any) -> Page:
+    """An empty page with a profile of its own; whatever it is asked for may take `patience` seconds."""
+    page = browser.new_page(**options)
+    page.set_default_timeout(1000 * patience)
+    return page
+
+
+def visit(page: Page, address: str) -> None:
+    """Open an address, and wait until mathematics is set."""
+    page.goto(address, wait_until="load")
+    page.wait_for_selector("html[data-ready=true]", state="attached")
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -11,7 +11,6 @@ that use what changed, or what uses that. What it left out it says.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,23 +20,21 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from tools import limits
 from tools.affected import Change, Project, changed_by_name, changed_since, chapter_number, report
 from tools.clean import ROOT
-from tools.execute import threads_of
+from tools.execute import environment, threads_of
 
 FAR = 2  # steps from a change to the tests that the short gate still runs
 STRUCTURE, SITE = "tests/test_structure.py", "tests/test_site.py"
-NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=900", "--nbval-sanitize-with=tests/nbval.cfg"]
+NBVAL = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with=tests/nbval.cfg"]
+NBVAL += [f"--nbval-cell-timeout={limits.CELL}", f"--nbval-kernel-startup-timeout={limits.KERNEL}"]
 PARALLEL = ["-n", "2", "--dist"]
 
 
 def command(*arguments: str, threads: int = 1) -> int:
     """Run a module of this Python; returns its exit status."""
-    count = str(threads)
-    environment = {**os.environ, "OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "PYTHONHASHSEED": "0"}
-    environment |= {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    environment.pop("MPLBACKEND", None)
-    return subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, env=environment).returncode
+    return subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, env=environment(threads)).returncode
 
 
 def single(*arguments: str) -> Counter:

@@ -22,10 +22,10 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
+from tools import limits
 from tools.clean import ROOT, clean, write_if_changed
 from tools.outputs import is_exempt, settle
 
-TIMEOUT = 900  # seconds for one cell
 TRAINING = "59"  # the chapter that needs the whole machine
 
 
@@ -38,18 +38,17 @@ def threads_of(path: Path) -> int:
     return 2 if path.name.startswith(TRAINING) else 1
 
 
+def environment(threads: int) -> dict[str, str]:
+    """The variables of a process that runs chapters or tests; its own children inherit them, and so the threads."""
+    count = str(threads)
+    changes = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "PYTHONHASHSEED": "0"}
+    changes |= {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    return {name: value for name, value in os.environ.items() if name != "MPLBACKEND"} | changes
+
+
 def run(path: Path, folder: Path, threads: int | None = None) -> NotebookNode:
     """The chapter's notebook, executed in `folder` and cleaned. Raises ChapterError."""
     notebook = nbformat.read(path, as_version=4)
-    number = str(threads or threads_of(path))
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": number,
-        "MKL_NUM_THREADS": number,
-        "PYTHONHASHSEED": "0",
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-    }
-    environment.pop("MPLBACKEND", None)
     cell_id = "the kernel's start"
 
     def remember(cell: NotebookNode, **_: object) -> None:
@@ -58,7 +57,9 @@ def run(path: Path, folder: Path, threads: int | None = None) -> NotebookNode:
 
     client = NotebookClient(
         notebook,
-        timeout=TIMEOUT,
+        timeout=limits.CELL,
+        startup_timeout=limits.KERNEL,
+        iopub_timeout=limits.OUTPUT,
         kernel_name="python3",
         record_timing=False,
         extra_arguments=["--IPKernelApp.log_level=40"],
@@ -66,7 +67,7 @@ def run(path: Path, folder: Path, threads: int | None = None) -> NotebookNode:
         on_cell_start=remember,
     )
     try:
-        client.execute(env=environment)
+        client.execute(env=environment(threads or threads_of(path)))
     except CellExecutionError as error:
         trace = re.sub(r"\x1b\[[0-9;]*m", "", error.traceback).strip()
         said = f"{error.ename}: {error.evalue}"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from tools.browser import chromium_path, served
+from tools import limits
+from tools.browser import chromium_path, launch, new_page, served, visit
 from tools.build import render, stage, toc_entries
 from tools.clean import ROOT
 from tools.execute import ChapterError
@@ -31,10 +32,8 @@ FOOTER = """
 
 def print_page(browser: Browser, address: str, target: Path) -> None:
     """Print a page with all that belongs to it; `target` is replaced when the new one is whole."""
-    tab, new = browser.new_page(color_scheme="light"), target.with_suffix(".new")
-    tab.set_default_timeout(300_000)
-    tab.goto(address, wait_until="load")
-    tab.wait_for_selector("html[data-ready=true]", state="attached")
+    tab, new = new_page(browser, limits.BOOK, color_scheme="light"), target.with_suffix(".new")
+    visit(tab, address)
     tab.evaluate(OPEN_SOLUTIONS)
     margin = {"top": "18mm", "bottom": "18mm", "left": "17mm", "right": "17mm"}
     options = {"display_header_footer": True, "header_template": "<span></span>", "footer_template": FOOTER}
@@ -56,7 +55,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         target = root / "_build" / "book.pdf"
         print(f"printing {len(pages)} pages of the book", flush=True)
         with served(folder) as address, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            browser = launch(playwright, chromium)
             print_page(browser, f"{address}index.html", target)
             browser.close()
     except ChapterError as error:
