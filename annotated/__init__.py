@@ -5,20 +5,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from annotated.acceleration import tune_machine
+    from torch.nn import LayerNorm as LayerNorm
+
+    from annotated.acceleration import accelerate
+    from annotated.acceleration import tune_machine as tune_machine
     from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
     from annotated.batching import Batch as Batch
     from annotated.batching import make_batch as make_batch
     from annotated.batching import token_batches as token_batches
     from annotated.checkpoint import average_weights, load_model, save_model
-    from annotated.corpora import Corpus, InputError, load_corpus
-    from annotated.cost import forward_flops, training_flops
-    from annotated.decoding import Hypothesis, beam_search, greedy_search, length_penalty, score_outputs
-    from annotated.embeddings import OutputProjection, TokenEmbedding
-    from annotated.evaluation import Scores, evaluate_translations
-    from annotated.feed_forward import FeedForward
-    from annotated.grammar import SentencePair, embedded_split
-    from annotated.marian import load_marian, save_ctranslate2, save_marian
+    from annotated.corpora import Corpus, load_corpus
+    from annotated.cost import forward_flops as forward_flops
+    from annotated.cost import training_flops as training_flops
+    from annotated.decoding import Hypothesis as Hypothesis
+    from annotated.decoding import beam_search, greedy_search
+    from annotated.decoding import length_penalty as length_penalty
+    from annotated.decoding import score_outputs as score_outputs
+    from annotated.embeddings import OutputProjection as OutputProjection
+    from annotated.embeddings import TokenEmbedding as TokenEmbedding
+    from annotated.evaluation import Scores as Scores
+    from annotated.evaluation import evaluate_translations
+    from annotated.feed_forward import FeedForward as FeedForward
+    from annotated.files import InputError
+    from annotated.grammar import SentencePair as SentencePair
+    from annotated.grammar import embedded_split as embedded_split
+    from annotated.marian import load_marian, save_marian
+    from annotated.marian import save_ctranslate2 as save_ctranslate2
     from annotated.masks import causal_mask, padding_mask
     from annotated.model import Transformer, TransformerConfig
     from annotated.positional_encoding import LearnedPositions as LearnedPositions
@@ -30,7 +42,11 @@ if TYPE_CHECKING:
     from annotated.regularization import label_smoothed_loss
     from annotated.regularization import smoothed_targets as smoothed_targets
     from annotated.schedule import build_optimizer, learning_rate
-    from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLayer
+    from annotated.stacks import AddNorm as AddNorm
+    from annotated.stacks import Decoder as Decoder
+    from annotated.stacks import DecoderLayer as DecoderLayer
+    from annotated.stacks import Encoder as Encoder
+    from annotated.stacks import EncoderLayer as EncoderLayer
     from annotated.tokenization import Tokenizer, train_tokenizer
     from annotated.training import TrainingConfig, train, train_on_corpus
     from annotated.translation import Translation, Translator
@@ -42,7 +58,6 @@ __version__ = "0.1.0"
 __all__ = [
     "Corpus",
     "InputError",
-    "LearnedPositions",
     "MultiHeadAttention",
     "Tokenizer",
     "TrainingConfig",
@@ -50,6 +65,7 @@ __all__ = [
     "TransformerConfig",
     "Translation",
     "Translator",
+    "accelerate",
     "attention_maps",
     "average_weights",
     "beam_search",
@@ -81,7 +97,8 @@ _HOME = {
     "EncoderLayer": "stacks",
     "FeedForward": "feed_forward",
     "Hypothesis": "decoding",
-    "InputError": "corpora",
+    "InputError": "files",
+    "LayerNorm": "torch.nn",
     "LearnedPositions": "positional_encoding",
     "MultiHeadAttention": "attention",
     "OutputProjection": "embeddings",
@@ -97,6 +114,7 @@ _HOME = {
     "TransformerConfig": "model",
     "Translation": "translation",
     "Translator": "translation",
+    "accelerate": "acceleration",
     "attention_maps": "visualization",
     "average_weights": "checkpoint",
     "beam_search": "decoding",

@@ -20,29 +20,7 @@ from annotated.masks import padding_mask
 from annotated.model import Transformer
 from annotated.recurrent import RecurrentTranslator
 
-__all__ = [
-    "AnyModule",
-    "ChunkedLoss",
-    "FASTER",
-    "FusedAttention",
-    "IntegerDropout",
-    "M_MMAP_MAX",
-    "M_TOP_PAD",
-    "M_TRIM_THRESHOLD",
-    "PLAIN",
-    "SETTINGS",
-    "accelerate",
-    "chunked_loss",
-    "chunked_training_loss",
-    "faster_products",
-    "keep_freed_memory",
-    "keep_kernels",
-    "loss_and_surplus",
-    "tensor_float32",
-    "top_tokens",
-    "tune_machine",
-    "working_copy",
-]
+__all__ = ["SETTINGS", "accelerate", "chunked_training_loss", "top_tokens", "tune_machine", "working_copy"]
 
 
 # book/92_making_it_fast.ipynb#dropout

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-__all__ = ["Batch", "Example", "make_batch", "pad_sequences", "token_batches"]
+__all__ = ["Batch", "Example", "in_batches", "make_batch", "pad_sequences", "token_batches"]
 
 
 # book/51_data_and_batching.ipynb#batching

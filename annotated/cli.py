@@ -23,237 +23,21 @@ import torch
 
 from annotated import __version__
 from annotated.acceleration import SETTINGS, tune_machine
-from annotated.checkpoint import (
-    average_weights,
-    load_config,
-    load_model,
-    load_weights,
-    read_json,
-    save_model,
-    write_atomically,
-    write_json,
-)
-from annotated.corpora import EMBEDDED, NAMED, Corpus, InputError, load_corpus
+from annotated.checkpoint import average_weights, load_config, load_model, load_weights, save_model
+from annotated.corpora import NAMED, Corpus, load_corpus
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
+from annotated.files import InputError, read_json, write_atomically, write_json
 from annotated.grammar import SPLITS, SentencePair
 from annotated.machine import PRECISIONS, best_device, choose_precision, describe_machine
 from annotated.marian import load_marian, save_ctranslate2, save_marian
-from annotated.model import CHOICES, Transformer, TransformerConfig
+from annotated.model import Transformer, TransformerConfig
+from annotated.options import HELP, add_options, count, flag, not_negative, settings_of
+from annotated.recipes import RECIPES, recipe_for
 from annotated.tokenization import load_tokenizer
-from annotated.training import TRAINING_CHOICES, TrainingConfig, TrainingState, checkpoints, train_on_corpus
+from annotated.training import TrainingConfig, TrainingState, checkpoints, train_on_corpus
 from annotated.translation import Translator
 
-__all__ = [
-    "COMMANDS",
-    "DEVICE",
-    "EXAMPLES",
-    "EXIT",
-    "FORMATS",
-    "about_lines",
-    "add_average_options",
-    "add_evaluate_options",
-    "add_export_options",
-    "add_import_options",
-    "add_info_options",
-    "add_search_options",
-    "add_train_options",
-    "add_translate_options",
-    "average_command",
-    "build_parser",
-    "check_writable",
-    "chunks",
-    "corpus_of",
-    "corpus_to_score",
-    "epilog",
-    "evaluate_command",
-    "explained",
-    "export_command",
-    "forget_output",
-    "import_command",
-    "info_command",
-    "input_lines",
-    "main",
-    "pairs_to_score",
-    "recorded_run",
-    "refuse_to_overwrite",
-    "remembered_signals",
-    "report_training",
-    "say",
-    "search_options",
-    "train_command",
-    "translate_command",
-    "tuned",
-]
-
-
-# book/91_command_line.ipynb#help-model
-HELP = {
-    "d_model": "width of embeddings and of every sub-layer's output",
-    "d_ff": "inner width of the feed-forward networks",
-    "num_heads": "attention heads",
-    "num_layers": "layers of the encoder, and of the decoder unless --num-decoder-layers says otherwise",
-    "d_k": "width of queries and keys in a head (default: d_model / num_heads)",
-    "d_v": "width of values in a head (default: d_model / num_heads)",
-    "dropout": "dropout on sub-layer outputs and on the sums of embedding and position",
-    "attention_bias": "biases in the attention's projections",
-    "attention_dropout": "dropout on attention weights",
-    "activation": "between the two maps of the feed-forward networks",
-    "activation_dropout": "dropout inside the feed-forward networks",
-    "positions": "concatenated has all sines first",
-    "max_length": "longest sentence in tokens; longer pairs are left out of training",
-    "norm_first": "normalise the sub-layers' inputs (pre-norm) instead of the sums",
-    "norm_eps": "epsilon of layer normalisation",
-    "tie_embeddings": "one matrix for source and target embedding",
-    "tie_output": "one matrix for target embedding and output projection",
-    "scale_embeddings": "multiply embeddings by sqrt(d_model)",
-    "output_bias": "a bias on the logits",
-    "num_decoder_layers": "layers of the decoder (default: num_layers)",
-}
-
-
-# book/91_command_line.ipynb#help-training
-TRAINING_HELP = {
-    "max_tokens": "source and target tokens a batch, each side, padding counted (paper: 25000)",
-    "accumulation": "batches summed up before one step",
-    "max_steps": "stop after so many steps",
-    "max_epochs": "stop after so many passes over the training pairs",
-    "max_minutes": "stop after so many minutes",
-    "warmup_steps": "steps over which the learning rate rises",
-    "label_smoothing": "probability spread over the whole vocabulary",
-    "precision": "auto takes bfloat16, or float16 on some GPUs, where the device has instructions for it",
-    "accelerate": "faster forms of the same mathematics (chapter 92), and settings of the process that suit them",
-    "validate_every": "steps between measurements of the validation loss",
-    "checkpoint_minutes": "minutes between checkpoints kept for averaging",
-    "keep_checkpoints": "how many of them to keep",
-    "seed": "seed of initial weights, dropout and order",
-    "rate_factor": "multiplies the paper's learning rate (beyond the paper)",
-    "clip_norm": "largest norm of the gradient (beyond the paper; default: no limit)",
-    "average_decay": "decay of an exponential average of the weights (beyond the paper; default: no average)",
-}
-HELP.update(TRAINING_HELP)
-FIXED = ("vocab_size", "source_vocab_size", "pad_id", "start_id", "end_id")  # these follow from the tokenizer
-STOPS = ("max_steps", "max_epochs", "max_minutes")
-LISTED = CHOICES | TRAINING_CHOICES  # the options that have a list of values
-
-
-# book/91_command_line.ipynb#numbers
-def number(kind: type, wanted: str, fits: Callable[[float], bool]) -> Callable[[str], int | float]:
-    """A function that reads a finite number from an option's text, and refuses one that does not fit.
-
-    Defined in chapter 91: `numbers`.
-    """
-
-    def parse(text: str) -> int | float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan
-        if not (-math.inf < value < math.inf and fits(value)):
-            raise argparse.ArgumentTypeError(f"{wanted} is needed, not {text!r}")
-        return value
-
-    return parse
-
-
-count = number(int, "a whole number of at least 1", lambda value: value >= 1)
-positive = number(float, "a number above 0", lambda value: value > 0)
-not_negative = number(float, "a number of at least 0", lambda value: value >= 0)
-NUMBERS = {
-    "seed": number(int, "a whole number of at least 0", lambda value: 0 <= value < 2**63),
-    **dict.fromkeys(("max_minutes", "rate_factor", "clip_norm", "norm_eps"), positive),
-}  # the others: counts are at least 1, real numbers at least 0
-
-
-# book/91_command_line.ipynb#options-from-dataclass
-def flag(name: str) -> str:
-    """The option of a field: --d-model for d_model.
-
-    Defined in chapter 91: `options-from-dataclass`.
-    """
-    return "--" + name.replace("_", "-")
-
-
-def one_of(values: Sequence[str]) -> str:
-    """The values of a list in words: relu, gelu or swish.
-
-    Defined in chapter 91: `options-from-dataclass`.
-    """
-    return " or ".join(filter(None, (", ".join(values[:-1]), values[-1])))
-
-
-def add_options(parser: argparse.ArgumentParser, title: str, configuration: type, about: str = "") -> None:
-    """An option for every field of a configuration dataclass. Unset ones stay None: recipe or dataclass give them.
-
-    Defined in chapter 91: `options-from-dataclass`.
-    """
-    group = parser.add_argument_group(title, about)
-    for field in fields(configuration):
-        if field.name in FIXED:
-            continue
-        kind, note, values = field.type, HELP[field.name], LISTED.get(field.name)
-        if values:
-            note = f"{one_of(values)}; {note}"
-        if isinstance(kind, UnionType):
-            kind = get_args(kind)[0]
-        if field.default not in (None, MISSING):
-            shown = {True: "on", False: "off"}.get(field.default, field.default) if kind is bool else field.default
-            note = f"{note[:-1]}; default: {shown})" if note.endswith(")") else f"{note} (default: {shown})"
-        if kind is bool:
-            group.add_argument(flag(field.name), action=argparse.BooleanOptionalAction, default=None, help=note)
-        else:
-            parse = NUMBERS.get(field.name) or {int: count, float: not_negative, str: str}[kind]
-            metavar = {int: "N", float: "X", str: "NAME"}[kind]
-            group.add_argument(flag(field.name), type=parse, choices=values, metavar=metavar, help=note)
-
-
-# book/91_command_line.ipynb#recipes
-RECIPES: dict[str, dict[str, Any]] = {
-    "paper": {"vocab_size": 37_000, "max_tokens": 25_000, "max_steps": 100_000},
-    "paper-big": {
-        "vocab_size": 37_000, "d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3,
-        "max_tokens": 25_000, "max_steps": 300_000, "keep_checkpoints": 20,
-    },
-    "embedded": {
-        "vocab_size": 2000, "d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2, "max_length": 256,
-        "dropout": 0.05, "label_smoothing": 0.0, "max_tokens": 2000, "warmup_steps": 300, "rate_factor": 0.5,
-        "average_decay": 0.995, "precision": "float32", "validate_every": 100, "max_steps": 24_000,
-    },
-    "small": {
-        "vocab_size": 8000, "d_model": 256, "d_ff": 1024, "num_heads": 4, "num_layers": 3, "max_length": 256,
-        "dropout": 0.3, "max_tokens": 3072, "warmup_steps": 600, "rate_factor": 0.6, "clip_norm": 1.0,
-        "average_decay": 0.998, "max_minutes": 25.0, "checkpoint_minutes": 2.0,
-    },
-}  # fmt: skip
-
-
-def recipe_for(corpus: str) -> str:
-    """The recipe that fits a corpus: "embedded" for the book's own, "small" for some ten thousand pairs of real text.
-
-    Defined in chapter 91: `recipes`.
-    """
-    return "embedded" if corpus in EMBEDDED else "small"
-
-
-# book/91_command_line.ipynb#chosen
-def given(arguments: argparse.Namespace, configuration: type) -> dict[str, Any]:
-    """The fields of a configuration that the user set.
-
-    Defined in chapter 91: `chosen`.
-    """
-    names = [field.name for field in fields(configuration) if field.name not in FIXED]
-    return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-
-
-def chosen(arguments: argparse.Namespace, configuration: type) -> dict[str, Any]:
-    """The fields of a configuration that the recipe or the user set; the user wins.
-
-    Defined in chapter 91: `chosen`.
-    """
-    recipe, own = RECIPES[arguments.recipe or recipe_for(arguments.corpus)], given(arguments, configuration)
-    if any(name in own for name in STOPS):  # the user's limit replaces the recipe's
-        recipe = {name: value for name, value in recipe.items() if name not in STOPS}
-    known = {field.name for field in fields(configuration)} - set(FIXED)
-    return {name: value for name, value in recipe.items() if name in known} | own
+__all__ = ["main"]
 
 
 # book/91_command_line.ipynb#run-folders
@@ -312,9 +96,7 @@ def train_command(arguments: argparse.Namespace) -> int:
     why = (
         f", which {device.type} has instructions for" if (training.precision, precision) == ("auto", "bfloat16") else ""
     )
-    say(
-        f"matrix products in {precision}{why}; settings: {', '.join(name for name, on in settings.items() if on) or 'none'}"
-    )
+    say(f"matrix products in {precision}{why}; switched on: {', '.join(filter(settings.get, settings)) or 'nothing'}")
     training = replace(training, precision=precision)
     with remembered_signals() as received:
         state = train_on_corpus(
@@ -343,21 +125,7 @@ def tuned(wanted: bool, recorded: dict[str, bool] | None = None) -> dict[str, bo
     return settings
 
 
-# book/91_command_line.ipynb#train-settings
-def settings_of(arguments: argparse.Namespace, run: dict) -> tuple[dict[str, Any], TrainingConfig, int]:
-    """Model settings, training settings and vocabulary size, of the run to resume or of a new one.
-
-    Defined in chapter 91: `train-settings`.
-    """
-    if run:
-        model = {name: value for name, value in run["model"].items() if name != "vocab_size"}
-        return model, TrainingConfig(**resumed(arguments, run)), run["model"]["vocab_size"]
-    size = arguments.vocab_size or RECIPES[arguments.recipe or recipe_for(arguments.corpus)]["vocab_size"]
-    model = chosen(arguments, TransformerConfig)
-    TransformerConfig(size, **model)  # a mistake shows now, not after the vocabulary has been learned
-    return model, TrainingConfig(**chosen(arguments, TrainingConfig)), size
-
-
+# book/91_command_line.ipynb#train-parts
 def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus:
     """The corpus to train on; a resumed run has its own, which may have moved.
 

@@ -11,19 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from annotated.files import InputError
 from annotated.grammar import SPLITS, SentencePair, embedded_split, neutral
 
-__all__ = ["Corpus", "EMBEDDED", "InputError", "NAMED", "load_corpus"]
+__all__ = ["Corpus", "EMBEDDED", "NAMED", "load_corpus"]
 
 
 # book/51_data_and_batching.ipynb#corpus
-class InputError(ValueError):
-    """Something the user gave cannot be used. The message is one line: what, where, and what to do.
-
-    Defined in chapter 51: `corpus`.
-    """
-
-
 @dataclass(frozen=True)
 class Corpus:
     """Sentence pairs in named splits: train, valid, test, and others a corpus may have. A split is read when asked for.

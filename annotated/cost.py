@@ -8,7 +8,7 @@ import torch
 
 from annotated.model import TransformerConfig
 
-__all__ = ["attention_flops", "forward_flops", "product_speed", "seconds_of", "training_flops"]
+__all__ = ["forward_flops", "training_flops"]
 
 
 # book/52_hardware_and_schedule.ipynb#forward-flops

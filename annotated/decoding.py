@@ -15,38 +15,7 @@ from annotated.masks import padding_mask
 from annotated.model import Transformer
 from annotated.stacks import DecoderLayer
 
-__all__ = [
-    "Beam",
-    "DecodingState",
-    "Finished",
-    "Hypothesis",
-    "KeyValueCache",
-    "KeyValues",
-    "PENALTIES",
-    "Penalty",
-    "TopK",
-    "beam_search",
-    "block_special_tokens",
-    "cached_logits",
-    "collect_finished",
-    "cut_after",
-    "decoding_step",
-    "drop_settled",
-    "extend",
-    "fill_up",
-    "first_beam",
-    "full_logits",
-    "greedy_search",
-    "keep_unfinished",
-    "layer_step",
-    "length_penalty",
-    "length_power",
-    "output_limits",
-    "plain_beam_search",
-    "plain_greedy_search",
-    "score_outputs",
-    "start_decoding",
-]
+__all__ = ["Hypothesis", "beam_search", "greedy_search", "length_penalty", "score_outputs"]
 
 
 # book/60_beam_search.ipynb#output-limits

@@ -7,16 +7,7 @@ from pathlib import Path
 
 import torch
 
-__all__ = [
-    "PRECISIONS",
-    "best_device",
-    "choose_precision",
-    "code_revision",
-    "describe_machine",
-    "matrix_instructions",
-    "processor",
-    "processor_name",
-]
+__all__ = ["PRECISIONS", "best_device", "choose_precision", "describe_machine", "processor"]
 
 
 # book/92_making_it_fast.ipynb#best-device

@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from annotated.checkpoint import load_weights, read_json, read_tensors, weights_of, write_atomically, write_json
-from annotated.corpora import InputError
+from annotated.checkpoint import load_weights, weights_of
+from annotated.files import InputError, read_json, read_tensors, write_atomically, write_json
 from annotated.machine import best_device
 from annotated.model import Transformer, TransformerConfig
 from annotated.positional_encoding import sinusoidal_encoding

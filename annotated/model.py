@@ -15,16 +15,7 @@ from annotated.masks import causal_mask, padding_mask
 from annotated.positional_encoding import LearnedPositions, SinusoidalPositions
 from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLayer
 
-__all__ = [
-    "CHOICES",
-    "OPTIONAL_SIZES",
-    "POSITIONS",
-    "REQUIRED_SIZES",
-    "Transformer",
-    "TransformerConfig",
-    "build_decoder",
-    "build_encoder",
-]
+__all__ = ["CHOICES", "Transformer", "TransformerConfig"]
 
 
 # book/39_transformer.ipynb#configuration-checks

@@ -8,30 +8,12 @@ from dataclasses import MISSING, fields
 from types import UnionType
 from typing import Any, get_args
 
-from annotated.corpora import InputError
+from annotated.files import InputError
 from annotated.model import CHOICES, TransformerConfig
 from annotated.recipes import RECIPES, recipe_for
 from annotated.training import TRAINING_CHOICES, TrainingConfig
 
-__all__ = [
-    "FIXED",
-    "HELP",
-    "LISTED",
-    "NUMBERS",
-    "STOPS",
-    "TRAINING_HELP",
-    "add_options",
-    "chosen",
-    "count",
-    "flag",
-    "given",
-    "not_negative",
-    "number",
-    "one_of",
-    "positive",
-    "resumed",
-    "settings_of",
-]
+__all__ = ["HELP", "add_options", "count", "flag", "not_negative", "settings_of"]
 
 
 # book/91_command_line.ipynb#help-model
@@ -68,7 +50,8 @@ TRAINING_HELP = {
     "max_minutes": "stop after so many minutes",
     "warmup_steps": "steps over which the learning rate rises",
     "label_smoothing": "probability spread over the whole vocabulary",
-    "precision": "auto takes bfloat16 where it is faster",
+    "precision": "auto takes bfloat16, or float16 on some GPUs, where the device has instructions for it",
+    "accelerate": "faster forms of the same mathematics (chapter 92), and settings of the process that suit them",
     "validate_every": "steps between measurements of the validation loss",
     "checkpoint_minutes": "minutes between checkpoints kept for averaging",
     "keep_checkpoints": "how many of them to keep",

@@ -11,7 +11,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from annotated.batching import in_batches
-from annotated.corpora import Corpus, InputError
+from annotated.corpora import Corpus
+from annotated.files import InputError
 from annotated.grammar import (
     NAME_ENTRIES,
     NOUN_ENTRIES,

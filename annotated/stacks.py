@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-__all__ = ["AddNorm", "Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "layer_norm"]
+__all__ = ["AddNorm", "Decoder", "DecoderLayer", "Encoder", "EncoderLayer"]
 
 
 # book/31_stacks.ipynb#layer-norm

@@ -11,7 +11,7 @@ from typing import Any
 
 import sentencepiece
 
-from annotated.corpora import InputError
+from annotated.files import InputError
 
 __all__ = [
     "PairTokenizer",
@@ -21,6 +21,7 @@ __all__ = [
     "load_tokenizer",
     "naming",
     "read_model_file",
+    "tokenize",
     "train_tokenizer",
 ]
 

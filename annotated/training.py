@@ -21,16 +21,9 @@ from tqdm import tqdm
 
 from annotated.acceleration import accelerate, chunked_training_loss, working_copy
 from annotated.batching import Batch, Example, make_batch, token_batches
-from annotated.checkpoint import (
-    load_weights,
-    read_tensors,
-    save_model,
-    save_tokenizer,
-    weights_of,
-    write_atomically,
-    write_json,
-)
-from annotated.corpora import Corpus, InputError, SentencePair
+from annotated.checkpoint import load_weights, save_model, save_tokenizer, weights_of
+from annotated.corpora import Corpus, SentencePair
+from annotated.files import InputError, read_tensors, write_atomically, write_json
 from annotated.machine import PRECISIONS, choose_precision, describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentTranslator
@@ -39,32 +32,14 @@ from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
 from annotated.tokenization import Tokenizer, load_tokenizer, tokenize, train_tokenizer
 
 __all__ = [
-    "BAR",
-    "COUNTERS",
-    "LossFunction",
-    "Model",
     "TRAINING_CHOICES",
     "TrainingConfig",
     "TrainingState",
     "batch_all",
     "checkpoints",
-    "command_line",
-    "encode_pairs",
-    "load_state",
-    "losses_of",
-    "new_state",
-    "prepare_folder",
-    "save_checkpoint",
-    "save_state",
-    "share_done",
     "tokenize_pairs",
     "train",
     "train_on_corpus",
-    "train_step",
-    "training_loss",
-    "validate",
-    "validation_loss",
-    "weights_in_place",
 ]
 
 

@@ -13,24 +13,14 @@ from pathlib import Path
 import torch
 
 from annotated.acceleration import accelerate, top_tokens
-from annotated.batching import pad_sequences, token_batches
+from annotated.batching import in_batches, pad_sequences
 from annotated.checkpoint import load_model, save_model
 from annotated.decoding import Hypothesis, beam_search
 from annotated.machine import best_device, choose_precision
 from annotated.model import Transformer
-from annotated.tokenization import Tokenizer, decode, encode
+from annotated.tokenization import Tokenizer, detokenize, tokenize
 
-__all__ = [
-    "SEARCH",
-    "Translation",
-    "Translator",
-    "WORKER",
-    "become_worker",
-    "encode_sources",
-    "search_batch",
-    "search_in_worker",
-    "tokenize_sources",
-]
+__all__ = ["Translation", "Translator"]
 
 
 # book/61_machine_translation.ipynb#translator
@@ -46,8 +36,8 @@ class Translation:
     log_probability: float
 
 
-# book/61_machine_translation.ipynb#encode-sources
-def encode_sources(
+# book/61_machine_translation.ipynb#tokenize-sources
+def tokenize_sources(
     tokenizer: Tokenizer, texts: Sequence[str], max_length: int, warn: Callable[[str], None] | None = None
 ) -> list[list[int]]:
     """Token ids of the sources; one longer than `max_length` is cut there, eos kept, and `warn` is told.

@@ -9,7 +9,7 @@ import argparse
 import sys
 
 from annotated.acceleration import tune_machine
-from annotated.corpora import InputError
+from annotated.files import InputError
 from benchmarks import decoding, gains, growth, memory, quality, training
 from benchmarks.common import ROOT, model_folder, say
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 
 from annotated.acceleration import keep_freed_memory, tune_machine
-from annotated.checkpoint import write_json
 from annotated.corpora import load_corpus
+from annotated.files import write_json
 from annotated.machine import describe_machine
 from annotated.translation import Translator
 

@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from annotated.checkpoint import read_json
-from annotated.corpora import InputError, load_corpus
+from annotated.corpora import load_corpus
 from annotated.evaluation import evaluate_translations
+from annotated.files import InputError, read_json
 from annotated.translation import Translator
 from benchmarks.common import ROOT, TRAINED, record, say
 

@@ -10,13 +10,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import annotated.attention
-from annotated.attention import (
-    KeyValueCache,
-    KeyValues,
-    MultiHeadAttention,
-    fused_attention,
-    scaled_dot_product_attention,
-)
+from annotated.attention import MultiHeadAttention, fused_attention, scaled_dot_product_attention
+from annotated.decoding import KeyValueCache, KeyValues
 from annotated.masks import causal_mask, padding_mask
 from annotated.recurrent import AdditiveAttention
 

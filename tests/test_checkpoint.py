@@ -8,18 +8,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from annotated.checkpoint import (
-    average_weights,
-    load_model,
-    load_weights,
-    read_json,
-    read_tensors,
-    save_model,
-    weights_of,
-    write_atomically,
-    write_json,
-)
-from annotated.corpora import InputError
+from annotated.checkpoint import average_weights, load_model, load_weights, save_model, weights_of
+from annotated.files import InputError, read_json, read_tensors, write_atomically, write_json
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import Tokenizer, train_tokenizer
 

@@ -18,7 +18,6 @@ from annotated.corpora import (
     HOLD_OUT_EVERY,
     MULTI30K_FILES,
     NAMED,
-    InputError,
     download_multi30k,
     load_corpus,
     multi30k_folder,
@@ -27,6 +26,7 @@ from annotated.corpora import (
     read_tsv,
     split_pairs,
 )
+from annotated.files import InputError
 from annotated.grammar import SPLITS, SentencePair, embedded_split, neutral
 
 

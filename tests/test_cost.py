@@ -10,15 +10,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from annotated import cost
+from annotated.acceleration import faster_products, keep_freed_memory, keep_kernels, tune_machine
 from annotated.batching import make_batch
-from annotated.cost import (
-    faster_products,
-    forward_flops,
-    keep_freed_memory,
-    keep_kernels,
-    training_flops,
-    tune_machine,
-)
+from annotated.cost import forward_flops, training_flops
 from annotated.model import Transformer, TransformerConfig
 from annotated.training import training_loss
 

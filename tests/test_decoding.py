@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from annotated.acceleration import top_tokens
 from annotated.batching import make_batch, pad_sequences
 from annotated.decoding import (
     PENALTIES,
+    DecodingState,
     beam_search,
     extend,
     first_beam,
@@ -19,9 +21,9 @@ from annotated.decoding import (
     length_power,
     output_limits,
     score_outputs,
-    top_tokens,
+    start_decoding,
 )
-from annotated.model import DecodingState, Transformer, TransformerConfig, start_decoding
+from annotated.model import Transformer, TransformerConfig
 from annotated.training import training_loss
 
 PAD, UNK, BOS, EOS = range(4)

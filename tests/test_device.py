@@ -17,12 +17,13 @@ from annotated.batching import make_batch
 from annotated.checkpoint import load_model, save_model
 from annotated.decoding import beam_search, greedy_search, score_outputs
 from annotated.grammar import embedded_split
+from annotated.machine import best_device
 from annotated.masks import causal_mask
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
 from annotated.schedule import build_optimizer, set_learning_rate
 from annotated.training import TrainingConfig, load_state, new_state, save_state, train, train_step, validation_loss
-from annotated.translation import Translator, best_device
+from annotated.translation import Translator
 from annotated.visualization import attention_maps, sentence_maps, silenced
 from tests.device import strict_device
 

@@ -15,11 +15,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from annotated.batching import pad_sequences
-from annotated.checkpoint import read_json, write_json
 from annotated.cli import FORMATS, main
-from annotated.corpora import InputError, load_corpus
+from annotated.corpora import load_corpus
 from annotated.decoding import beam_search, block_special_tokens, greedy_search, score_outputs
 from annotated.feed_forward import ACTIVATIONS
+from annotated.files import InputError, read_json, write_json
 from annotated.grammar import embedded_split
 from annotated.marian import (
     ACTIVATION_NAMES,

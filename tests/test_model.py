@@ -12,8 +12,9 @@ import yaml
 from torch import nn
 
 from annotated.attention import MultiHeadAttention
+from annotated.decoding import DecodingState, decoding_step, start_decoding
 from annotated.feed_forward import FeedForward
-from annotated.model import CHOICES, DecodingState, Transformer, TransformerConfig, decoding_step, start_decoding
+from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.positional_encoding import LearnedPositions, SinusoidalPositions
 from annotated.stacks import LayerNorm
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from annotated.cli import build_parser
-from annotated.corpora import InputError
+from annotated.files import InputError
 from annotated.model import TransformerConfig
 from annotated.options import FIXED, HELP, LISTED, flag, given, one_of, resumed, settings_of
 from annotated.recipes import RECIPES

@@ -12,9 +12,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotated.checkpoint import read_json
-from annotated.corpora import InputError
 from annotated.decoding import output_limits
+from annotated.files import InputError, read_json
 from annotated.grammar import LONGEST, SentencePair, corpus_fingerprint, embedded_split, words
 from annotated.model import Transformer, TransformerConfig
 from annotated.parsing import (

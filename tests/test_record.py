@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from annotated.checkpoint import read_json, read_tensors, write_json
 from annotated.corpora import load_corpus
+from annotated.files import read_json, read_tensors, write_json
 from annotated.grammar import corpus_fingerprint
 from annotated.model import TransformerConfig
 from annotated.training import TrainingConfig, train_on_corpus

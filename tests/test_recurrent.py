@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from annotated.batching import make_batch
-from annotated.checkpoint import read_json
+from annotated.files import read_json
 from annotated.grammar import SentencePair, embedded_split
 from annotated.recurrent import AdditiveAttention, RecurrentConfig, RecurrentTranslator, greedy_translation, gru_step
 from annotated.tokenization import load_tokenizer

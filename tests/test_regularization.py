@@ -12,9 +12,10 @@ import torch.nn.functional as F
 import yaml
 from torch import nn
 
+from annotated.acceleration import chunked_loss
 from annotated.batching import make_batch
 from annotated.model import Transformer, TransformerConfig
-from annotated.regularization import chunked_loss, label_smoothed_loss, smoothed_targets
+from annotated.regularization import label_smoothed_loss, smoothed_targets
 from annotated.stacks import AddNorm, Dropout
 from annotated.training import TrainingConfig, validation_loss
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from annotated.checkpoint import read_json
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
+from annotated.files import read_json
 from annotated.grammar import corpus_fingerprint, embedded_split, neutral, words
 from annotated.recipes import RECIPES
 from annotated.translation import Translator

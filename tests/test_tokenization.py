@@ -10,7 +10,7 @@ import pytest
 import sentencepiece
 
 from annotated.checkpoint import save_tokenizer
-from annotated.corpora import InputError
+from annotated.files import InputError
 from annotated.grammar import embedded_split
 from annotated.tokenization import PairTokenizer, Tokenizer, detokenize, load_tokenizer, tokenize, train_tokenizer
 

@@ -9,10 +9,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from annotated.acceleration import working_copy
 from annotated.batching import Batch, make_batch, token_batches
-from annotated.checkpoint import load_model, read_json, weights_of
-from annotated.corpora import InputError, load_corpus
-from annotated.model import PRECISIONS, Transformer, TransformerConfig
+from annotated.checkpoint import load_model, weights_of
+from annotated.corpora import load_corpus
+from annotated.files import InputError, read_json
+from annotated.machine import PRECISIONS
+from annotated.model import Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
 from annotated.tokenization import train_tokenizer
@@ -31,7 +34,6 @@ from annotated.training import (
     train_step,
     training_loss,
     validation_loss,
-    working_copy,
 )
 
 SIZES = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1}

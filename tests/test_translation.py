@@ -13,13 +13,14 @@ import torch
 import yaml
 
 from annotated.batching import make_batch
-from annotated.corpora import InputError
 from annotated.decoding import greedy_search
-from annotated.model import PRECISIONS, Transformer, TransformerConfig
+from annotated.files import InputError
+from annotated.machine import PRECISIONS, best_device
+from annotated.model import Transformer, TransformerConfig
 from annotated.stacks import Dropout
 from annotated.tokenization import detokenize, tokenize, train_tokenizer
 from annotated.training import training_loss
-from annotated.translation import Translation, Translator, best_device
+from annotated.translation import Translation, Translator
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("Anna", "Paul", "Marie", "Peter", "Lisa")

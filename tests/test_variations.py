@@ -12,7 +12,7 @@ import torch
 import yaml
 from scipy.stats import ttest_ind
 
-from annotated.checkpoint import read_json
+from annotated.files import read_json
 from annotated.grammar import embedded_split
 from annotated.model import Transformer
 from annotated.tokenization import load_tokenizer

@@ -19,15 +19,15 @@ from pathlib import Path
 import torch
 
 from annotated.acceleration import tune_machine
-from annotated.batching import make_batch, token_batches
-from annotated.checkpoint import load_weights, read_json, write_json
+from annotated.checkpoint import load_weights
 from annotated.evaluation import evaluate_translations
+from annotated.files import read_json, write_json
 from annotated.grammar import embedded_split
 from annotated.machine import describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
 from annotated.tokenization import Tokenizer, load_tokenizer
-from annotated.training import Model, TrainingConfig, batch_all, encode_pairs, train
+from annotated.training import Model, TrainingConfig, batch_all, train
 from tools.clean import ROOT
 
 PARTNER = ROOT / "data" / "runs" / "embedded-sinusoidal" / "run.json"

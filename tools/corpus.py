@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from annotated.checkpoint import write_atomically
+from annotated.files import write_atomically
 from annotated.grammar import SPLITS, canonical_text, embedded_split, split_checksum
 from tools.clean import ROOT
 

@@ -28,7 +28,6 @@ import sentencepiece
 import torch
 
 from annotated.batching import pad_sequences
-from annotated.checkpoint import read_json, write_json
 from annotated.corpora import load_corpus
 from annotated.decoding import (
     Finished,
@@ -45,6 +44,7 @@ from annotated.decoding import (
     score_outputs,
     start_decoding,
 )
+from annotated.files import read_json, write_json
 from annotated.grammar import embedded_split
 from annotated.machine import describe_machine
 from annotated.marian import load_marian, save_ctranslate2, save_marian, vocabularies

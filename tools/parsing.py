@@ -27,8 +27,9 @@ from pathlib import Path
 import torch
 
 from annotated.acceleration import tune_machine
-from annotated.checkpoint import load_model, read_json, save_model, write_atomically, write_json
+from annotated.checkpoint import load_model, save_model
 from annotated.corpora import Corpus
+from annotated.files import read_json, write_atomically, write_json
 from annotated.grammar import SentencePair, corpus_fingerprint
 from annotated.machine import describe_machine
 from annotated.model import TransformerConfig
@@ -48,7 +49,7 @@ from annotated.parsing import (
     treebank_corpus,
 )
 from annotated.tokenization import load_tokenizer
-from annotated.training import TrainingConfig, encode_pairs, train_on_corpus
+from annotated.training import TrainingConfig, train_on_corpus
 from annotated.translation import Translator
 from tools.clean import ROOT
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from annotated.checkpoint import read_json
+from annotated.files import read_json
 from tools.clean import ROOT
 
 BEGIN, END = "<!-- measured: written by python -m tools.readme -->", "<!-- end of measured -->"

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import torch
 
-from annotated.checkpoint import read_json, write_json
 from annotated.cli import main as annotated
 from annotated.corpora import EMBEDDED
+from annotated.files import read_json, write_json
 from annotated.grammar import corpus_fingerprint
 from annotated.training import checkpoints
 from annotated.translation import Translator

@@ -15,7 +15,7 @@ import torch
 import yaml
 
 from annotated.acceleration import tune_machine
-from annotated.checkpoint import read_json, write_json
+from annotated.files import read_json, write_json
 from annotated.grammar import embedded_split
 from annotated.machine import describe_machine
 from annotated.tokenization import load_tokenizer
