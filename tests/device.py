@@ -129,9 +129,8 @@ def copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Ten
 
 def gru_cell(of_input: Tensor, of_hidden: Tensor, state: Tensor, input_bias=None, hidden_bias=None):
     """A kernel that the CPU lacks."""
-    of_input = of_input if input_bias is None else of_input + input_bias
-    of_hidden = of_hidden if hidden_bias is None else of_hidden + hidden_bias
-    (r, u, n), (hidden_r, hidden_u, hidden_n) = of_input.chunk(3, dim=1), of_hidden.chunk(3, dim=1)
+    r, u, n = (of_input if input_bias is None else of_input + input_bias).chunk(3, dim=1)
+    hidden_r, hidden_u, hidden_n = (of_hidden if hidden_bias is None else of_hidden + hidden_bias).chunk(3, dim=1)
     n, u = torch.tanh(n + torch.sigmoid(r + hidden_r) * hidden_n), torch.sigmoid(u + hidden_u)
     return (1 - u) * n + u * state, torch.empty_like(of_input)
 
