@@ -10,22 +10,6 @@ import torch
 __all__ = ["PRECISIONS", "best_device", "choose_precision", "describe_machine", "processor"]
 
 
-# book/92_making_it_fast.ipynb#best-device
-def best_device(name: str = "auto") -> torch.device:
-    """The device of that name; "auto" is a GPU when there is one. Raises ValueError when it cannot be used.
-
-    Defined in chapter 92: `best-device`.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
-    return device
-
-
 # book/92_making_it_fast.ipynb#processor
 def processor() -> dict[str, str]:
     """What Linux says of the first processor: `model name`, `vendor_id`, `flags`, ...; nothing on other systems.
@@ -72,6 +56,22 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype:
         return torch.bfloat16 if generation >= 8 else torch.float16 if generation == 7 else torch.float32
     native = device.type == "cpu" and {"avx512_bf16", "amx_bf16", "bf16"} & set(matrix_instructions())
     return torch.bfloat16 if native else torch.float32
+
+
+# book/92_making_it_fast.ipynb#best-device
+def best_device(name: str = "auto") -> torch.device:
+    """The device of that name; "auto" is a GPU when there is one. Raises ValueError when it cannot be used.
+
+    Defined in chapter 92: `best-device`.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+    return device
 
 
 # book/92_making_it_fast.ipynb#describe-machine

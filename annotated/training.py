@@ -551,8 +551,8 @@ def train_on_corpus(
     """From raw text to a model folder: tokenizer, batches, training. The best model by validation loss stays there.
 
     `model_config` makes the configuration from the vocabulary's size; `settings` of the process, as `tune_machine`
-    returns them, are recorded. Raises InputError for a folder that holds a run
-    already (unless `resume`), and when the corpus has no training or validation pairs.
+    returns them, are recorded. Raises InputError for a folder that holds a run already (unless `resume`), and when the
+    corpus has no training or validation pairs.
 
     Defined in chapter 59: `run-training`.
     """
@@ -572,8 +572,7 @@ def train_on_corpus(
     notes = {"corpus": corpus.name, "source": corpus.source_language, "target": corpus.target_language}
     run = {"command": command_line(), **notes, "pairs": len(examples), "pairs_left_out": len(pairs) - len(examples)}
     run |= {"parameters": model.num_parameters(), "model": asdict(model.config), "training": asdict(config)}
-    run |= {"beyond_the_paper": config.beyond_the_paper(model.config)}
-    run |= {"settings": dict(settings or {})}
+    run |= {"beyond_the_paper": config.beyond_the_paper(model.config), "settings": dict(settings or {})}
     run |= describe_machine(device)  # now: the files may change while it trains
     write_json(folder / "run.json", run | {"finished": False})
 
