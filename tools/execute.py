@@ -42,7 +42,7 @@ def environment(threads: int) -> dict[str, str]:
     """The variables of a process that runs chapters or tests; its own children inherit them, and so the threads."""
     count = str(threads)
     changes = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "PYTHONHASHSEED": "0"}
-    changes |= {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    changes |= {"PYDEVD_DISABLE_FILE_VALIDATION": "1", "GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", "1000")}
     return {name: value for name, value in os.environ.items() if name != "MPLBACKEND"} | changes
 
 
