@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-import annotated.acceleration
 from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
 from annotated.masks import causal_mask, padding_mask
 from annotated.recurrent import AdditiveAttention
-from tests.fused import FusedOnCPU, fused_heads
+from tests.fused import FusedOnCPU
 
 BLOCKS = [MultiHeadAttention, FusedOnCPU]  # the plain one and that of chapter 92
 
@@ -348,42 +347,6 @@ def test_bad_sizes_and_options_are_refused(arguments, options, message):
 def test_given_widths_need_no_multiple():
     x = torch.randn(2, 3, 10)
     assert MultiHeadAttention(10, 3, d_k=4, d_v=5)(x, x).shape == (2, 3, 10)
-
-
-# Two forms
-
-
-@pytest.mark.parametrize(("d_k", "d_v"), [(4, 4), (3, 7)])
-@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both", "empty sentence"])
-def test_plain_equals_fused(d_k, d_v, kind):
-    """Outputs and all gradients of the two forms agree, whatever the mask and the widths."""
-    tokens = torch.tensor([[5, 6, 7, 8, 0, 0], [5, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
-    if kind != "empty sentence":
-        tokens = tokens[:2]
-    padding, causal = padding_mask(tokens, 0), causal_mask(6)
-    masks = {"none": None, "causal": causal, "padding": padding, "both": padding & causal, "empty sentence": padding}
-    x, wanted = double(len(tokens), 6, 10), double(len(tokens), 6, 10)
-    plain, results = MultiHeadAttention(10, 2, d_k, d_v).double(), []
-    for make in BLOCKS:
-        block = make(10, 2, d_k, d_v).double()
-        block.load_state_dict(plain.state_dict())
-        given = x.clone().requires_grad_()
-        output = block(given, given, masks[kind])
-        (output * wanted).sum().backward()
-        results.append([output.detach(), given.grad, *(parameter.grad for parameter in block.parameters())])
-    for one, other in zip(*results, strict=True):
-        assert close(one, other)
-        assert one.any()
-
-
-def test_fused_form_zeroes_empty_rows_whatever_the_kernel_gives(monkeypatch):
-    """PyTorch's kernels have returned NaN for them; the form must not depend on which one runs."""
-    nans = torch.full((1, 1, 2, 3), math.nan)
-    monkeypatch.setattr(annotated.acceleration.F, "scaled_dot_product_attention", lambda *_: nans)
-    query, mask = torch.randn(1, 1, 2, 3), torch.tensor([[True, False], [False, False]])
-    output = fused_heads(query, query, query, mask)
-    assert output[0, 0, 0].isnan().all()
-    assert not output[0, 0, 1].any()
 
 
 # Dropout of the weights
