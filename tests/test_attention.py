@@ -9,13 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-import annotated.attention
-from annotated.attention import MultiHeadAttention, fused_attention, scaled_dot_product_attention
-from annotated.decoding import KeyValueCache, KeyValues
+from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
 from annotated.masks import causal_mask, padding_mask
 from annotated.recurrent import AdditiveAttention
+from tests.fused import FusedOnCPU
 
-KERNELS = ["readable", "fused"]
+BLOCKS = [MultiHeadAttention, FusedOnCPU]  # the plain one and that of chapter 92
 
 
 @pytest.fixture(autouse=True)
@@ -231,14 +230,14 @@ def test_additive_beats_unscaled_dot_products_only_when_wide():
 # Several heads
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", BLOCKS)
 @pytest.mark.parametrize("bias", [False, True])
-def test_multi_head_equals_a_loop_over_heads(kernel, bias):
+def test_multi_head_equals_a_loop_over_heads(kind, bias):
     """C-3.2.2-a, C-3.2.2-b, C-3.2.2-c, C-3.2.2-f: the formula with separate matrices for every head."""
     d_model, num_heads, d_k, d_v = 12, 3, 5, 2
     w_q, w_k = double(2, num_heads, d_model, d_k)
     w_v, w_o = double(num_heads, d_model, d_v), double(num_heads * d_v, d_model)
-    block = MultiHeadAttention(d_model, num_heads, d_k, d_v, bias=bias, kernel=kernel).double()
+    block = kind(d_model, num_heads, d_k, d_v, bias=bias).double()
     with torch.no_grad():
         for linear, matrices in ((block.query, w_q), (block.key, w_k), (block.value, w_v)):
             linear.weight.copy_(torch.cat(list(matrices), dim=1).T)
@@ -278,7 +277,7 @@ def test_weights_are_those_that_make_the_output():
     block = MultiHeadAttention(12, 3, d_k=2, d_v=5).double()
     x, memory = double(2, 4, 12), double(2, 6, 12)
     mask = padding_mask(torch.tensor([[1, 1, 1, 1, 0, 0], [1] * 6]), 0)
-    heads = block.weights(x, memory, mask) @ block.keys_and_values(memory).values
+    heads = block.weights(x, memory, mask) @ block.project(x, memory)[2]
     assert close(block(x, memory, mask), block.output(heads.transpose(1, 2).flatten(2)))
     assert not block.weights(x, memory, mask)[0, :, :, 4:].any()
 
@@ -323,7 +322,7 @@ def test_cost_does_not_depend_on_the_number_of_heads():
     """C-3.2.2-h: the same weights and the same multiplications for one wide head and many narrow ones."""
     costs = set()
     for num_heads in (1, 2, 8):
-        block, x = MultiHeadAttention(64, num_heads, kernel="readable"), torch.randn(1, 10, 64)
+        block, x = MultiHeadAttention(64, num_heads), torch.randn(1, 10, 64)
         with FlopCounterMode(display=False) as counter:
             block(x, x)
         costs.add((sum(parameter.numel() for parameter in block.parameters()), counter.get_total_flops() // 2))
@@ -336,8 +335,7 @@ def test_cost_does_not_depend_on_the_number_of_heads():
         ((10, 3), {}, "no multiple of 3"),
         ((10, 3, 4), {}, "no multiple of 3"),
         ((10, 3), {"d_v": 4}, "no multiple of 3"),
-        ((8, 2), {"kernel": "fast"}, "'fast'"),
-        ((8, 2), {"dropout": 1.0}, "dropout"),
+        ((8, 2), {"dropout": 1.1}, "dropout"),
         ((8, 2), {"dropout": -0.1}, "dropout"),
     ],
 )
@@ -351,61 +349,12 @@ def test_given_widths_need_no_multiple():
     assert MultiHeadAttention(10, 3, d_k=4, d_v=5)(x, x).shape == (2, 3, 10)
 
 
-# Two kernels
-
-
-@pytest.mark.parametrize(("d_k", "d_v"), [(4, 4), (3, 7)])
-@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both", "empty sentence"])
-def test_readable_equals_fused(d_k, d_v, kind):
-    """Outputs and all gradients of the two forms agree, whatever the mask and the widths."""
-    tokens = torch.tensor([[5, 6, 7, 8, 0, 0], [5, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
-    if kind != "empty sentence":
-        tokens = tokens[:2]
-    padding, causal = padding_mask(tokens, 0), causal_mask(6)
-    masks = {"none": None, "causal": causal, "padding": padding, "both": padding & causal, "empty sentence": padding}
-    x, wanted = double(len(tokens), 6, 10), double(len(tokens), 6, 10)
-    block, results = MultiHeadAttention(10, 2, d_k, d_v).double(), []
-    for kernel in KERNELS:
-        block.kernel = kernel
-        block.zero_grad()
-        given = x.clone().requires_grad_()
-        output = block(given, given, masks[kind])
-        (output * wanted).sum().backward()
-        results.append([output.detach(), given.grad, *(parameter.grad.clone() for parameter in block.parameters())])
-    for readable, fused in zip(*results):
-        assert close(readable, fused)
-        assert readable.any()
-
-
-@pytest.mark.parametrize(("kernel", "runs"), [("readable", 0), ("auto", 0), ("fused", 1)])
-def test_kernel_is_one_switch(monkeypatch, kernel, runs):
-    """On the CPU "auto" is the readable form."""
-    calls = []
-    original = fused_attention
-    monkeypatch.setattr(annotated.attention, "fused_attention", lambda *a: calls.append(1) or original(*a))
-    x = torch.randn(1, 3, 8)
-    MultiHeadAttention(8, 2, kernel=kernel)(x, x)
-    assert len(calls) == runs
-    assert MultiHeadAttention(8, 2).kernel == "auto"
-
-
-def test_fused_form_zeroes_empty_rows_whatever_the_kernel_gives(monkeypatch):
-    """PyTorch's kernels have returned NaN for them; the form must not depend on which one runs."""
-    nans = torch.full((1, 1, 2, 3), math.nan)
-    monkeypatch.setattr(annotated.attention.F, "scaled_dot_product_attention", lambda *_: nans)
-    query, mask = torch.randn(1, 1, 2, 3), torch.tensor([[True, False], [False, False]])
-    output = fused_attention(query, query, query, mask)
-    assert output[0, 0, 0].isnan().all()
-    assert not output[0, 0, 1].any()
-
-
 # Dropout of the weights
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_weights_are_dropped_only_in_training(kernel):
-    block = MultiHeadAttention(8, 2, dropout=0.5, kernel=kernel)
-    plain = MultiHeadAttention(8, 2, kernel=kernel)
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_weights_are_dropped_only_in_training(kind):
+    block, plain = kind(8, 2, dropout=0.5), kind(8, 2)
     plain.load_state_dict(block.state_dict())
     x = torch.randn(2, 5, 8)
     block.train()
@@ -416,14 +365,15 @@ def test_weights_are_dropped_only_in_training(kernel):
     assert close(block(x, x), plain(x, x), within=1e-6)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_dropout_zeroes_weights_and_scales_the_others(kernel):
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_dropout_zeroes_weights_and_scales_the_others(kind):
     """With the unit vectors as values a head's output is its dropped weights: each 0, or doubled at p = 0.5."""
-    block = MultiHeadAttention(16, 2, dropout=0.5, kernel=kernel).train()
+    block = kind(16, 2, dropout=0.5).train()
+    block.output = nn.Identity()
     query, key = torch.randn(2, 2, 40, 8), torch.randn(2, 2, 40, 8)
     value = torch.eye(40).expand(2, 2, 40, 40)
     _, weights = scaled_dot_product_attention(query, key, value)
-    dropped = block.attend(query, KeyValues(key, value), None)
+    dropped = block.attend(query, key, value, None).unflatten(-1, (2, 40)).transpose(1, 2)
     kept = dropped != 0
     assert kept.float().mean().item() == pytest.approx(0.5, abs=0.05)
     assert close(dropped[kept], 2 * weights[kept], within=1e-5)
@@ -436,7 +386,7 @@ def test_returned_weights_are_not_dropped():
     assert close(weights, scaled_dot_product_attention(query, key, key)[1])
 
 
-# Three uses, and the cache
+# Three uses
 
 
 def touched(block: MultiHeadAttention, x: Tensor, memory: Tensor | None, mask: Tensor | None = None) -> Tensor:
@@ -448,10 +398,10 @@ def touched(block: MultiHeadAttention, x: Tensor, memory: Tensor | None, mask: T
     return torch.stack([(row != 0).any(dim=-1) for row in rows])
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_three_uses_reach_what_they_should(kernel):
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_three_uses_reach_what_they_should(kind):
     """C-3.2.3-a to C-3.2.3-e: all pairs in the encoder, none ahead in the decoder, all source positions across."""
-    block = MultiHeadAttention(8, 2, kernel=kernel).double()
+    block = kind(8, 2).double()
     source, target = double(1, 5, 8), double(1, 3, 8)
     assert touched(block, source, None).all()
     assert torch.equal(touched(block, target, None, causal_mask(3)), torch.ones(3, 3, dtype=torch.bool).tril())
@@ -467,51 +417,12 @@ def test_in_cross_attention_the_decoder_asks():
     assert close(block(target[:, 1:2], source), block(target, source)[:, 1:2])
 
 
-def test_projected_memory_is_the_same_as_memory():
-    block, x, memory = MultiHeadAttention(8, 2, d_k=3, d_v=5).double(), double(2, 3, 8), double(2, 4, 8)
-    known = block.keys_and_values(memory)
-    assert (known.keys.shape, known.values.shape) == ((2, 2, 4, 3), (2, 2, 4, 5))
-    assert close(block(x, known), block(x, memory))
-
-
-def test_cache_appends_and_returns_all_so_far():
-    cache = KeyValueCache(torch.full((2, 3, 6, 4), math.nan), torch.full((2, 3, 6, 5), math.nan))
-    keys, values = torch.randn(2, 3, 6, 4), torch.randn(2, 3, 6, 5)
-    start = 0
-    for end in (1, 3, 6):
-        known = cache.append(KeyValues(keys[:, :, start:end], values[:, :, start:end]))
-        assert cache.length == end
-        assert torch.equal(known.keys, keys[:, :, :end])
-        assert torch.equal(known.values, values[:, :, :end])
-        start = end
-
-
-@pytest.mark.parametrize("too_many", [1, 2])
-def test_full_cache_refuses_more(too_many):
-    cache = KeyValueCache(torch.zeros(1, 1, 2, 3), torch.zeros(1, 1, 2, 3))
-    cache.append(KeyValues(torch.ones(1, 1, 2, 3), torch.ones(1, 1, 2, 3)))
-    with pytest.raises(ValueError, match="holds 2 positions"):
-        cache.append(KeyValues(torch.ones(1, 1, too_many, 3), torch.ones(1, 1, too_many, 3)))
-    assert cache.length == 2
-
-
-def test_cache_selects_rows():
-    cache = KeyValueCache(torch.zeros(3, 1, 4, 2), torch.zeros(3, 1, 4, 2))
-    keys, values = torch.randn(3, 1, 2, 2), torch.randn(3, 1, 2, 2)
-    cache.append(KeyValues(keys, values))
-    rows = torch.tensor([2, 0, 2])
-    cache.select(rows)
-    more = torch.randn(3, 1, 1, 2)
-    known = cache.append(KeyValues(more, more))
-    assert torch.equal(known.keys, torch.cat([keys[rows], more], dim=2))
-    assert torch.equal(known.values, torch.cat([values[rows], more], dim=2))
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_cached_steps_equal_one_masked_pass(kernel):
-    block = MultiHeadAttention(8, 2, d_k=3, d_v=5, kernel=kernel).double()
-    x = double(2, 6, 8)
-    cache = KeyValueCache(double(2, 2, 6, 3), double(2, 2, 6, 5))
-    with torch.no_grad():
-        steps = [block(x[:, i : i + 1], x[:, i : i + 1], cache=cache) for i in range(6)]
-        assert close(torch.cat(steps, dim=1), block(x, x, causal_mask(6)))
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_attending_to_projections_is_the_whole(kind):
+    """What step-by-step decoding takes apart: queries of `x`, keys and values of `memory`, then all the rest."""
+    block, x, memory = kind(8, 2, d_k=3, d_v=5).double(), double(2, 3, 8), double(2, 4, 8)
+    mask = padding_mask(torch.tensor([[1, 1, 1, 0], [1] * 4]), 0)
+    query, key, value = block.project(x, memory)
+    assert (query.shape, key.shape, value.shape) == ((2, 2, 3, 3), (2, 2, 4, 3), (2, 2, 4, 5))
+    assert close(query, block.split_heads(block.query(x)))
+    assert close(block.attend(query, key, value, mask), block(x, memory, mask))

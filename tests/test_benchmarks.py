@@ -1,8 +1,8 @@
 """The benchmarks compare equals: same weights, same outputs; a turn runs (chapter 52)."""
 
-import contextlib
 import copy
 import json
+import random
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,11 +11,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from annotated import training as training_module
-from annotated.attention import MultiHeadAttention
+from annotated.acceleration import FASTER, accelerate
 from annotated.batching import make_batch, token_batches
 from annotated.grammar import embedded_split
-from annotated.stacks import Dropout
 from annotated.training import tokenize_pairs
 from annotated.translation import Translator
 from benchmarks import common, decoding, engine, gains, growth, quality, training
@@ -97,34 +95,76 @@ def test_every_system_translates_alike(translator, tmp_path):
             decoding.same_outputs(other, sources)
 
 
-@pytest.mark.parametrize("variant", gains.VARIANTS)
-def test_what_is_taken_back_computes_the_same(variant, translator, batches):
-    """Each fast form against the form it replaced: loss and gradient of a batch, without dropout."""
-    found = []
-    for context in (contextlib.nullcontext, gains.VARIANTS[variant]):
-        model = copy.deepcopy(translator.model).train()
-        for module in model.modules():
-            if isinstance(module, Dropout):
-                module.p = 0.0
-        with context():
-            loss = training_module.training_loss(model, batches[0], 0.1)
-            loss.backward()
-        found.append((loss, *(parameter.grad for parameter in model.parameters())))
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+def without_dropout(translator: Translator) -> SimpleNamespace:
+    """What `gains` needs of a translator, with a model that has no dropout."""
+    model = copy.deepcopy(translator.model)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return SimpleNamespace(model=model)
 
 
-def test_what_is_taken_back_is_used(translator, batches):
-    """Inside its context each variant runs, outside it does not."""
-    for variant, owner, name in (
-        ("all logits at once", training_module, "chunked_loss"),
-        ("the usual dropout", Dropout, "forward"),
-        ("the fused attention kernel", MultiHeadAttention, "attend"),
-    ):
-        usual = getattr(owner, name)
-        with gains.VARIANTS[variant]():
-            assert getattr(owner, name) is not usual
-        assert getattr(owner, name) is usual
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
+def test_what_is_taken_back_computes_the_same(precision, translator, batches):
+    """Two steps with every part against two without it: the second loss follows from the first gradient."""
+    found = gains.variants(without_dropout(translator), precision)
+    losses = {part: [step(batch).item() for batch in batches[:2]] for part, step in found.items()}
+    whole = losses.pop("")
+    parts = {"dropout from integers", "loss in pieces", "everything"}
+    assert set(losses) == (parts if precision == torch.float32 else parts | {"working copy"})
+    within = 1e-4 if precision == torch.float32 else 0.02
+    for part, other in losses.items():
+        assert other == pytest.approx(whole, rel=within), part
+
+
+def test_what_is_taken_back_is_one_part(translator):
+    """The model without it has PyTorch's dropout, and still the faster attention; the other way round too."""
+    for plain in FASTER:
+        model = gains.without(accelerate(copy.deepcopy(translator.model)), plain)
+        kinds = {type(module) for module in model.modules()}
+        assert plain in kinds
+        assert FASTER[plain] not in kinds
+        assert {FASTER[other] for other in FASTER if other is not plain} <= kinds
+
+
+def test_pairs_of_turns_change_their_order():
+    """Each goes first as often as the other, and the gain is that of the first over the second."""
+    turns = []
+    works = [
+        lambda name=name, speed=speed: turns.append(name) or speed for name, speed in (("with", 3.0), ("not", 2.0))
+    ]
+    row = gains.compare(*works, rounds=4)
+    assert turns == ["with", "not", "not", "with"] * 2
+    assert row == {"gain": 1.5, "low": 1.5, "high": 1.5, "pairs": 4}
+
+
+def test_an_interval_holds_the_median_and_narrows():
+    """By chance alone there is no gain; with more pairs one knows it better."""
+    drawn = random.Random(1)
+    few, many = (gains.interval([drawn.gauss(1.0, 0.1) for _ in range(count)]) for count in (8, 200))
+    for row in (few, many):
+        assert row["low"] < 1 < row["high"]
+        assert row["low"] <= row["gain"] <= row["high"]
+    assert many["high"] - many["low"] < few["high"] - few["low"]
+
+
+def test_a_switch_is_on_again_after_its_turn():
+    told = []
+
+    def fail() -> float:
+        raise RuntimeError
+
+    assert gains.switched(told.append, False, lambda: 7.0) == 7.0
+    with pytest.raises(RuntimeError):
+        gains.switched(told.append, False, fail)
+    assert told == [False, True, False, True]
+
+
+def test_batches_are_those_of_the_training_corpus(translator, monkeypatch):
+    monkeypatch.setattr(training, "pairs", lambda _, split: embedded_split(split)[:300])
+    epoch, some = training.real_batches(translator), training.some_batches(translator)
+    assert sum(len(batch.source) for batch in epoch) == 300
+    assert 1 <= len(some) <= training.BATCHES
 
 
 def test_shapes_are_met_once(batches):

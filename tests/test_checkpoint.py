@@ -1,7 +1,5 @@
 """Saving and loading: whole files or none, nothing foreign, nothing unpickled (design: a saved model is a folder)."""
 
-import errno
-import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from annotated.checkpoint import average_weights, load_model, load_weights, save_model, weights_of
-from annotated.files import InputError, read_json, read_tensors, write_atomically, write_json
+from annotated.files import InputError, read_json, read_tensors, write_json
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import Tokenizer, train_tokenizer
 
@@ -134,26 +132,6 @@ def test_nothing_changes_when_weights_do_not_fit():
     with pytest.raises(InputError):
         load_weights(model, broken, "file")
     assert all(torch.equal(weights_of(model)[name], tensor) for name, tensor in before.items())
-
-
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = tmp_path / "model.safetensors"
-    write_atomically(path, b"old")
-
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match=r"model\.safetensors: cannot be written \(No space left"):
-        write_atomically(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path):
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(InputError, match="cannot be written"):
-        write_atomically(tmp_path / "file" / "run" / "model.safetensors", b"new")
 
 
 def test_averaging_is_the_mean_of_each_weight(tmp_path: Path):

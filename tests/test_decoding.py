@@ -1,18 +1,22 @@
-"""Greedy and beam search (chapter 60) against slower ways to the same result."""
+"""Decoding step by step, greedy and beam search (chapter 60), against slower ways to the same result."""
 
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 
-from annotated.acceleration import top_tokens
+from annotated.attention import MultiHeadAttention
 from annotated.batching import make_batch, pad_sequences
 from annotated.decoding import (
     PENALTIES,
     DecodingState,
+    KeyValueCache,
+    KeyValues,
     beam_search,
+    decoding_step,
     extend,
     first_beam,
     greedy_search,
@@ -20,11 +24,16 @@ from annotated.decoding import (
     length_penalty,
     length_power,
     output_limits,
+    plain_beam_search,
+    plain_greedy_search,
     score_outputs,
     start_decoding,
 )
+from annotated.masks import causal_mask
 from annotated.model import Transformer, TransformerConfig
 from annotated.training import training_loss
+from tests.fused import FusedOnCPU
+from tests.test_model import SHAPES, SMALL, randomised, tokens
 
 PAD, UNK, BOS, EOS = range(4)
 DIVISORS = {  # the formulas of PENALTIES
@@ -87,6 +96,118 @@ def every_output(
     totals = score_outputs(model, source.expand(len(outputs), -1), padded(outputs)).tolist()
     scored = [(t / lp(len(o), alpha), o) for t, o in zip(totals, outputs, strict=True)]
     return sorted(scored, reverse=True)
+
+
+# Keys and values
+
+
+def test_cache_appends_and_returns_all_so_far():
+    cache = KeyValueCache(torch.full((2, 3, 6, 4), math.nan), torch.full((2, 3, 6, 5), math.nan))
+    keys, values = torch.randn(2, 3, 6, 4), torch.randn(2, 3, 6, 5)
+    start = 0
+    for end in (1, 3, 6):
+        known = cache.append(KeyValues(keys[:, :, start:end], values[:, :, start:end]))
+        assert cache.length == end
+        assert torch.equal(known.keys, keys[:, :, :end])
+        assert torch.equal(known.values, values[:, :, :end])
+        start = end
+
+
+@pytest.mark.parametrize("too_many", [1, 2])
+def test_full_cache_refuses_more(too_many):
+    cache = KeyValueCache(torch.zeros(1, 1, 2, 3), torch.zeros(1, 1, 2, 3))
+    cache.append(KeyValues(torch.ones(1, 1, 2, 3), torch.ones(1, 1, 2, 3)))
+    with pytest.raises(ValueError, match="holds 2 positions"):
+        cache.append(KeyValues(torch.ones(1, 1, too_many, 3), torch.ones(1, 1, too_many, 3)))
+    assert cache.length == 2
+
+
+def test_cache_selects_rows():
+    cache = KeyValueCache(torch.zeros(3, 1, 4, 2), torch.zeros(3, 1, 4, 2))
+    keys, values = torch.randn(3, 1, 2, 2), torch.randn(3, 1, 2, 2)
+    cache.append(KeyValues(keys, values))
+    rows = torch.tensor([2, 0, 2])
+    cache.select(rows)
+    more = torch.randn(3, 1, 1, 2)
+    known = cache.append(KeyValues(more, more))
+    assert torch.equal(known.keys, torch.cat([keys[rows], more], dim=2))
+    assert torch.equal(known.values, torch.cat([values[rows], more], dim=2))
+
+
+@pytest.mark.parametrize("kind", [MultiHeadAttention, FusedOnCPU])
+def test_cached_steps_equal_one_masked_pass(kind):
+    block, x = kind(8, 2, d_k=3, d_v=5).double(), torch.randn(2, 6, 8).double()
+    cache = KeyValueCache(torch.randn(2, 2, 6, 3).double(), torch.randn(2, 2, 6, 5).double())
+    steps = []
+    with torch.no_grad():
+        for i in range(6):
+            query, *new = block.project(x[:, i : i + 1], x[:, i : i + 1])
+            steps.append(block.attend(query, *cache.append(KeyValues(*new)), None))
+        torch.testing.assert_close(torch.cat(steps, dim=1), block(x, x, causal_mask(6)))
+
+
+# Step by step
+
+
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_cached_steps_equal_the_full_pass(shape: str) -> None:
+    """C-3-c: one token at a time gives the logits of the pass over the whole prefix, in a padded batch too."""
+    model = randomised(replace(SMALL, **SHAPES[shape]))
+    source, target = tokens(3, 6, 1), tokens(3, 9, 2)
+    source[1, 3:] = 0
+    target[:, 0] = SMALL.start_id
+    with torch.no_grad():
+        state = start_decoding(model, source, width=1, capacity=9)
+        steps = torch.cat([decoding_step(model, target[:, i : i + 1], state) for i in range(9)], dim=1)
+        torch.testing.assert_close(steps, model(source, target), rtol=1e-5, atol=2e-5)
+    assert state.step == 9
+
+
+def test_hypotheses_follow_their_parents() -> None:
+    """After changes of places, and with sentences dropped, each hypothesis sees its own past and no other's."""
+    model, width, random = randomised(SMALL), 3, torch.Generator().manual_seed(4)
+    source = tokens(3, 6, 1)
+    source[2, 4:] = 0
+    rows = torch.arange(3)
+    with torch.no_grad():
+        state: DecodingState = start_decoding(model, source, width, capacity=6)
+        past = torch.full((3, width, 1), SMALL.start_id)
+        for step in range(6):
+            logits = decoding_step(model, past[:, :, -1], state)
+            for row, sentence in enumerate(rows.tolist()):
+                full = model(source[[sentence] * width], past[row])[:, -1]
+                torch.testing.assert_close(logits[row], full, rtol=1e-5, atol=2e-5)
+            parents = torch.randint(0, width, (len(rows), width), generator=random)
+            state.reorder(parents)
+            new = torch.randint(4, 40, (len(rows), width, 1), generator=random)
+            past = torch.cat([past.gather(1, parents[:, :, None].expand_as(past)), new], dim=2)
+            if step == 2:
+                kept = torch.tensor([0, 2])
+                state.select(kept)
+                past, rows = past[kept], rows[kept]
+
+
+def test_a_start_symbol_that_is_also_padding_is_not_hidden():
+    """Marian starts with its pad token (chapter 90): the first place counts, whatever stands there."""
+    torch.manual_seed(0)
+    model = Transformer(replace(SMALL, start_id=SMALL.pad_id)).eval()
+    source = torch.tensor([[5, 6, 3]])
+    target = torch.tensor([[SMALL.pad_id, 7, 8]])
+    with torch.inference_mode():
+        state = start_decoding(model, source, 1, 3)
+        steps = [decoding_step(model, target[:, i : i + 1], state)[0, 0] for i in range(3)]
+        assert torch.allclose(model(source, target)[0], torch.stack(steps), atol=1e-5)
+
+
+def test_steps_hide_the_configured_pad():
+    """`pad_id` is the configuration's, not always 0."""
+    model = randomised(replace(SMALL, pad_id=9))
+    with torch.no_grad():
+        padded, short = (
+            decoding_step(model, torch.tensor([[2]]), start_decoding(model, source, width=1, capacity=1))
+            for source in (torch.tensor([[5, 6, 9, 9]]), torch.tensor([[5, 6]]))
+        )
+    torch.testing.assert_close(padded, short, rtol=1e-5, atol=1e-5)
 
 
 # Length penalty
@@ -318,6 +439,51 @@ def test_an_end_among_the_second_half_of_the_candidates_does_not_finish():
     assert set(found.tokens) == {7}
 
 
+# The plain forms
+
+
+def confident(seed: int, **changes) -> Transformer:
+    """A random model with large logits, so that hypotheses differ by more than rounding."""
+    return random_model(9, seed, 6.0, **changes)
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm_first": True}, {"positions": "learned", "output_bias": True}], ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_greedy_search_is_the_plain_one(seed, changes):
+    """Chapter 60: batch and cache change nothing; each sentence gives what the loop over one sentence gives."""
+    model, sources = confident(seed, **changes), random_sources(5, 9, seed)
+    for extra in (0, 7):
+        for cache in (True, False):
+            found = greedy_search(model, padded(sources), extra=extra, cache=cache)
+            for source, hypothesis in zip(sources, found, strict=True):
+                tokens, total = plain_greedy_search(model, torch.tensor([source]), extra)
+                assert hypothesis.tokens == tokens
+                assert hypothesis.log_probability == pytest.approx(total, abs=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("width", [1, 2, 4, 6])
+@pytest.mark.parametrize("seed", range(3))
+def test_beam_search_is_the_plain_one(seed, width, alpha):
+    """Chapter 60: neither the batch, the cache, nor the bound that ends a search early changes what it finds."""
+    model, sources = confident(seed), random_sources(4, 9, seed)
+    found = beam_search(model, padded(sources), beam_size=width, alpha=alpha, extra=6)
+    for source, (hypothesis,) in zip(sources, found, strict=True):
+        plain = plain_beam_search(model, torch.tensor([source]), width, alpha, extra=6)
+        assert hypothesis.tokens == plain.tokens
+        assert hypothesis.score == pytest.approx(plain.score, abs=1e-4)
+        assert hypothesis.log_probability == pytest.approx(plain.log_probability, abs=1e-4)
+
+
+def test_the_plain_searches_agree_on_a_trained_model(copier):
+    for source in random_sources(6, seed=8):
+        tokens, total = plain_greedy_search(copier, torch.tensor([source]))
+        one = plain_beam_search(copier, torch.tensor([source]), width=1, alpha=0.0)
+        assert (one.tokens, one.score) == (tokens, pytest.approx(total, abs=1e-4))
+        ((wide,),) = beam_search(copier, torch.tensor([source]))
+        assert plain_beam_search(copier, torch.tensor([source])).tokens == wide.tokens
+
+
 # Limits
 
 
@@ -382,17 +548,3 @@ def test_n_best_outside_the_beam_is_refused(n_best):
     """Chapter 60: a beam of 4 has no fifth hypothesis."""
     with pytest.raises(ValueError, match="between 1 and beam_size 4"):
         beam_search(random_model(), torch.tensor([[5, EOS]]), beam_size=4, n_best=n_best)
-
-
-@pytest.mark.parametrize("vocab", [8000, 800, 801, 79, 160])
-@pytest.mark.parametrize("k", [1, 8])
-def test_top_tokens_is_topk(vocab: int, k: int):
-    """For vocabularies that fit the columns and for others, with impossible tokens among them."""
-    scores = torch.randn(3, 4, vocab)
-    scores[..., ::3] = -math.inf
-    scores[0, 0, 5:] = -math.inf  # fewer possible tokens than wanted
-    expected, found = scores.topk(k), top_tokens(scores, k)
-    assert torch.equal(expected.values, found[0])
-    finite = expected.values.isfinite()
-    assert torch.equal(expected.indices[finite], found[1][finite])
-    assert torch.equal(scores.gather(-1, found[1]), found[0])

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from annotated import decoding
+from annotated.acceleration import accelerate, chunked_training_loss, top_tokens
 from annotated.batching import make_batch
 from annotated.checkpoint import load_model, save_model
 from annotated.decoding import beam_search, greedy_search, score_outputs
@@ -23,7 +24,16 @@ from annotated.masks import causal_mask
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
 from annotated.schedule import build_optimizer, set_learning_rate
-from annotated.training import TrainingConfig, load_state, new_state, save_state, train, train_step, validation_loss
+from annotated.training import (
+    TrainingConfig,
+    load_state,
+    new_state,
+    save_state,
+    train,
+    train_step,
+    training_loss,
+    validation_loss,
+)
 from annotated.translation import Translator
 from annotated.visualization import attention_maps, sentence_maps, silenced
 from tests.device import strict_device
@@ -270,6 +280,24 @@ def test_a_model_learns_the_same(device: torch.device, name: str):
     model, moved = both(transformer(name), device)
     assert losses(moved) == pytest.approx(losses(model), rel=1e-4)
     assert {weight.device for weight in moved.parameters()} == {device}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_what_is_faster_computes_the_same(device: torch.device, name: str):
+    """Chapter 92 there, with the fused attention, against the plain form here."""
+    model, moved = both(transformer(name), device)
+    accelerate(moved)
+    batch = BATCHES[0]
+    loss, fast_loss = training_loss(model, batch, 0.1), chunked_training_loss(moved, batch.to(device), 0.1)
+    assert fast_loss.item() == pytest.approx(loss.item(), rel=1e-5)
+    for part in (loss, fast_loss):
+        (part / batch.num_tokens).backward()
+    for weight, other in zip(model.parameters(), moved.parameters(), strict=True):
+        assert other.grad.device == device
+        assert close(weight.grad, other.grad, 1e-4)
+    found = beam_search(moved.eval(), SOURCE.to(device), n_best=3, limit=12, topk=top_tokens)
+    expected = beam_search(model.eval(), SOURCE, n_best=3, limit=12)
+    assert [[h.tokens for h in best] for best in found] == [[h.tokens for h in best] for best in expected]
 
 
 def test_a_model_learns_with_dropout(device: torch.device):

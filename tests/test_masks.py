@@ -1,4 +1,4 @@
-"""Masks: what they hide is hidden exactly, forwards and backwards, in both kernels (sections 3.2.1 and 3.2.3)."""
+"""Masks: what they hide is hidden exactly, forwards and backwards, in both forms (sections 3.2.1 and 3.2.3)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from annotated.attention import MultiHeadAttention, fused_attention, scaled_dot_product_attention
+from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
 from annotated.masks import causal_mask, padding_mask
+from tests.fused import FusedOnCPU, fused_heads
 
 
-def readable(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+def plain(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
     return scaled_dot_product_attention(query, key, value, mask)[0]
 
 
-kernels = pytest.mark.parametrize("attention", [readable, fused_attention], ids=["readable", "fused"])
+forms = pytest.mark.parametrize("attention", [plain, fused_heads], ids=["plain", "fused"])
 widths = pytest.mark.parametrize(("d_k", "d_v"), [(8, 8), (4, 6)])
 
 
@@ -57,13 +58,13 @@ def test_masked_weights_equal_a_softmax_over_minus_infinity():
     query, key, value = tensors(dtype=torch.float64)
     mask = causal_mask(5) & padding_mask(torch.tensor([[1, 1, 1, 0, 0], [1] * 5]), 0)
     _, weights = scaled_dot_product_attention(query, key, value, mask)
-    scores = (query / math.sqrt(8) @ key.transpose(-2, -1)).masked_fill(~mask, -math.inf)
+    scores = (query @ key.transpose(-2, -1) / math.sqrt(8)).masked_fill(~mask, -math.inf)
     assert torch.equal(weights, scores.softmax(dim=-1))
     assert not weights.masked_select(~mask).any()
     assert (weights.sum(dim=-1) - 1).abs().max() < 1e-12
 
 
-@kernels
+@forms
 @widths
 def test_masking_keys_equals_leaving_them_out(attention, d_k, d_v):
     query, key, value = tensors(d_k, d_v)
@@ -72,7 +73,7 @@ def test_masking_keys_equals_leaving_them_out(attention, d_k, d_v):
     assert (attention(query, key, value, mask) - shorter).abs().max() < 1e-6
 
 
-@kernels
+@forms
 @widths
 def test_masked_keys_and_values_get_no_gradient(attention, d_k, d_v):
     """The gradient of every output with respect to every pad is exactly zero."""
@@ -86,7 +87,7 @@ def test_masked_keys_and_values_get_no_gradient(attention, d_k, d_v):
         assert (tensor.grad[1, :, :4] != 0).any(dim=-1).all()
 
 
-@kernels
+@forms
 @widths
 def test_future_keys_and_values_get_no_gradient(attention, d_k, d_v):
     """C-3.2.3-f: the gradient of output i with respect to keys and values after i is exactly zero."""
@@ -99,7 +100,7 @@ def test_future_keys_and_values_get_no_gradient(attention, d_k, d_v):
         assert (gradients[1][:, :, : i + 1] != 0).any(dim=-1).all()
 
 
-@kernels
+@forms
 @pytest.mark.parametrize("change", [1.0, 1e4])
 def test_future_cannot_be_seen(attention, change):
     """C-3.2.3-f: changing a later key or value, however much, leaves earlier outputs exactly as they were."""
@@ -115,7 +116,7 @@ def test_future_cannot_be_seen(attention, change):
     assert (unmasked - attention(query, key, value)).abs().amax(dim=(0, 1, 3)).min() > 1e-3
 
 
-@kernels
+@forms
 @widths
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_query_that_may_attend_to_nothing(attention, d_k, d_v, dtype):
@@ -147,11 +148,11 @@ def test_weights_of_an_empty_row_are_zero():
     assert torch.equal(weights, mask.float().expand(2, 3, 5, 5))
 
 
-@pytest.mark.parametrize("kernel", ["readable", "fused"])
-def test_block_survives_a_sentence_of_padding(kernel):
+@pytest.mark.parametrize("kind", [MultiHeadAttention, FusedOnCPU])
+def test_block_survives_a_sentence_of_padding(kind):
     """No NaN reaches a parameter, and the block without biases gives zeros for that sentence."""
     torch.manual_seed(0)
-    block, x = MultiHeadAttention(8, 2, kernel=kernel), torch.randn(2, 4, 8)
+    block, x = kind(8, 2), torch.randn(2, 4, 8)
     output = block(x, x, padding_mask(torch.tensor([[3, 3, 0, 0], [0, 0, 0, 0]]), 0))
     assert not output[1].any()
     assert output[0].any()

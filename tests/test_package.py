@@ -176,3 +176,98 @@ def test_nothing_is_ever_unpickled(module):
 )
 def test_the_search_for_pickles_finds_them(program):
     assert unsafe(ast.parse(program))
+
+
+# The model's modules hold the paper, and nothing that makes it fast
+
+
+MODEL = (
+    "attention", "embeddings", "feed_forward", "masks", "model", "positional_encoding", "regularization", "stacks",
+)  # fmt: skip
+GIVEN = {"x", "memory", "mask", "self_mask", "cross_mask", "source", "target", "tokens"}
+OTHERS = {"sublayer": "Callable[[Tensor], Tensor]", "start": "int"}  # of AddNorm and of positions
+
+
+def test_the_model_is_short():
+    """Comments and docstrings counted: who reads the paper beside it should see all of it."""
+    assert sum(len((PACKAGE / f"{name}.py").read_text(encoding="utf-8").splitlines()) for name in MODEL) <= 760
+
+
+def foreign_imports(tree: ast.Module) -> list[str]:
+    """What is neither PyTorch, jaxtyping, the standard library nor a module of the model."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            whole = node.level == 0 and node.module != "annotated"
+            found += [node.module] if whole else [f"annotated.{alias.name}" for alias in node.names]
+    allowed = {f"annotated.{name}" for name in MODEL}
+    roots = {"torch", "jaxtyping", *sys.stdlib_module_names}
+    return [name for name in found if name not in allowed and name.split(".")[0] not in roots]
+
+
+def is_tensor(annotation: ast.expr | None) -> bool:
+    """A tensor, with or without its shape, or None."""
+    text = "" if annotation is None else ast.unparse(annotation)
+    return re.fullmatch(r"(Tensor|(Float|Int|Bool)\[Tensor, '[^']*'\])( \| None)?", text) is not None
+
+
+def more_than_the_paper(tree: ast.Module) -> list[str]:
+    """Parameters of forward methods that are no tensors of the paper, and a `memory` that is no tensor anywhere."""
+    found = []
+    for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
+        given = function.args
+        parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+        found += [f"{function.name}({p.arg})" for p in parameters if p.arg == "memory" and not is_tensor(p.annotation)]
+        if function.name != "forward":
+            continue
+        for parameter in [p for p in parameters if p.arg != "self"]:
+            kind = "" if parameter.annotation is None else ast.unparse(parameter.annotation)
+            of_the_paper = parameter.arg in GIVEN and is_tensor(parameter.annotation)
+            if not of_the_paper and OTHERS.get(parameter.arg) != kind:
+                found.append(f"forward({parameter.arg})")
+        found += [f"forward(*{rest.arg})" for rest in (given.vararg, given.kwarg) if rest is not None]
+    return found
+
+
+@pytest.mark.parametrize("module", MODEL)
+def test_the_model_stands_alone(module):
+    assert foreign_imports(tree_of(module)) == []
+
+
+@pytest.mark.parametrize("module", MODEL)
+def test_the_model_computes_with_what_the_paper_gives(module):
+    assert more_than_the_paper(tree_of(module)) == []
+
+
+def test_the_search_looks_at_every_sub_layer():
+    trees = [tree_of(module) for module in MODEL]
+    classes = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    with_forward = {c.name for c in classes if any(getattr(part, "name", None) == "forward" for part in c.body)}
+    assert with_forward >= {"Transformer", "MultiHeadAttention", "FeedForward", "AddNorm", "DecoderLayer", "Encoder"}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import numpy", "from annotated.decoding import beam_search", "from annotated import acceleration",
+        "from . import machine", "def f():\n    from annotated.acceleration import accelerate", "import annotated",
+    ],
+)  # fmt: skip
+def test_the_search_for_imports_finds_them(program):
+    assert len(foreign_imports(ast.parse(program))) == 1
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "self, x", "self, x: Tensor, cache: Tensor | None = None", "self, memory: Tensor | KeyValues",
+        "self, x: list[Tensor]", "self, start: Tensor", "self, sublayer: nn.Module", "self, x: Tensor, *rest",
+        "self, x: Tensor, **options", "self, x: Tensor, *, kernel: str = 'auto'",
+    ],
+)  # fmt: skip
+def test_the_search_for_parameters_finds_them(parameters):
+    assert more_than_the_paper(ast.parse(f"class A:\n    def forward({parameters}): ..."))
+    assert more_than_the_paper(ast.parse("def project(x: Tensor, memory): ..."))
+    assert not more_than_the_paper(ast.parse("def forward(self, x: Float[Tensor, 'a b'], start: int = 0): ..."))

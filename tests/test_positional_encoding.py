@@ -203,8 +203,10 @@ def test_sinusoids_learn_and_save_nothing():
 
 
 def test_sum_keeps_the_embeddings_type():
-    """In bfloat16 the sum stays bfloat16, so that no layer above changes its type."""
-    assert SinusoidalPositions(16)(torch.zeros(1, 3, 16, dtype=torch.bfloat16)).dtype == torch.bfloat16
+    """In a model of bfloat16 the sum stays bfloat16, also in a table that grew, so that no layer above changes type."""
+    place = SinusoidalPositions(16).bfloat16()
+    for length in (3, 300):
+        assert place(torch.zeros(1, length, 16, dtype=torch.bfloat16)).dtype == torch.bfloat16
 
 
 def test_learned_positions_end_at_max_length():

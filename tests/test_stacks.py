@@ -1,4 +1,4 @@
-"""Chapter 31: layer normalisation, dropout, the frame around sub-layers, layers and stacks (section 3.1)."""
+"""Chapter 31: layer normalisation, the frame around sub-layers, layers and stacks (section 3.1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from annotated.model import Transformer, TransformerConfig
-from annotated.stacks import AddNorm, Decoder, DecoderLayer, Dropout, Encoder, EncoderLayer, LayerNorm, layer_norm
+from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLayer, layer_norm
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +51,13 @@ def small() -> Transformer:
     return Transformer(TransformerConfig(vocab_size=50, d_model=32, d_ff=64, num_heads=4, num_layers=2)).eval()
 
 
+def randomise(module: nn.Module) -> None:
+    """Give gains and biases values that cannot be mistaken for the initial ones."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_()
+
+
 # Layer normalisation
 
 
@@ -74,24 +81,23 @@ def test_layer_norm_is_a_loop_over_vectors(shape, eps):
     assert np.allclose(layer_norm(x, gain, bias, eps).numpy(), expected, atol=1e-12)
 
 
-def test_layer_norm_module_equals_the_function_and_pytorch():
-    """The fused module, the written-out function and torch.nn.LayerNorm agree, in value and in gradient."""
-    ours, theirs = LayerNorm(16), nn.LayerNorm(16, eps=1e-6)
-    with torch.no_grad():
-        for ours_parameter, theirs_parameter in zip(ours.parameters(), theirs.parameters(), strict=True):
-            theirs_parameter.copy_(ours_parameter.normal_())
+def test_the_frames_norm_is_the_written_out_function():
+    """PyTorch's module, which every frame has, and the formula agree, in value and in all gradients."""
+    norm = AddNorm(16).norm
+    assert type(norm) is nn.LayerNorm
+    randomise(norm)
     x = (2 * torch.randn(3, 5, 16) - 1).requires_grad_()
-    weights = torch.randn(3, 5, 16)
-    results = [ours(x), layer_norm(x, ours.weight, ours.bias), theirs(x)]
-    gradients = [torch.autograd.grad((result * weights).sum(), x)[0] for result in results]
-    for result, gradient in zip(results, gradients):
-        assert torch.allclose(result, results[0], atol=1e-5)
-        assert torch.allclose(gradient, gradients[0], atol=1e-5)
+    weights, inputs = torch.randn(3, 5, 16), (x, norm.weight, norm.bias)
+    results = [norm(x), layer_norm(*inputs)]
+    gradients = [torch.autograd.grad((result * weights).sum(), inputs) for result in results]
+    assert torch.allclose(*results, atol=1e-5)
+    for one, other in zip(*gradients, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
 
 
 def test_layer_norm_starts_as_plain_normalisation_with_the_released_epsilon():
     """D-25: gain one, bias zero, eps 1e-6. A tiny vector shows the eps: PyTorch's 1e-5 would shrink it more."""
-    norm = LayerNorm(2)
+    norm = AddNorm(2).norm
     assert norm.weight.tolist() == [1, 1]
     assert norm.bias.tolist() == [0, 0]
     tiny = torch.tensor([[1e-3, -1e-3]])  # variance 1e-6, the same as eps
@@ -100,13 +106,15 @@ def test_layer_norm_starts_as_plain_normalisation_with_the_released_epsilon():
 
 
 def test_layer_norm_of_equal_features_is_finite():
-    assert torch.equal(LayerNorm(8)(torch.full((1, 8), 3.0)), torch.zeros(1, 8))
+    x, ones, zeros = torch.full((1, 8), 3.0), torch.ones(8), torch.zeros(8)
+    assert torch.equal(AddNorm(8).norm(x), zeros[None])
+    assert torch.equal(layer_norm(x, ones, zeros), zeros[None])
 
 
 @pytest.mark.parametrize("write_out", [False, True])
 def test_layer_norm_treats_every_token_alone(write_out):
     """M-8: another token, another sentence and the length change nothing."""
-    module = LayerNorm(16)
+    module = AddNorm(16).norm
     norm = partial(layer_norm, gain=module.weight, bias=module.bias) if write_out else module
     x = torch.randn(2, 6, 16)
     changed = x.clone()
@@ -115,105 +123,7 @@ def test_layer_norm_treats_every_token_alone(write_out):
     assert torch.allclose(norm(x[:1, :3]), norm(x)[:1, :3], atol=1e-6)
 
 
-# Dropout
-
-
-@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
-def test_dropout_drops_and_scales(p):
-    """Section 5.4: a share p is zero, the rest is scaled so that the mean stays."""
-    x = torch.ones(1000, 1000)
-    result = Dropout(p)(x)
-    assert (result == 0).float().mean().item() == pytest.approx(p, abs=0.003)  # 6 standard deviations at least
-    assert result.mean().item() == pytest.approx(1, abs=0.02)
-    assert result[result != 0].unique().tolist() == pytest.approx([1 / (1 - p)], rel=2e-4)
-
-
-def test_dropout_scales_each_element_and_its_gradient():
-    x = torch.randn(50, 40, requires_grad=True)
-    result = Dropout(0.5)(x)
-    kept = result != 0
-    assert 0 < kept.sum() < kept.numel()
-    assert torch.equal(result, torch.where(kept, 2 * x, 0))
-    assert torch.equal(torch.autograd.grad(result.sum(), x)[0], 2 * kept.float())
-
-
-def test_dropout_rounds_p_to_a_65536th_and_scales_by_the_rounded_value():
-    """0.1 becomes 6554/65536; a tiny p drops a little all the same; one close to 1 still keeps a little."""
-    assert Dropout(0.1)(torch.ones(5000)).max() == torch.tensor(65536 / (65536 - 6554))
-    hardly_any = Dropout(1e-6)(torch.ones(3_000_000))
-    assert set(hardly_any.unique().tolist()) == {0.0, torch.tensor(65536 / 65535).item()}
-    nearly_all = Dropout(1 - 1e-9)(torch.ones(3_000_000))
-    assert set(nearly_all.unique().tolist()) == {0.0, 65536.0}
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_dropout_adds_a_residual_in_the_same_pass(dtype: torch.dtype):
-    """The fast form draws the same mask and gives the same sum and gradients as two operations."""
-    x, residual = (torch.randn(7, 9, dtype=dtype, requires_grad=True) for _ in range(2))
-    results = []
-    for dropout in (lambda: Dropout(0.3)(x, residual), lambda: residual + Dropout(0.3)(x)):
-        torch.manual_seed(0)
-        result = dropout()
-        results.append((result, *torch.autograd.grad(result.float().square().sum(), (x, residual))))
-    for one, other in zip(*results, strict=True):
-        assert torch.allclose(one, other, rtol=0.02, atol=0.05 if dtype == torch.bfloat16 else 1e-5)
-    idle = Dropout(0.3).eval()
-    assert torch.equal(idle(x, residual), residual + x)
-
-
-def test_dropout_masks_are_fresh_and_follow_the_seed():
-    dropout, x = Dropout(0.5), torch.ones(1000)
-    torch.manual_seed(3)
-    first, second = dropout(x), dropout(x)
-    torch.manual_seed(3)
-    assert torch.equal(dropout(x), first)
-    assert not torch.equal(first, second)
-
-
-def test_dropout_decides_for_every_element_by_itself():
-    """Four decisions come from one draw: neighbours up to seven apart are uncorrelated, and so are rows."""
-    keep = (Dropout(0.5)(torch.ones(400_000)) != 0).float() - 0.5
-    for distance in range(1, 8):
-        assert abs((keep[distance:] * keep[:-distance]).mean().item()) < 0.25 * 0.01  # 6 standard deviations
-    grid = (Dropout(0.5)(torch.ones(1000, 500)) != 0).float()
-    assert 0.4 < grid.mean(0).min() < grid.mean(0).max() < 0.6
-    assert 0.35 < grid.mean(1).min() < grid.mean(1).max() < 0.65
-
-
-@pytest.mark.parametrize("shape", [(), (1,), (3,), (5, 7), (2, 0, 3), (2, 3, 5, 7)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_dropout_keeps_shape_and_type(shape, dtype):
-    result = Dropout(0.5)(torch.ones(shape, dtype=dtype))
-    assert result.shape == shape
-    assert result.dtype == dtype
-
-
-def test_dropout_works_on_a_transposed_tensor():
-    x = torch.arange(1.0, 13).reshape(3, 4).T
-    result = Dropout(0.5)(x)
-    assert ((result == 0) | (result == 2 * x)).all()
-
-
-def test_dropout_does_nothing_in_use_or_at_zero():
-    x = torch.randn(100)
-    assert torch.equal(Dropout(0.9).eval()(x), x)
-    assert torch.equal(Dropout(0.0)(x), x)
-
-
-@pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])
-def test_dropout_rejects_what_is_no_probability(p):
-    with pytest.raises(ValueError, match="at least 0 and below 1"):
-        Dropout(p)
-
-
 # The frame around a sub-layer
-
-
-def randomise(module: nn.Module) -> None:
-    """Give gains and biases values that cannot be mistaken for the initial ones."""
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_()
 
 
 def test_post_norm_is_the_default_and_the_papers_order():
@@ -318,9 +228,9 @@ def test_decoder_layer_puts_cross_attention_between_the_others():
     parts = [Recording(name, calls, answer) for name, answer in zip(names, answers)]
     layer = DecoderLayer(*parts, partial(AddNorm, 8, 0.0))
     randomise(layer)
-    x, memory, cache = torch.randn(2, 4, 8), torch.randn(2, 6, 8), object()
+    x, memory = torch.randn(2, 4, 8), torch.randn(2, 6, 8)
     self_mask, cross_mask = torch.ones(4, 4).tril().bool(), torch.ones(2, 1, 1, 6).bool()
-    result = layer(x, memory, self_mask, cross_mask, cache)
+    result = layer(x, memory, self_mask, cross_mask)
 
     assert [call[0] for call in calls] == list(names)
     after_self = layer.around_self_attention.norm(x + answers[0])
@@ -328,7 +238,6 @@ def test_decoder_layer_puts_cross_attention_between_the_others():
     assert torch.equal(calls[0][1], x)
     assert calls[0][2] is calls[0][1]
     assert calls[0][3] is self_mask
-    assert calls[0][4] is cache
     assert torch.equal(calls[1][1], after_self)
     assert calls[1][2] is memory
     assert calls[1][3] is cross_mask
@@ -342,7 +251,7 @@ def test_pre_norm_layers_hand_normalised_vectors_to_every_sub_layer():
     parts = [Recording(name, calls) for name in ("self", "cross", "network")]
     add_norm = partial(AddNorm, 8, 0.0, True)
     x, memory = 5 + torch.randn(1, 4, 8), torch.randn(1, 6, 8)
-    normalised = LayerNorm(8)(x)
+    normalised = nn.LayerNorm(8, eps=1e-6)(x)
     assert torch.equal(EncoderLayer(parts[0], parts[2], add_norm)(x), x)  # the stand-ins add nothing
     assert torch.equal(DecoderLayer(*parts, add_norm)(x, memory), x)
     assert [call[0] for call in calls] == ["self", "network", "self", "cross", "network"]
@@ -384,31 +293,19 @@ def test_every_decoder_layer_reads_the_encoders_last_output():
     calls: list = []
     outputs = [torch.randn(1, 3, 8) for _ in range(3)]
     decoder = Decoder([RecordingDecoderLayer(str(i), calls, output) for i, output in enumerate(outputs)])
-    x, memory, self_mask, cross_mask = torch.randn(1, 3, 8), torch.randn(1, 5, 8), object(), object()
+    x, memory, self_mask, cross_mask = torch.randn(1, 3, 8), torch.randn(1, 5, 8), *torch.ones(2, 3, 3).bool()
     assert decoder(x, memory, self_mask, cross_mask) is outputs[-1]
     assert all(given is expected for (_, given, *_), expected in zip(calls, [x, *outputs]))
-    for _, _, given_memory, given_self_mask, given_cross_mask, cache in calls:
+    for _, _, given_memory, given_self_mask, given_cross_mask in calls:
         assert given_memory is memory
         assert given_self_mask is self_mask
         assert given_cross_mask is cross_mask
-        assert cache is None
-
-
-def test_decoder_deals_lists_of_memories_and_caches_out_by_layer():
-    """Step by step, layer i gets entry i (chapter 60)."""
-    calls: list = []
-    decoder = Decoder([RecordingDecoderLayer(str(i), calls) for i in range(3)])
-    memories, caches = [object() for _ in range(3)], [object() for _ in range(3)]
-    decoder(torch.randn(1, 1, 8), memories, None, None, caches)
-    for i, (_, _, memory, _, _, cache) in enumerate(calls):
-        assert memory is memories[i]
-        assert cache is caches[i]
 
 
 @pytest.mark.parametrize(("stack", "layer"), [(Encoder, RecordingEncoderLayer), (Decoder, RecordingDecoderLayer)])
 def test_final_norm_is_applied_last_and_only_if_given(stack, layer):
     """D-2: pre-norm stacks end with a norm, the paper's do not."""
-    x, top, norm = torch.randn(1, 3, 8), torch.randn(1, 3, 8), LayerNorm(8)
+    x, top, norm = torch.randn(1, 3, 8), torch.randn(1, 3, 8), nn.LayerNorm(8)
     randomise(norm)
     memory = () if stack is Encoder else (torch.randn(1, 2, 8),)
     assert stack([layer("top", [], top)])(x, *memory) is top

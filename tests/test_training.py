@@ -3,13 +3,15 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
+from torch import nn
 
-from annotated.acceleration import working_copy
+from annotated.acceleration import FusedAttention, chunked_training_loss
+from annotated.attention import MultiHeadAttention
 from annotated.batching import Batch, make_batch, token_batches
 from annotated.checkpoint import load_model, weights_of
 from annotated.corpora import load_corpus
@@ -25,8 +27,10 @@ from annotated.training import (
     batch_all,
     batch_groups,
     checkpoints,
-    copied_weights,
+    load_state,
+    losses_of,
     new_state,
+    save_state,
     share_done,
     tokenize_pairs,
     train,
@@ -102,49 +106,128 @@ def test_accumulated_steps_move_the_weights_alike():
     assert (moved[0] - moved[1]).abs().max() < 1e-5
 
 
-def test_in_float32_the_model_works_itself():
-    model = small_model()
-    assert working_copy(model, torch.float32) is model
-
-
-def test_a_working_copy_shares_embeddings_and_follows_the_weights():
-    """Section "One step": the stacks are bfloat16, all gradients and weights of the model stay float32."""
-    model = small_model().train()
-    worker = working_copy(model, torch.bfloat16)
-    assert worker.target_embedding is model.target_embedding
-    assert worker.output is model.output
-    copies = copied_weights(model, worker)
-    assert sum(weight.numel() for weight, _ in copies) + model.output.weight.numel() == model.num_parameters()
-    assert {working.dtype for _, working in copies} == {torch.bfloat16}
-    optimizer = build_optimizer(model.parameters())
-    set_learning_rate(optimizer, 1e-3)
-    before = flat(model)
-    train_step(model, optimizer, [make_batch(PAIRS)], CONFIG, worker)
-    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-    assert (flat(model) != before).float().mean() > 0.5
-    for weight, working in copies:
-        assert torch.equal(working, weight.bfloat16())
-        assert working.grad is None
-
-
 @pytest.mark.parametrize("low", PRECISIONS[1:])
-@pytest.mark.parametrize("parts", [[PAIRS], [PAIRS[:1], PAIRS[1:]]])
-def test_a_step_in_another_precision_points_where_that_in_float32_does(
-    parts: list, low: str, monkeypatch: pytest.MonkeyPatch
-):
-    """The fast form against the readable one; with accumulation the float32 gradients add up."""
+@pytest.mark.parametrize("faster", [False, True], ids=["plain", "accelerated"])
+def test_losses_are_computed_in_the_configured_form_and_precision(faster: bool, low: str):
+    """The plain form casts at every product; the other one has stacks of 16 bits. Validation is in float32 in both."""
+    for precision in ("float32", low):
+        model, seen = small_model(), []
+        config = replace(CONFIG, precision=precision, accelerate=faster)
+        step_loss, valid_loss = losses_of(model, build_optimizer(model.parameters()), config)
+        assert valid_loss is (chunked_training_loss if faster else training_loss)
+        assert isinstance(model.encoder.layers[0].self_attention, FusedAttention) is faster
+        handle = nn.modules.module.register_module_forward_hook(
+            lambda module, _, result, seen=seen: seen.append(result.dtype) if type(module) is nn.Linear else None
+        )
+        with handle:
+            loss = step_loss(make_batch(PAIRS), 0.1)
+            assert set(seen) == {getattr(torch, precision)}
+            seen.clear()
+            validation_loss(model, [make_batch(PAIRS)], valid_loss)
+            assert set(seen) == {torch.float32}
+        assert loss.dtype == torch.float32
+        loss.backward()
+        assert all(parameter.grad.dtype == torch.float32 for parameter in model.parameters())
+
+
+def test_the_plain_form_leaves_the_classes_alone():
+    model = small_model(0.1)
+    before = [type(module) for module in model.modules()]
+    train(model, PAIRS, [make_batch(PAIRS)], replace(CONFIG, accelerate=False))
+    assert [type(module) for module in model.modules()] == before
+    assert {MultiHeadAttention, nn.Dropout} < set(before)
+
+
+def weights_after(config: TrainingConfig, **options) -> tuple[torch.Tensor, list[float]]:
+    """The weights after a training without dropout, and the losses of validation on the way."""
+    state = train(small_model(), PAIRS, [make_batch(PAIRS)], config, **options)
+    return flat(state.model), [line["valid_loss"] for line in state.history if "valid_loss" in line]
+
+
+def test_plain_and_accelerated_training_have_the_same_losses():
+    """Five steps, in float32 and without dropout, each with its validation."""
+    config = replace(CONFIG, max_steps=5, validate_every=1, precision="float32", max_tokens=12, accumulation=2)
+    (plain, losses), (fast, fast_losses) = (weights_after(replace(config, accelerate=on)) for on in (False, True))
+    assert len(losses) == 5
+    assert losses[-1] < losses[0] - 0.01
+    assert losses == pytest.approx(fast_losses, abs=1e-4)
+    torch.testing.assert_close(plain, fast, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("faster", [False, True], ids=["plain", "accelerated"])
+def test_both_forms_go_on_where_they_stood(tmp_path: Path, faster: bool, precision: str):
+    config = replace(CONFIG, precision=precision, accelerate=faster, average_decay=0.9, clip_norm=1.0)
+    whole = weights_after(config)
+    weights_after(replace(config, max_steps=2), folder=tmp_path)
+    resumed = weights_after(config, folder=tmp_path, resume=True)
+    assert torch.equal(whole[0], resumed[0])
+    assert whole[1] == resumed[1]
+
+
+# Gradients in the range of float16
+
+
+HALF = replace(CONFIG, precision="float16")
+
+
+@pytest.mark.parametrize("faster", [False, True], ids=["plain", "accelerated"])
+@pytest.mark.parametrize("clip_norm", [None, 0.5])
+def test_steps_in_float16_learn(faster: bool, clip_norm: float | None):
+    """As in float32, step for step: the scale is taken out of the gradients again, before they are clipped."""
     found = []
-    for precision in (torch.float32, getattr(torch, low)):
-        model = small_model()
-        optimizer = build_optimizer(model.parameters())
-        monkeypatch.setattr(optimizer, "zero_grad", lambda **options: None)
-        batches = [make_batch(part) for part in parts]
-        loss = train_step(model, optimizer, batches, CONFIG, working_copy(model, precision))
-        found.append((loss, torch.cat([parameter.grad.flatten() for parameter in model.parameters()])))
-    (loss, gradient), (low_loss, low_gradient) = found
-    assert abs(low_loss / loss - 1) < 0.01
-    assert F.cosine_similarity(gradient, low_gradient, dim=0) > 0.999
-    assert low_gradient.dtype == torch.float32
+    for precision in ("float16", "float32"):
+        config = replace(HALF, precision=precision, accelerate=faster, clip_norm=clip_norm)
+        model = small_model().train()
+        state = new_state(model, config)
+        assert state.scaler.is_enabled() is (precision == "float16")
+        loss_of, _ = losses_of(model, state.optimizer, config)
+        set_learning_rate(state.optimizer, 1e-3)
+        batches = [make_batch(PAIRS[:2]), make_batch(PAIRS[2:])]
+        steps = [train_step(model, state.optimizer, batches, config, loss_of, state.scaler) for _ in range(8)]
+        found.append([loss.item() for loss in steps])
+    assert found[0][-1] < found[0][0] - 0.1
+    assert found[0] == pytest.approx(found[1], rel=0.01)
+
+
+@pytest.mark.parametrize("faster", [False, True], ids=["plain", "accelerated"])
+def test_an_infinite_gradient_skips_the_step_and_lowers_the_scale(faster: bool):
+    model = small_model().train()
+    state = new_state(model, HALF)
+    set_learning_rate(state.optimizer, 1e-3)
+    before, scale = flat(model), state.scaler.get_scale()
+    step_loss, _ = losses_of(model, state.optimizer, replace(HALF, accelerate=faster))
+    (worker,) = step_loss.args  # the model, or its working copy
+    weight = worker.encoder.layers[0].feed_forward.inner.weight
+    handle = weight.register_hook(lambda grad: torch.full_like(grad, math.inf))
+    train_step(model, state.optimizer, [make_batch(PAIRS)], HALF, step_loss, state.scaler)
+    assert torch.equal(flat(model), before)
+    assert state.scaler.get_scale() == scale / 2
+    handle.remove()
+    train_step(model, state.optimizer, [make_batch(PAIRS)], HALF, step_loss, state.scaler)
+    assert (flat(model) != before).float().mean() > 0.5
+    assert flat(model).isfinite().all()
+    assert state.scaler.get_scale() == scale / 2
+
+
+def test_the_scale_is_saved_with_the_state(tmp_path: Path):
+    state = new_state(small_model(), HALF)
+    loss_of = partial(training_loss, state.model, precision=torch.float16)
+    for _ in range(2):
+        train_step(state.model, state.optimizer, [make_batch(PAIRS)], HALF, loss_of, state.scaler)
+    state.scaler.update(32.0)
+    save_state(tmp_path, state)
+    other = new_state(small_model(seed=1), HALF)
+    assert other.scaler.state_dict() != state.scaler.state_dict()
+    load_state(tmp_path, other)
+    assert other.scaler.state_dict() == state.scaler.state_dict()
+    assert other.scaler.get_scale() == 32.0
+    float32 = new_state(small_model(), replace(CONFIG, precision="float32"))
+    load_state(tmp_path, float32)  # goes on in another precision, without a scale
+    assert not float32.scaler.is_enabled()
+    save_state(tmp_path, float32)
+    load_state(tmp_path, other)  # and back again, with the scale at hand
+    assert other.scaler.get_scale() == 32.0
 
 
 def test_clipping_bounds_the_gradient(monkeypatch: pytest.MonkeyPatch):
@@ -338,7 +421,8 @@ def test_from_raw_text_to_a_model_folder(tmp_path: Path):
     """The folder holds the best model by validation loss and says how it came about."""
     corpus = load_corpus(str(write_corpus(tmp_path / "corpus")))
     config = TrainingConfig(max_steps=30, max_tokens=200, warmup_steps=10, validate_every=10, precision="float32")
-    options = {"vocab_size": 290, "device": torch.device("cpu"), "progress": False}
+    settings = {"keep_freed_memory": True, "faster_products": False}
+    options = {"vocab_size": 290, "device": torch.device("cpu"), "progress": False, "settings": settings}
     state = train_on_corpus(corpus, lambda size: TransformerConfig(size, **SIZES), config, tmp_path / "run", **options)
     model, tokenizer, notes = load_model(tmp_path / "run")
     run = read_json(tmp_path / "run" / "run.json")
@@ -348,6 +432,9 @@ def test_from_raw_text_to_a_model_folder(tmp_path: Path):
     assert run["pairs"] == 60
     assert run["pairs_left_out"] == 1  # the one with an empty side
     assert run["finished"]
+    assert run["settings"] == settings
+    assert run["training"]["accelerate"]
+    assert run["training"]["precision"] == "float32"
     assert {"command", "revision", "device", "threads", "torch", "beyond_the_paper"} <= run.keys()
     assert not list((tmp_path / "run").rglob("*.partial"))
     with pytest.raises(InputError, match="holds a run already"):

@@ -1,0 +1,641 @@
+"""Chapter 92: what is faster computes the same, and settings of the process change nothing but the time."""
+
+import copy
+import ctypes
+import math
+import os
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from annotated import acceleration
+from annotated.acceleration import (
+    FASTER,
+    SETTINGS,
+    FusedAttention,
+    IntegerDropout,
+    accelerate,
+    chunked_loss,
+    chunked_training_loss,
+    faster_products,
+    keep_freed_memory,
+    keep_kernels,
+    tensor_float32,
+    top_tokens,
+    tune_machine,
+    working_copy,
+)
+from annotated.attention import MultiHeadAttention
+from annotated.batching import make_batch, pad_sequences
+from annotated.checkpoint import save_model
+from annotated.decoding import beam_search, greedy_search
+from annotated.machine import PRECISIONS
+from annotated.masks import causal_mask, padding_mask
+from annotated.model import CHOICES, Transformer, TransformerConfig
+from annotated.regularization import label_smoothed_loss
+from annotated.schedule import build_optimizer, set_learning_rate
+from annotated.tokenization import train_tokenizer
+from annotated.training import TrainingConfig, train_step, training_loss
+from annotated.translation import Translator
+from tests.fused import FusedOnCPU, fused_heads
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def as_pytorch_comes() -> Iterator[None]:
+    yield
+    keep_freed_memory(False)
+    faster_products(False)
+    tensor_float32(False)
+
+
+# Dropout
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
+def test_dropout_drops_and_scales(p):
+    """Section 5.4: a share p is zero, the rest is scaled so that the mean stays."""
+    x = torch.ones(1000, 1000)
+    result = IntegerDropout(p)(x)
+    assert (result == 0).float().mean().item() == pytest.approx(p, abs=0.003)  # 6 standard deviations at least
+    assert result.mean().item() == pytest.approx(1, abs=0.02)
+    assert result[result != 0].unique().tolist() == pytest.approx([1 / (1 - p)], rel=2e-4)
+
+
+def test_dropout_scales_each_element_and_its_gradient():
+    x = torch.randn(50, 40, requires_grad=True)
+    result = IntegerDropout(0.5)(x)
+    kept = result != 0
+    assert 0 < kept.sum() < kept.numel()
+    assert torch.equal(result, torch.where(kept, 2 * x, 0))
+    assert torch.equal(torch.autograd.grad(result.sum(), x)[0], 2 * kept.float())
+
+
+def test_dropout_rounds_p_to_a_65536th_and_scales_by_the_rounded_value():
+    """0.1 becomes 6554/65536; a tiny p drops a little all the same; one close to 1 still keeps a little."""
+    assert IntegerDropout(0.1)(torch.ones(5000)).max() == torch.tensor(65536 / (65536 - 6554))
+    hardly_any = IntegerDropout(1e-6)(torch.ones(3_000_000))
+    assert set(hardly_any.unique().tolist()) == {0.0, torch.tensor(65536 / 65535).item()}
+    nearly_all = IntegerDropout(1 - 1e-9)(torch.ones(3_000_000))
+    assert set(nearly_all.unique().tolist()) == {0.0, 65536.0}
+
+
+def test_dropout_masks_are_fresh_and_follow_the_seed():
+    dropout, x = IntegerDropout(0.5), torch.ones(1000)
+    torch.manual_seed(3)
+    first, second = dropout(x), dropout(x)
+    torch.manual_seed(3)
+    assert torch.equal(dropout(x), first)
+    assert not torch.equal(first, second)
+
+
+def test_dropout_decides_for_every_element_by_itself():
+    """Four decisions come from one draw: neighbours up to seven apart are uncorrelated, and so are rows."""
+    keep = (IntegerDropout(0.5)(torch.ones(400_000)) != 0).float() - 0.5
+    for distance in range(1, 8):
+        assert abs((keep[distance:] * keep[:-distance]).mean().item()) < 0.25 * 0.01  # 6 standard deviations
+    grid = (IntegerDropout(0.5)(torch.ones(1000, 500)) != 0).float()
+    assert 0.4 < grid.mean(0).min() < grid.mean(0).max() < 0.6
+    assert 0.35 < grid.mean(1).min() < grid.mean(1).max() < 0.65
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (5, 7), (2, 0, 3), (2, 3, 5, 7)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_dropout_keeps_shape_and_type(shape, dtype):
+    result = IntegerDropout(0.5)(torch.ones(shape, dtype=dtype))
+    assert result.shape == shape
+    assert result.dtype == dtype
+
+
+def test_dropout_works_on_a_transposed_tensor():
+    x = torch.arange(1.0, 13).reshape(3, 4).T
+    result = IntegerDropout(0.5)(x)
+    assert ((result == 0) | (result == 2 * x)).all()
+
+
+def test_dropout_does_nothing_in_use_or_at_zero():
+    x = torch.randn(100)
+    assert torch.equal(IntegerDropout(0.9).eval()(x), x)
+    assert torch.equal(IntegerDropout(0.0)(x), x)
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.5])
+def test_dropout_rejects_what_is_no_probability(p):
+    with pytest.raises(ValueError, match="dropout probability"):
+        IntegerDropout(p)
+
+
+def test_dropout_of_everything_leaves_nothing():
+    """p = 1, which PyTorch's class allows and no configuration does."""
+    assert not IntegerDropout(1.0)(torch.ones(100)).any()
+
+
+# Attention
+
+
+@pytest.mark.parametrize(("d_k", "d_v"), [(4, 4), (3, 7)])
+@pytest.mark.parametrize("kind", ["none", "causal", "padding", "both", "empty sentence"])
+def test_plain_equals_fused(d_k, d_v, kind):
+    """Outputs and all gradients of the two forms agree, whatever the mask and the widths."""
+    tokens = torch.tensor([[5, 6, 7, 8, 0, 0], [5, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
+    if kind != "empty sentence":
+        tokens = tokens[:2]
+    padding, causal = padding_mask(tokens, 0), causal_mask(6)
+    masks = {"none": None, "causal": causal, "padding": padding, "both": padding & causal, "empty sentence": padding}
+    x, wanted = torch.randn(2, len(tokens), 6, 10).double()
+    plain, results = MultiHeadAttention(10, 2, d_k, d_v).double(), []
+    for make in (MultiHeadAttention, FusedOnCPU):
+        block = make(10, 2, d_k, d_v).double()
+        block.load_state_dict(plain.state_dict())
+        given = x.clone().requires_grad_()
+        output = block(given, given, masks[kind])
+        (output * wanted).sum().backward()
+        results.append([output.detach(), given.grad, *(parameter.grad for parameter in block.parameters())])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)
+        assert one.any()
+
+
+def test_fused_form_zeroes_empty_rows_whatever_the_kernel_gives(monkeypatch):
+    """PyTorch's kernels have returned NaN for them; the form must not depend on which one runs."""
+    nans = torch.full((1, 1, 2, 3), math.nan)
+    monkeypatch.setattr(acceleration.F, "scaled_dot_product_attention", lambda *_: nans)
+    query, mask = torch.randn(1, 1, 2, 3), torch.tensor([[True, False], [False, False]])
+    output = fused_heads(query, query, query, mask)
+    assert output[0, 0, 0].isnan().all()
+    assert not output[0, 0, 1].any()
+
+
+def test_on_the_cpu_the_plain_form_runs(monkeypatch):
+    """PyTorch's function is slower there at the length of sentences."""
+    calls = []
+    fused = F.scaled_dot_product_attention
+    monkeypatch.setattr(acceleration.F, "scaled_dot_product_attention", lambda *a: calls.append(1) or fused(*a))
+    x, blocks = torch.randn(1, 3, 8), [kind(8, 2) for kind in (MultiHeadAttention, FusedAttention, FusedOnCPU)]
+    outputs = []
+    for block in blocks:
+        block.load_state_dict(blocks[0].state_dict())
+        outputs.append((block(x, x), len(calls)))
+    assert [count for _, count in outputs] == [0, 0, 1]
+    assert torch.equal(outputs[0][0], outputs[1][0])
+
+
+# Faster classes
+
+
+@st.composite
+def configurations(draw: st.DrawFn) -> TransformerConfig:
+    """Small models of every kind, without dropout."""
+    heads, tied = draw(st.integers(1, 4)), draw(st.booleans())
+    sizes = {"d_model": 2 * heads * draw(st.integers(1, 4)), "d_ff": draw(st.integers(1, 40)), "num_heads": heads}
+    sizes |= {"num_layers": draw(st.integers(1, 3)), "num_decoder_layers": draw(st.sampled_from([None, 1, 2]))}
+    sizes |= {name: draw(st.none() | st.integers(1, 9)) for name in ("d_k", "d_v")}
+    flags = ("norm_first", "attention_bias", "output_bias", "tie_output", "scale_embeddings")
+    options = {name: draw(st.booleans()) for name in flags}
+    options |= {name: draw(st.sampled_from(known)) for name, known in CHOICES.items()}
+    other = {"tie_embeddings": tied, "source_vocab_size": None if tied else 31}
+    return TransformerConfig(draw(st.sampled_from([23, 640])), dropout=0.0, max_length=40, **sizes, **options, **other)
+
+
+def both_forms(config: TransformerConfig, attention: type[FusedAttention]) -> tuple[Transformer, Transformer]:
+    """A model, and the same accelerated, with that class for its attentions."""
+    torch.manual_seed(0)
+    plain = Transformer(config)
+    for name, parameter in plain.named_parameters():
+        if parameter.ndim == 1:
+            nn.init.normal_(parameter, mean=1.0 if "norm.weight" in name else 0.0, std=0.3)
+    fast = accelerate(copy.deepcopy(plain))
+    for module in fast.modules():
+        if type(module) is FusedAttention:
+            module.__class__ = attention
+    return plain, fast
+
+
+EXAMPLES = [
+    ([5, 9, 4, 3], [11, 6, 3]),
+    ([8, 3], [7, 7, 9, 12, 3]),
+    ([4, 4, 6, 20, 13, 3], [5, 3]),
+    ([9, 3], [21, 6, 3]),
+]
+forms = pytest.mark.parametrize("attention", [FusedAttention, FusedOnCPU])
+
+
+@forms
+@settings(max_examples=12, derandomize=True)
+@given(configurations())
+def test_plain_and_accelerated_learn_the_same(attention: type, config: TransformerConfig):
+    """The loss a token and all its gradients, in float32 and without dropout."""
+    batch, found = make_batch(EXAMPLES), []
+    for model, loss_of in zip(both_forms(config, attention), (training_loss, chunked_training_loss), strict=True):
+        loss = loss_of(model.train(), batch, 0.1) / batch.num_tokens
+        loss.backward()
+        found.append((loss, {name: parameter.grad for name, parameter in model.named_parameters()}))
+    (plain, plain_grads), (fast, fast_grads) = found
+    assert abs(plain.item() - fast.item()) < 1e-5
+    for name, grad in plain_grads.items():
+        assert (grad - fast_grads[name]).abs().max() < 1e-4, name
+
+
+@forms
+@settings(max_examples=8, derandomize=True)
+@given(configurations())
+def test_plain_and_accelerated_write_the_same(attention: type, config: TransformerConfig):
+    plain, fast = (model.eval() for model in both_forms(config, attention))
+    source = pad_sequences([source for source, _ in EXAMPLES], 0)
+    assert [h.tokens for h in greedy_search(plain, source, limit=8)] == [
+        h.tokens for h in greedy_search(fast, source, limit=8)
+    ]
+    options = {"limit": 8, "n_best": 3}
+    found = [beam_search(plain, source, **options), beam_search(fast, source, topk=top_tokens, **options)]
+    for one, other in zip(*found, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in other]
+        assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-4)
+
+
+SMALL = TransformerConfig(300, d_model=32, d_ff=48, num_heads=4, num_layers=2, attention_dropout=0.1)
+
+
+def classes(model: nn.Module) -> list[type]:
+    return [type(module) for module in model.modules()]
+
+
+def test_classes_are_exchanged_and_given_back():
+    model = Transformer(SMALL)
+    before = classes(model)
+    assert {nn.Dropout, MultiHeadAttention} < set(before)
+    fast = [FASTER.get(kind, kind) for kind in before]
+    for on, expected in ((True, fast), (True, fast), (False, before), (False, before)):
+        assert accelerate(model, on) is model
+        assert classes(model) == expected
+    assert set(FASTER) == {nn.Dropout, MultiHeadAttention}
+    assert all(issubclass(faster, plain) for plain, faster in FASTER.items())
+
+
+def test_classes_of_a_users_own_stay():
+    """Also a class that is derived from a faster one."""
+
+    class Mine(nn.Dropout):
+        pass
+
+    class MyAttention(MultiHeadAttention):
+        pass
+
+    class MyFaster(IntegerDropout):
+        pass
+
+    model = nn.Sequential(Mine(0.1), MyAttention(8, 2), MyFaster(0.1), nn.Dropout(0.1))
+    accelerate(model)
+    assert [type(part) for part in model] == [Mine, MyAttention, MyFaster, IntegerDropout]
+    assert type(model[1].dropout) is IntegerDropout  # a part of PyTorch's class is exchanged wherever it stands
+    accelerate(model, False)
+    assert [type(part) for part in model] == [Mine, MyAttention, MyFaster, nn.Dropout]
+
+
+def test_nothing_that_is_saved_changes(tmp_path: Path):
+    """Names of parameters, the state and the files, byte by byte."""
+    tokenizer = train_tokenizer([f"the dog {i} sees a cat and der Hund sieht eine Katze" for i in range(30)], 300)
+    model = Transformer(SMALL)
+    found = []
+    for on in (False, True):
+        accelerate(model, on)
+        save_model(tmp_path / str(on), model, tokenizer)
+        files = {path.name: path.read_bytes() for path in (tmp_path / str(on)).iterdir()}
+        found.append((files, [name for name, _ in model.named_parameters()], list(model.state_dict())))
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 3
+
+
+def test_a_copy_of_an_accelerated_model_is_accelerated_and_its_own():
+    model = accelerate(Transformer(SMALL).eval())
+    twin = copy.deepcopy(model)
+    source, target = torch.randint(4, 300, (3, 9)), torch.randint(4, 300, (3, 7))
+    assert classes(twin) == classes(model)
+    expected = model(source, target)
+    assert torch.equal(twin(source, target), expected)
+    nn.init.zeros_(twin.target_embedding.weight)
+    assert torch.equal(model(source, target), expected)
+    accelerate(twin, False)
+    assert classes(model).count(FusedAttention) == 6
+
+
+def test_a_translator_accelerates_unless_told_not_to():
+    folder = Path(__file__).resolve().parents[1] / "data" / "models" / "embedded"
+    for on in (True, False):
+        translator = Translator.load(folder, "cpu", accelerated=on)
+        assert (FusedAttention in classes(translator.model)) is on
+        assert (MultiHeadAttention in classes(translator.model)) is not on
+        assert translator.topk is (top_tokens if on else torch.topk)
+
+
+# The loss in pieces
+
+
+@pytest.mark.parametrize("rows", [1, 5, 1024])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_the_loss_in_chunks_is_the_loss(rows: int, with_bias: bool):
+    """Value and all gradients, whatever the size of the chunks; padding has no share in any of them."""
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(4, 6, 16, requires_grad=True), torch.randn(30, 16, requires_grad=True)
+    bias = torch.randn(30, requires_grad=True) if with_bias else None
+    targets = torch.randint(1, 30, (4, 6))
+    targets[2, 3:] = targets[3, 1:] = 0
+    inputs = [hidden, weight, *([bias] if with_bias else [])]
+    readable = label_smoothed_loss(F.linear(hidden, weight, bias), targets, 0.1)
+    chunked = chunked_loss(hidden, weight, bias, targets, 0.1, rows=rows)
+    assert torch.allclose(readable, chunked, atol=1e-4)
+    for one, other in zip(torch.autograd.grad(3 * readable, inputs), torch.autograd.grad(3 * chunked, inputs)):
+        assert torch.allclose(one, other, atol=1e-4)
+    with torch.no_grad():
+        assert torch.equal(chunked_loss(hidden, weight, bias, targets, 0.1, rows=rows), chunked)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_loss_in_chunks_in_low_precision(dtype: torch.dtype):
+    """Hidden states of 16 bits, weights and sums of 32: the loss of float32, gradients of the inputs' types."""
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(2, 5, 16), torch.randn(30, 16)
+    targets, found = torch.randint(1, 30, (2, 5)), []
+    for x in (hidden, hidden.to(dtype)):
+        inputs = (x.clone().requires_grad_(), weight.clone().requires_grad_())
+        loss = chunked_loss(*inputs, None, targets)
+        found.append((loss, *torch.autograd.grad(loss, inputs)))
+    assert found[1][0].dtype == found[1][2].dtype == torch.float32
+    assert found[1][1].dtype == dtype
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other.float(), rtol=1e-2, atol=0.05)
+
+
+def test_the_loss_in_chunks_of_padding_only_is_zero():
+    hidden, weight = torch.randn(1, 3, 8, requires_grad=True), torch.randn(9, 8, requires_grad=True)
+    loss = chunked_loss(hidden, weight, None, torch.zeros(1, 3, dtype=torch.long))
+    loss.backward()
+    assert loss == 0
+    assert hidden.grad.abs().sum() == weight.grad.abs().sum() == 0
+
+
+# The working copy
+
+
+CONFIG = TrainingConfig(max_steps=4, warmup_steps=10)
+
+
+def small_model() -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(TransformerConfig(40, d_model=16, d_ff=32, num_heads=2, num_layers=1, dropout=0.0))
+
+
+def flat(model: nn.Module) -> Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def test_in_float32_the_model_works_itself():
+    model = small_model()
+    assert working_copy(model, build_optimizer(model.parameters()), torch.float32) is model
+
+
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
+def test_a_working_copy_shares_embeddings_and_follows_the_weights(low: torch.dtype):
+    """Only the stacks are of 16 bits; all gradients and weights of the model stay float32."""
+    model = small_model().train()
+    optimizer = build_optimizer(model.parameters())
+    set_learning_rate(optimizer, 1e-3)
+    worker = working_copy(model, optimizer, low)
+    for name in ("source_embedding", "target_embedding", "source_positions", "target_positions", "output"):
+        assert getattr(worker, name) is getattr(model, name)
+    both = zip(model.parameters(), worker.parameters(), strict=True)
+    copies = [(weight, working) for weight, working in both if working is not weight]
+    assert sum(weight.numel() for weight, _ in copies) + model.output.weight.numel() == model.num_parameters()
+    assert {working.dtype for _, working in copies} == {low}
+    for _ in range(2):
+        before = flat(model)
+        train_step(model, optimizer, [make_batch(EXAMPLES)], CONFIG, partial(chunked_training_loss, worker))
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+        assert (flat(model) != before).float().mean() > 0.5
+        for weight, working in copies:
+            assert torch.equal(working, weight.to(low))
+            assert weight.grad is working.grad is None
+
+
+def gradient_of(form: str, precision: torch.dtype, parts: list) -> tuple[float, Tensor]:
+    """The loss and the gradient that a step meets, before it is thrown away."""
+    model = accelerate(small_model(), form == "working copy")
+    optimizer = build_optimizer(model.parameters())
+    optimizer.zero_grad = lambda **options: None
+    loss_of = partial(training_loss, model, precision=precision)
+    if form == "working copy":
+        loss_of = partial(chunked_training_loss, working_copy(model, optimizer, precision))
+    loss = train_step(model, optimizer, [make_batch(part) for part in parts], CONFIG, loss_of)
+    return loss.item(), torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+
+@pytest.mark.parametrize("low", PRECISIONS[1:])
+@pytest.mark.parametrize("form", ["working copy", "autocast"])
+@pytest.mark.parametrize("parts", [[EXAMPLES], [EXAMPLES[:1], EXAMPLES[1:]]], ids=["one batch", "accumulated"])
+def test_a_step_in_another_precision_points_where_that_in_float32_does(parts: list, form: str, low: str):
+    """Both forms against the plain one in float32; with accumulation the float32 gradients add up."""
+    loss, gradient = gradient_of("plain", torch.float32, [EXAMPLES])
+    low_loss, low_gradient = gradient_of(form, getattr(torch, low), parts)
+    assert abs(low_loss / loss - 1) < 0.01
+    assert F.cosine_similarity(gradient, low_gradient, dim=0) > 0.999
+    assert 0.98 < low_gradient.norm() / gradient.norm() < 1.02
+    assert low_gradient.dtype == torch.float32
+
+
+# The best tokens
+
+
+@pytest.mark.parametrize("vocab", [8000, 800, 801, 79, 160])
+@pytest.mark.parametrize("k", [1, 8])
+def test_top_tokens_is_topk(vocab: int, k: int):
+    """For vocabularies that fit the columns and for others, with impossible tokens among them."""
+    scores = torch.randn(3, 4, vocab)
+    scores[..., ::3] = -math.inf
+    scores[0, 0, 5:] = -math.inf  # fewer possible tokens than wanted
+    expected, found = scores.topk(k), top_tokens(scores, k)
+    assert torch.equal(expected.values, found[0])
+    finite = expected.values.isfinite()
+    assert torch.equal(expected.indices[finite], found[1][finite])
+    assert torch.equal(scores.gather(-1, found[1]), found[0])
+
+
+# Settings of the process
+
+
+def is_exact() -> bool:
+    """Whether products of float32 matrices are what float32 allows."""
+    a, b = torch.randn(64, 256), torch.randn(256, 64)
+    return (a @ b - a.double() @ b.double()).abs().max() < 1e-3
+
+
+@pytest.fixture
+def coarse() -> bool:
+    """Whether the switch reduces the precision on this processor, which has instructions for that."""
+    switch = torch.backends.mkldnn.matmul
+    switch.fp32_precision = "bf16"
+    found = not is_exact()
+    switch.fp32_precision = "ieee"
+    return found
+
+
+@pytest.fixture
+def no_clock(monkeypatch):
+    def read():
+        raise AssertionError("a clock was read")
+
+    for name in ("perf_counter", "perf_counter_ns", "time", "monotonic", "process_time"):
+        monkeypatch.setattr(time, name, read)
+
+
+def test_products_stay_exact():
+    """Whatever library multiplies, float32 results are float32 results."""
+    a, b = torch.randn(300, 200), torch.randn(200, 100)
+    exact = a.double() @ b.double()
+    before = (a @ b - exact).abs().max()
+    faster_products(True)
+    assert (a @ b - exact).abs().max() <= 8 * before
+    faster_products(False)
+    assert (a @ b - exact).abs().max() == before
+
+
+def test_reduced_precision_is_not_taken_for_speed(monkeypatch):
+    """Where the switch makes products fast but coarse, as on processors with AMX, it goes back."""
+    switch = torch.backends.mkldnn.matmul
+
+    class Coarse:
+        def __init__(self, values: Tensor):
+            self.values = values
+
+        def view(self, *shape):
+            return Coarse(self.values.view(*shape))
+
+        def double(self):
+            return self.values.double()
+
+        def __matmul__(self, other):
+            product = self.values @ other.values
+            return product.bfloat16().float() if switch.fp32_precision == "bf16" else product
+
+    sin, cos = torch.sin, torch.cos
+    monkeypatch.setattr(acceleration.torch, "sin", lambda x: Coarse(sin(x)))
+    monkeypatch.setattr(acceleration.torch, "cos", lambda x: Coarse(cos(x)))
+    assert not faster_products(True)
+    assert switch.fp32_precision == "ieee"
+
+
+@pytest.mark.usefixtures("no_clock")
+@pytest.mark.parametrize(
+    ("about", "suits"), [({"vendor_id": "AuthenticAMD"}, True), ({"vendor_id": "GenuineIntel"}, False), ({}, False)]
+)
+def test_the_library_of_products_follows_from_the_vendor(monkeypatch, coarse, about: dict, suits: bool):
+    """No measurement decides; what the user says does."""
+    monkeypatch.setattr(acceleration, "processor", lambda: about)
+    for wanted, expected in ((None, suits), (True, True), (False, False), (None, suits)):
+        assert faster_products(wanted) is (expected and not coarse)
+        on = torch.backends.mkldnn.matmul.fp32_precision == "bf16"
+        assert on is (expected and not coarse)
+
+
+def test_without_the_switch_nothing_happens(monkeypatch):
+    """As in PyTorch before 2.9."""
+    monkeypatch.setattr(torch.backends.mkldnn, "matmul", None)
+    assert faster_products(True) is False
+
+
+def test_without_the_gnu_library_nothing_happens(monkeypatch):
+    def missing(name):
+        raise OSError
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    assert keep_freed_memory() is False
+    assert tune_machine()["keep_freed_memory"] is False
+
+
+def test_memory_is_kept_and_given_back_by_the_same_three_options(monkeypatch):
+    told = []
+
+    class Library:
+        def __init__(self, name):
+            pass
+
+        @staticmethod
+        def mallopt(option, value):
+            told.append((option, value))
+            return 1
+
+    monkeypatch.setattr(ctypes, "CDLL", Library)
+    assert keep_freed_memory() is True
+    assert keep_freed_memory(False) is False
+    assert [option for option, _ in told[:3]] == [option for option, _ in told[3:]]
+    assert all(kept != usual for (_, kept), (_, usual) in zip(told[:3], told[3:], strict=True))
+    monkeypatch.setattr(Library, "mallopt", lambda *_: 0)
+    assert keep_freed_memory() is False
+
+
+def test_room_for_kernels_is_made_unless_the_user_has_a_number(monkeypatch):
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    assert not keep_kernels(False)
+    assert "ONEDNN_PRIMITIVE_CACHE_CAPACITY" not in os.environ
+    assert keep_kernels(count=50)
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "50"
+    assert not keep_kernels(count=60)
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "50"
+
+
+@pytest.mark.usefixtures("no_clock")
+@pytest.mark.parametrize(("capability", "able"), [(None, False), ((7, 5), False), ((8, 0), True), ((9, 0), True)])
+def test_tf32_is_for_gpus_that_have_it(monkeypatch, capability: tuple[int, int] | None, able: bool):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: capability)
+    for wanted, expected in ((None, able), (False, False), (True, able)):
+        assert tensor_float32(wanted) is expected
+        assert (torch.backends.cuda.matmul.fp32_precision == "tf32") is expected
+
+
+def test_settings_change_no_result():
+    model = Transformer(SMALL).eval()
+    source, target = torch.randint(4, 300, (3, 9)), torch.randint(4, 300, (3, 7))
+    with torch.inference_mode():
+        before = model(source, target)
+        assert set(tune_machine()) == set(SETTINGS)
+        assert torch.allclose(model(source, target), before, atol=1e-5)
+
+
+@pytest.mark.usefixtures("no_clock")
+@pytest.mark.parametrize("vendor", ["AuthenticAMD", "GenuineIntel"])
+def test_settings_that_were_on_are_restored(monkeypatch, coarse, vendor: str):
+    """What one machine had is what another gets, whoever made its processor; what was not said, it chooses itself."""
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    monkeypatch.setattr(acceleration, "processor", lambda: {"vendor_id": vendor})
+    found = tune_machine()
+    assert found["faster_products"] is (vendor == "AuthenticAMD" and not coarse)
+    assert tune_machine(found) == found
+    off = dict.fromkeys(SETTINGS, False)
+    assert tune_machine(off) == off
+    assert tune_machine({}) == found
+    assert tune_machine({"faster_products": True})["faster_products"] is not coarse
+    assert tune_machine({"faster_products": False}) == found | {"faster_products": False}
+    assert is_exact()
+
+
+def test_settings_go_to_their_switches(monkeypatch):
+    """Each gets what was said of it, and without that nothing; room for kernels comes before oneDNN is used."""
+    told = []
+    for name in SETTINGS:
+        monkeypatch.setitem(
+            SETTINGS, name, lambda *given, name=name: told.append((name, given)) or name == "keep_kernels"
+        )
+    assert tune_machine({"tensor_float32": True}) == {name: name == "keep_kernels" for name in SETTINGS}
+    assert told[0][0] == "keep_kernels"
+    assert dict(told) == {name: (True,) if name == "tensor_float32" else () for name in SETTINGS}
