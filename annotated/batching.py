@@ -40,8 +40,11 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The batch on another device."""
-        tensors = (self.source, self.target_input, self.target_output)
-        return Batch(*(tensor.to(device, non_blocking=True) for tensor in tensors), self.num_tokens)
+        tensors = [self.source, self.target_input, self.target_output]
+        pinned = torch.device(device).type == "cuda" and self.source.device.type == "cpu"
+        if pinned:  # from there a GPU fetches a copy while the CPU goes on
+            tensors = [tensor.pin_memory() for tensor in tensors]
+        return Batch(*(tensor.to(device, non_blocking=pinned) for tensor in tensors), self.num_tokens)
 
 
 # book/51_data_and_batching.ipynb#make-batch

@@ -10,6 +10,7 @@ import torch
 
 from annotated.evaluation import evaluate_translations
 from annotated.grammar import SentencePair
+from annotated.machine import best_device
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import Tokenizer
 from annotated.training import TrainingConfig, TrainingState, batch_all, tokenize_pairs, train
@@ -75,28 +76,38 @@ def further_rows(base: Variation) -> list[Variation]:
 
 # book/62_model_variations.ipynb#train-variation
 def train_variation(
-    variation: Variation, seed: int, tokenizer: Tokenizer, pairs: Sequence[SentencePair], valid: Sequence[SentencePair]
+    variation: Variation,
+    seed: int,
+    tokenizer: Tokenizer,
+    pairs: Sequence[SentencePair],
+    valid: Sequence[SentencePair],
+    device: str = "auto",
 ) -> TrainingState:
     """Train a row. The seed changes the first weights, the order of the batches and dropout.
 
     Defined in chapter 62: `train-variation`.
     """
     torch.manual_seed(seed)
-    model = Transformer(variation.model)
+    model = Transformer(variation.model).to(best_device(device))
     examples, batches = (tokenize_pairs(tokenizer, some, variation.model.max_length) for some in (pairs, valid))
     return train(model, examples, batch_all(batches, 4000), replace(variation.training, seed=seed))
 
 
 # book/62_model_variations.ipynb#run-variation
 def run_variation(
-    variation: Variation, seed: int, tokenizer: Tokenizer, pairs: Sequence[SentencePair], valid: Sequence[SentencePair]
+    variation: Variation,
+    seed: int,
+    tokenizer: Tokenizer,
+    pairs: Sequence[SentencePair],
+    valid: Sequence[SentencePair],
+    device: str = "auto",
 ) -> dict:
     """Train a row and score its last weights: perplexity a subword, and BLEU with the paper's beam search.
 
     Defined in chapter 62: `run-variation`.
     """
     start = time.process_time()
-    state = train_variation(variation, seed, tokenizer, pairs, valid)
+    state = train_variation(variation, seed, tokenizer, pairs, valid, device)
     seconds = time.process_time() - start  # of the processor, whatever else it has to do
     translations = Translator(state.model.eval(), tokenizer).translate([pair.source for pair in valid], beam_size=4)
     scores = evaluate_translations(translations, [pair.target for pair in valid])
