@@ -202,6 +202,25 @@ def test_a_batch_moves_as_a_whole() -> None:
     assert moved.num_tokens == batch.num_tokens == 7
 
 
+@pytest.mark.parametrize(("target", "pinned"), [("cuda", 3), ("cuda:1", 3), ("mps", 0), ("cpu", 0)])
+def test_copies_to_cuda_are_from_pinned_memory(monkeypatch: pytest.MonkeyPatch, target: str, pinned: int) -> None:
+    """Only from there does `non_blocking` let the CPU go on; elsewhere the copy is a plain one."""
+    calls: list[str] = []
+
+    def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
+        calls.append("pinned")
+        return tensor
+
+    def to(tensor: torch.Tensor, device: str, non_blocking: bool = False) -> torch.Tensor:
+        assert (device, non_blocking) == (target, bool(pinned))
+        return tensor
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin_memory)
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    make_batch(examples_of([(3, 2), (2, 5)])).to(target)
+    assert len(calls) == pinned
+
+
 def test_captions_need_little_padding() -> None:
     """Pairs whose sides differ by a few tokens, as in Multi30k: under 5% at the size of a training batch."""
     examples = examples_of(caption_lengths(20_000))

@@ -18,6 +18,7 @@ from annotated.model import Transformer
 from annotated.tokenization import load_tokenizer
 from annotated.training import tokenize_pairs
 from annotated.variations import TRAINING, Variation, further_rows, run_variation, scale_row, train_variation, verdict
+from tests.device import strict_device
 from tools.variations import BASE_SEEDS, SEEDS, TOKENIZER, all_rows, run_all
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,25 +95,32 @@ def tiny(scaled) -> Variation:
 
 def test_a_run_is_repeatable_and_seeds_differ(tiny):
     tokenizer, pairs = load_tokenizer(TOKENIZER), embedded_split("valid")[:40]
-    first, again, other = (train_variation(tiny, seed, tokenizer, pairs, pairs[:5]) for seed in (1, 1, 2))
+    first, again, other = (train_variation(tiny, seed, tokenizer, pairs, pairs[:5], "cpu") for seed in (1, 1, 2))
     assert first.history[-1]["valid_loss"] == again.history[-1]["valid_loss"] != other.history[-1]["valid_loss"]
 
 
 def test_what_a_run_reports(tiny):
     """C-6.2-a: the last weights are scored, with the paper's beam."""
     pairs = embedded_split("valid")[:20]
-    result = run_variation(tiny, 1, load_tokenizer(TOKENIZER), pairs, pairs[:4])
+    result = run_variation(tiny, 1, load_tokenizer(TOKENIZER), pairs, pairs[:4], "cpu")
     assert result["steps"] == 3
     assert math.log(result["perplexity"]) == pytest.approx(result["curves"]["valid_loss"][-1][1])
     assert result["parameters"] == Transformer(tiny.model).num_parameters()
     assert 0 <= result["bleu"] <= 100
 
 
+def test_a_row_is_trained_where_it_is_told_to_be(tiny):
+    short, pairs = replace(tiny, training=replace(tiny.training, max_steps=1)), embedded_split("valid")[:5]
+    with strict_device() as device:
+        state = train_variation(short, 1, load_tokenizer(TOKENIZER), pairs, pairs, "tester")
+        assert {weight.device for weight in state.model.parameters()} == {device}
+
+
 def test_perplexity_is_of_a_subword(tiny):
     """C-6.2-b: e to the mean of minus the log of each subword's probability, the end of the sentence included."""
     tokenizer, pairs = load_tokenizer(TOKENIZER), embedded_split("valid")[:20]
-    result = run_variation(tiny, 1, tokenizer, pairs, pairs[:4])
-    model = train_variation(tiny, 1, tokenizer, pairs, pairs[:4]).model.eval()
+    result = run_variation(tiny, 1, tokenizer, pairs, pairs[:4], "cpu")
+    model = train_variation(tiny, 1, tokenizer, pairs, pairs[:4], "cpu").model.eval()
     losses = []
     for source, target in tokenize_pairs(tokenizer, pairs[:4], tiny.model.max_length):
         with torch.no_grad():

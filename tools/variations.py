@@ -39,7 +39,7 @@ def run_one(variation: Variation, seed: int, path: Path) -> str:
     torch.set_num_threads(1)
     tune_machine()
     tokenizer = load_tokenizer(TOKENIZER)
-    result = run_variation(variation, seed, tokenizer, embedded_split("train")[:PAIRS], embedded_split("valid"))
+    result = run_variation(variation, seed, tokenizer, embedded_split("train")[:PAIRS], embedded_split("valid"), "cpu")
     write_json(path, result)
     found = f"perplexity {result['perplexity']:.3f}, BLEU {result['bleu']:.1f}, {result['seconds']:.0f} s"
     return f"{variation.id:20} seed {seed}: {found}"

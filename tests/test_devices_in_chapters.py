@@ -1,0 +1,82 @@
+"""In chapters, too, nothing stays on the CPU: their cells run on the device that refuses to mix tensors.
+
+A trained model is on the GPU if there is one. A cell that makes a tensor for it has to say where; without, it works on
+the CPU and nowhere else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from matplotlib import pyplot as plt
+
+import annotated
+from annotated import grammar
+from annotated.grammar import SentencePair, embedded_split
+from tests.device import strict_device
+
+BOOK = Path(__file__).resolve().parents[1] / "book"
+FEW = 6  # sentences of a split
+LONG = {  # cells of chapter 80 that take long or need the recorded outputs of all sentences, and what builds on them
+    "neutral", "alignment-table", "alignment-picture", "far-links", "structure-or-length", "later-positions",
+    "learned-long", "solution-1", "solution-3",
+}  # fmt: skip
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
+    """What `best_device` finds; as on Apple's, there is no float64."""
+    names = [module.name for module in pkgutil.iter_modules(annotated.__path__) if module.name != "__main__"]
+    modules = [importlib.import_module(f"annotated.{name}") for name in names]  # all, so that all are put back
+    monkeypatch.chdir(BOOK)
+    monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
+    plt.switch_backend("Agg")
+    with strict_device(float64=False) as device:
+        known = {"auto": device}
+        for module in modules:
+            if hasattr(module, "best_device"):
+                monkeypatch.setattr(module, "best_device", lambda name="auto": known.get(name) or torch.device(name))
+        yield device
+
+
+def run_cells(chapter: str, left_out: set[str] = frozenset(), old: str = "", new: str = "") -> dict:
+    """Run the code cells of a chapter but for some, with `new` in place of `old`; return the names that they define."""
+    cells = {cell.id: cell for cell in nbformat.read(BOOK / f"{chapter}.ipynb", as_version=4).cells}
+    assert left_out <= cells.keys()
+    assert any(old in cell.source for cell in cells.values())
+    names = {"__name__": "__main__"}
+    for id, cell in cells.items():
+        if cell.cell_type == "code" and id not in left_out:
+            exec(compile(cell.source.replace(old, new), f"{chapter}#{id}", "exec"), names)
+    return names
+
+
+def test_models_trained_in_a_chapter(device: torch.device):
+    names = run_cells("35_positional_encoding", {"experiment-picture"}, "range(300)", "range(2)")
+    assert {weight.device for model in names["models"].values() for weight in model.parameters()} == {device}
+
+
+@pytest.mark.slow
+def test_pretrained_models(device: torch.device):
+    assert run_cells("90_pretrained")["source"].device == device
+
+
+@pytest.mark.slow
+def test_attention_maps_of_the_shipped_model(device: torch.device, monkeypatch: pytest.MonkeyPatch):
+    def some(split: str) -> list[SentencePair]:
+        return embedded_split(split)[:FEW]
+
+    monkeypatch.setattr(grammar, "embedded_split", some)
+    names = run_cells("80_attention_visualizations", LONG, "len(far_pairs) < 50", "len(far_pairs) < 2")
+    assert {weight.device for weight in names["model"].parameters()} == {names["genders"].device} == {device}
+
+
+def test_a_tensor_left_on_the_cpu_is_found(device: torch.device):
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        run_cells("90_pretrained", old=", device=device")
