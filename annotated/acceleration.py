@@ -165,7 +165,7 @@ def chunked_training_loss(model: Transformer | RecurrentTranslator, batch: Batch
 
 
 # book/92_making_it_fast.ipynb#working-copy
-def working_copy(model: Transformer, optimizer: torch.optim.Optimizer, precision: torch.dtype) -> Transformer:
+def working_copy(model: AnyModule, optimizer: torch.optim.Optimizer, precision: torch.dtype) -> AnyModule:
     """What computes the steps of `model`: itself in float32, else a copy with both stacks in `precision`.
 
     Embeddings, positions and output are shared. The gradient of a copied weight goes to the model's as it is made, and
