@@ -299,14 +299,22 @@ def test_full_width_beam_search_is_exhaustive_search(alpha, penalty):
 def script(monkeypatch, steps: list[dict[int, float]]) -> None:
     """Let the model's next-token probabilities be those of `steps`, whatever the prefix."""
 
-    def scripted(model, tokens, state):
-        logits = torch.full((*tokens.shape, model.config.vocab_size), math.log(1e-5))
-        for token, probability in steps[state.step].items():
+    def logits_at(step: int, model: Transformer, *shape: int) -> torch.Tensor:
+        logits = torch.full((*shape, model.config.vocab_size), math.log(1e-5))
+        for token, probability in steps[step].items():
             logits[..., token] = math.log(probability)
-        state.step += 1
         return logits
 
+    def scripted(model, tokens, state):
+        state.step += 1
+        return logits_at(state.step - 1, model, *tokens.shape)
+
     monkeypatch.setattr("annotated.decoding.decoding_step", scripted)
+
+    def plain(model, _):
+        return lambda prefix: logits_at(prefix.shape[1] - 1, model, len(prefix))
+
+    monkeypatch.setattr("annotated.decoding.full_logits", plain)
 
 
 def test_search_does_not_stop_before_a_longer_output_can_win(monkeypatch):
@@ -319,6 +327,7 @@ def test_search_does_not_stop_before_a_longer_output_can_win(monkeypatch):
     source = padded(random_sources(1))
     ((best,),) = beam_search(random_model(), source, beam_size=4, alpha=1.0, extra=10 - source.shape[1])
     assert best.tokens == [7] * 9 + [EOS]
+    assert plain_beam_search(random_model(), source, 4, 1.0, 10 - source.shape[1]).tokens == best.tokens
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
@@ -328,12 +337,14 @@ def test_stumps_do_not_end_the_search(monkeypatch, alpha):
     for width in (1, 2, 4):
         ((best,),) = beam_search(random_model(), padded(random_sources(1)), beam_size=width, alpha=alpha)
         assert best.tokens == [7] * 5 + [EOS]
+        assert plain_beam_search(random_model(), padded(random_sources(1)), width, alpha).tokens == best.tokens
 
 
 def test_search_ends_soon_after_the_best_has_finished(monkeypatch):
     """C-6.1-h: nobody waits for the length limit when the outputs found lead by far."""
     script(monkeypatch, [*[{7: 0.9, EOS: 0.09}] * 5, *[{EOS: 0.95}] * 3])  # a ninth step would be an IndexError
     assert len(beam_search(random_model(), padded(random_sources(1)), beam_size=4)[0][0].tokens) == 6
+    assert len(plain_beam_search(random_model(), padded(random_sources(1))).tokens) == 6
 
 
 def test_the_beam_stays_full_when_hypotheses_end():
@@ -463,10 +474,15 @@ def test_greedy_search_is_the_plain_one(seed, changes):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("width", [1, 2, 4, 6])
-@pytest.mark.parametrize("seed", range(3))
-def test_beam_search_is_the_plain_one(seed, width, alpha):
-    """Chapter 60: neither the batch, the cache, nor the bound that ends a search early changes what it finds."""
-    model, sources = confident(seed), random_sources(4, 9, seed)
+@pytest.mark.parametrize(("seed", "end"), [(0, 0.0), (1, 0.0), (2, 4.0), (3, 4.0), (4, 6.0)])
+def test_beam_search_is_the_plain_one(seed, end, width, alpha):
+    """Chapter 60: neither the batch, the cache, nor the bound that ends a search early changes what it finds.
+
+    `end` makes the end likelier: outputs of many lengths then compete.
+    """
+    model, sources = confident(seed, output_bias=True), random_sources(4, 9, seed)
+    with torch.no_grad():
+        model.output.bias[EOS] = end
     found = beam_search(model, padded(sources), beam_size=width, alpha=alpha, extra=6)
     for source, (hypothesis,) in zip(sources, found, strict=True):
         plain = plain_beam_search(model, torch.tensor([source]), width, alpha, extra=6)

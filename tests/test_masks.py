@@ -140,6 +140,15 @@ def test_query_that_may_attend_to_nothing(attention, d_k, d_v, dtype):
     assert (output[:1, :, others] - expected).abs().max() < (1e-6 if dtype == torch.float32 else 0.05)
 
 
+@forms
+@pytest.mark.parametrize("scores", [-1e6, 1e6])
+def test_open_keys_share_the_weight_however_small_their_scores_are(attention, scores):
+    """A large negative number in place of minus infinity would leave weight with what is hidden."""
+    query, key, value = torch.ones(1, 1, 1, 1), torch.tensor([scores, scores, 0.0]).view(1, 1, 3, 1), torch.eye(3)
+    output = attention(query, key, value.view(1, 1, 3, 3), torch.tensor([[True, True, False]]))
+    assert output.flatten().tolist() == [0.5, 0.5, 0]
+
+
 def test_weights_of_an_empty_row_are_zero():
     query, key, value = tensors()
     mask = torch.zeros(5, 5, dtype=torch.bool)

@@ -191,6 +191,21 @@ def test_steps_in_float16_learn(faster: bool, clip_norm: float | None):
 
 
 @pytest.mark.parametrize("faster", [False, True], ids=["plain", "accelerated"])
+def test_the_scale_is_taken_out_before_clipping(faster: bool, monkeypatch: pytest.MonkeyPatch):
+    """Adam would hide it: gradients that are all too small by one factor move the weights alike."""
+    norms = []
+    monkeypatch.setattr(
+        torch.nn.utils, "clip_grad_norm_", lambda p, _: norms.append(torch.nn.utils.get_total_norm([x.grad for x in p]))
+    )
+    for precision in ("float16", "float32"):
+        config = replace(HALF, precision=precision, accelerate=faster, clip_norm=0.5)
+        state = new_state(small_model().train(), config)
+        loss_of, _ = losses_of(state.model, state.optimizer, config)
+        train_step(state.model, state.optimizer, [make_batch(PAIRS)], config, loss_of, state.scaler)
+    assert norms[0].item() == pytest.approx(norms[1].item(), rel=0.01)
+
+
+@pytest.mark.parametrize("faster", [False, True], ids=["plain", "accelerated"])
 def test_an_infinite_gradient_skips_the_step_and_lowers_the_scale(faster: bool):
     model = small_model().train()
     state = new_state(model, HALF)
