@@ -4,7 +4,7 @@
 import os
 import sys
 
-__all__: list[str] = []
+__all__ = ["main"]
 
 
 # book/91_command_line.ipynb#main-module

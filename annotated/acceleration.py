@@ -20,7 +20,7 @@ from annotated.masks import padding_mask
 from annotated.model import Transformer
 from annotated.recurrent import RecurrentTranslator
 
-__all__ = ["SETTINGS", "accelerate", "chunked_training_loss", "top_tokens", "tune_machine", "working_copy"]
+__all__ = ["PROCESS_SETTINGS", "accelerate", "chunked_training_loss", "top_tokens", "tune_machine", "working_copy"]
 
 
 # book/92_making_it_fast.ipynb#dropout
@@ -295,7 +295,7 @@ def tensor_float32(wanted: bool | None = None) -> bool:
 
 
 # book/92_making_it_fast.ipynb#tune-machine
-SETTINGS = {
+PROCESS_SETTINGS = {
     "keep_kernels": keep_kernels,  # before the others, which use oneDNN
     "keep_freed_memory": keep_freed_memory,
     "faster_products": faster_products,
@@ -311,4 +311,4 @@ def tune_machine(settings: Mapping[str, bool] | None = None) -> dict[str, bool]:
     Defined in chapter 92: `tune-machine`.
     """
     chosen = settings or {}
-    return {name: switch(chosen[name]) if name in chosen else switch() for name, switch in SETTINGS.items()}
+    return {name: switch(chosen[name]) if name in chosen else switch() for name, switch in PROCESS_SETTINGS.items()}

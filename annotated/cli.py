@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from annotated import __version__
-from annotated.acceleration import SETTINGS, tune_machine
+from annotated.acceleration import PROCESS_SETTINGS, tune_machine
 from annotated.checkpoint import average_weights, load_config, load_model, load_weights, save_model
 from annotated.corpora import NAMED, Corpus, load_corpus
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
@@ -118,7 +118,7 @@ def tuned(wanted: bool, recorded: dict[str, bool] | None = None) -> dict[str, bo
 
     Defined in chapter 91: `tuned`.
     """
-    settings = tune_machine((recorded or None) if wanted else dict.fromkeys(SETTINGS, False))
+    settings = tune_machine((recorded or None) if wanted else dict.fromkeys(PROCESS_SETTINGS, False))
     for name, on in (recorded or {}).items():
         if wanted and settings.get(name) != on:
             say(f"{name} was {'on' if on else 'off'} when the run began, and cannot be so here: results may differ")

@@ -11,7 +11,17 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from annotated.attention import scaled_dot_product_attention
 
-__all__: list[str] = []
+__all__ = [
+    "ConvolutionalLayer",
+    "RecurrentLayer",
+    "RestrictedAttentionLayer",
+    "SelfAttentionLayer",
+    "count_flops",
+    "exponent",
+    "layers_to_connect",
+    "saved_bytes",
+    "sequential_steps",
+]
 
 
 # book/40_why_self_attention.ipynb#attention-layers

@@ -15,7 +15,7 @@ from annotated.masks import padding_mask
 from annotated.model import Transformer
 from annotated.stacks import DecoderLayer
 
-__all__ = ["Hypothesis", "beam_search", "greedy_search", "length_penalty", "score_outputs"]
+__all__ = ["Hypothesis", "beam_search", "greedy_search", "length_penalty", "length_power", "score_outputs"]
 
 
 # book/60_beam_search.ipynb#output-limits

@@ -9,7 +9,7 @@ import sacrebleu
 
 from annotated.grammar import SentencePair, words
 
-__all__ = ["Scores", "antecedent_accuracy", "evaluate_translations"]
+__all__ = ["Scores", "alignment_error_rate", "antecedent_accuracy", "diagonal_links", "evaluate_translations"]
 
 
 # book/61_machine_translation.ipynb#scores

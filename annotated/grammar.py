@@ -10,11 +10,16 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 __all__ = [
+    "Draw",
+    "LIMIT",
+    "LONGEST",
+    "LONG_RULES",
     "NAME_ENTRIES",
     "NOUN_ENTRIES",
     "SPLITS",
     "SentencePair",
     "VERB_ENTRIES",
+    "derive",
     "detokenise",
     "embedded_split",
     "neutral",

@@ -15,7 +15,7 @@ from annotated.masks import causal_mask, padding_mask
 from annotated.positional_encoding import LearnedPositions, SinusoidalPositions
 from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLayer
 
-__all__ = ["CHOICES", "Transformer", "TransformerConfig"]
+__all__ = ["CHOICES", "Transformer", "TransformerConfig", "build_encoder"]
 
 
 # book/39_transformer.ipynb#configuration-checks

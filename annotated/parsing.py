@@ -25,7 +25,52 @@ from annotated.grammar import (
 )
 from annotated.translation import Translator
 
-__all__: list[str] = []
+__all__ = [
+    "BEFORE_NOUN",
+    "CLAUSES",
+    "ENTITY_KINDS",
+    "EQUAL",
+    "KIND_OF",
+    "NEEDS_PLACE",
+    "Outcome",
+    "PARSING_SEARCH",
+    "PUNCTUATION",
+    "Parse",
+    "TASKS",
+    "TIME_WORDS",
+    "TREEBANK_SPLITS",
+    "TaskScores",
+    "Tree",
+    "UNKNOWN_TAG",
+    "bracket_f1",
+    "clean_tree",
+    "compress",
+    "compression_outcome",
+    "count_words",
+    "entities",
+    "entity_kinds",
+    "entity_tags",
+    "labelled_brackets",
+    "linearise",
+    "mark_entities",
+    "marking_outcome",
+    "needs_place",
+    "optional",
+    "parse_brackets",
+    "parse_outcome",
+    "read_tree",
+    "read_treebank",
+    "read_trees",
+    "shorten",
+    "tagging_outcome",
+    "task_corpus",
+    "total_scores",
+    "transduce",
+    "tree_pair",
+    "treebank_corpus",
+    "treebank_path",
+    "when_or_why",
+]
 
 
 # book/63_constituency_parsing.ipynb#tree

@@ -40,6 +40,8 @@ __all__ = [
     "tokenize_pairs",
     "train",
     "train_on_corpus",
+    "training_loss",
+    "validation_loss",
 ]
 
 

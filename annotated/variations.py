@@ -16,7 +16,18 @@ from annotated.tokenization import Tokenizer
 from annotated.training import TrainingConfig, TrainingState, batch_all, tokenize_pairs, train
 from annotated.translation import Translator
 
-__all__: list[str] = []
+__all__ = [
+    "DEPTH",
+    "PAIRS",
+    "TRAINING",
+    "Variation",
+    "WIDTH",
+    "further_rows",
+    "run_variation",
+    "scale_row",
+    "train_variation",
+    "verdict",
+]
 
 
 # book/62_model_variations.ipynb#variation

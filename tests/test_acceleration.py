@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from annotated import acceleration
 from annotated.acceleration import (
     FASTER,
-    SETTINGS,
+    PROCESS_SETTINGS,
     FusedAttention,
     IntegerDropout,
     accelerate,
@@ -608,7 +608,7 @@ def test_settings_change_no_result():
     source, target = torch.randint(4, 300, (3, 9)), torch.randint(4, 300, (3, 7))
     with torch.inference_mode():
         before = model(source, target)
-        assert set(tune_machine()) == set(SETTINGS)
+        assert set(tune_machine()) == set(PROCESS_SETTINGS)
         assert torch.allclose(model(source, target), before, atol=1e-5)
 
 
@@ -621,7 +621,7 @@ def test_settings_that_were_on_are_restored(monkeypatch, coarse, vendor: str):
     found = tune_machine()
     assert found["faster_products"] is (vendor == "AuthenticAMD" and not coarse)
     assert tune_machine(found) == found
-    off = dict.fromkeys(SETTINGS, False)
+    off = dict.fromkeys(PROCESS_SETTINGS, False)
     assert tune_machine(off) == off
     assert tune_machine({}) == found
     assert tune_machine({"faster_products": True})["faster_products"] is not coarse
@@ -632,10 +632,10 @@ def test_settings_that_were_on_are_restored(monkeypatch, coarse, vendor: str):
 def test_settings_go_to_their_switches(monkeypatch):
     """Each gets what was said of it, and without that nothing; room for kernels comes before oneDNN is used."""
     told = []
-    for name in SETTINGS:
+    for name in PROCESS_SETTINGS:
         monkeypatch.setitem(
-            SETTINGS, name, lambda *given, name=name: told.append((name, given)) or name == "keep_kernels"
+            PROCESS_SETTINGS, name, lambda *given, name=name: told.append((name, given)) or name == "keep_kernels"
         )
-    assert tune_machine({"tensor_float32": True}) == {name: name == "keep_kernels" for name in SETTINGS}
+    assert tune_machine({"tensor_float32": True}) == {name: name == "keep_kernels" for name in PROCESS_SETTINGS}
     assert told[0][0] == "keep_kernels"
-    assert dict(told) == {name: (True,) if name == "tensor_float32" else () for name in SETTINGS}
+    assert dict(told) == {name: (True,) if name == "tensor_float32" else () for name in PROCESS_SETTINGS}

@@ -98,6 +98,15 @@ def test_a_workshop_does_not_part_the_chapters_of_the_main_line(tmp_path):
     assert said.endswith(f"does not lead to the next chapter: link to [chapter {line[1][:2]}]({line[1]}.ipynb)")
 
 
+STOPWATCH = """def spent_here():
+    start = time.perf_counter()
+    return time.perf_counter() - start
+
+
+spent = []
+spent.append(spent_here())
+assert spent[0] < 1
+"""
 LACKS = {  # what is taken away from the chapter, or added: what the test says
     "line of the table": (('{"shows"', '{"hidden"'), 'write `%% notebook MODULE {"shows": "..."}`'),
     "title": ((TITLE, TITLE[2:]), "begins with `# Title`"),

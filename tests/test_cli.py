@@ -20,7 +20,7 @@ import sacrebleu
 import torch
 from safetensors.torch import load_file, save_file
 
-from annotated import cli, training
+from annotated import acceleration, cli, machine
 from annotated.corpora import NAMED
 from annotated.grammar import SPLITS
 from annotated.model import Transformer, TransformerConfig
@@ -47,12 +47,6 @@ def command(*arguments: object) -> list[str]:
 def environment(options: dict) -> dict:
     changes = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "", **options.pop("env", {})}
     return {"env": {**os.environ, **changes}, **options}
-
-
-@pytest.fixture(autouse=True)
-def one_library(monkeypatch):
-    """A clock would choose the library that multiplies, and then two runs need not agree to the last bit."""
-    monkeypatch.setattr(cost, "product_speed", lambda *_: 1.0)
 
 
 @pytest.fixture(scope="session")
@@ -264,19 +258,44 @@ def test_signal_handlers_are_put_back():
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-@pytest.mark.parametrize(("gain", "said"), [
-    (1.0, "matrix products in float32: bfloat16 is not much faster here"),
-    (4.0, "matrix products in bfloat16"),
+@pytest.mark.parametrize(("flags", "precision", "said"), [
+    ("avx2", "float32", "matrix products in float32; switched on: "),
+    ("avx2 avx512_bf16", "bfloat16", "matrix products in bfloat16, which cpu has instructions for; switched on: "),
 ])  # fmt: skip
-def test_train_says_once_which_precision_pays(corpus, says, tmp_path, monkeypatch, gain, said):
-    speed = {torch.float32: 1.0, torch.bfloat16: gain}
-    monkeypatch.setattr(training, "product_speed", lambda dtype=torch.float32: speed[dtype])
+def test_train_says_once_what_the_processor_chose(corpus, says, tmp_path, monkeypatch, flags, precision, said):
+    monkeypatch.setattr(machine, "processor", lambda: {"flags": flags})
     options = [*TINY, "--precision", "auto", "--max-steps", 3]
     status, _, err = says("train", "--corpus", corpus, "--output", tmp_path / "run", *options)
     assert status == 0
-    assert [line for line in err.splitlines() if "products" in line] == [said]
-    recorded = json.loads((tmp_path / "run" / "run.json").read_text())["training"]["precision"]
-    assert recorded in said
+    (line,) = [line for line in err.splitlines() if "products in" in line]
+    assert line.startswith(said)
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["training"]["precision"] == precision
+    assert line.removeprefix(said) == (", ".join(name for name, on in run["settings"].items() if on) or "nothing")
+
+
+def test_settings_are_those_of_the_run_that_is_resumed_and_none_without_acceleration(
+    corpus, says, tmp_path, monkeypatch
+):
+    """What a run recorded is switched again; what cannot be had is said; an option leaves all off."""
+    switched = []
+    settings = {name: lambda *on, name=name: switched.append((name, *on)) or bool(on and on[0]) for name in ("a", "b")}
+    monkeypatch.setattr(acceleration, "PROCESS_SETTINGS", settings)
+    monkeypatch.setattr(cli, "PROCESS_SETTINGS", settings)
+    run = tmp_path / "run"
+    options = [*TINY, "--max-steps", 2, "--no-accelerate"]
+    assert says("train", "--corpus", corpus, "--output", run, *options)[0] == 0
+    assert switched == [("a", False), ("b", False)]
+    content = json.loads((run / "run.json").read_text())
+    assert content["settings"] == {"a": False, "b": False}
+    assert content["training"]["accelerate"] is False
+    content["settings"], content["training"]["accelerate"] = {"a": True, "b": False}, True
+    (run / "run.json").write_text(json.dumps(content))
+    switched.clear()
+    settings["a"] = lambda on: switched.append(("a", on)) or False  # cannot be had here
+    _, _, err = says("train", "--resume", "--output", run, "--max-steps", 3, "--quiet")
+    assert switched == [("a", True), ("b", False)]
+    assert "a was on when the run began, and cannot be so here: results may differ" in err
 
 
 @pytest.mark.slow

@@ -180,16 +180,16 @@ def test_init_without_chapter_91(book):
     assert book.read("py.typed") == ""
 
 
-def test_all_lists_what_the_top_level_lists_or_another_module_imports(book):
-    stacks = STACKS.replace("PAD = 0", "from torch import Tensor\n\nPAD, END, _OWN = 0, 1, 2")
+def test_all_lists_what_the_top_level_lists_or_somebody_else_imports(book):
+    stacks = STACKS.replace("PAD = 0", "from torch import Tensor\n\nPAD, END, INNER, _OWN = 0, 1, 2, 3")
     lazy = 'def f():\n    """F."""\n    from annotated.masks import PAD, Tensor, _OWN'
     later = chapter("later", lazy, "from annotated.masks import END")
     command = COMMAND.replace('"norm", ', "").replace("__version__", 'MOVED = {"stacks": ["SIZE"]}\n__version__')
     assert book(c31_stacks=stacks, c32_attention=LATER, c33_later=later, c91_command_line=command) == 0
     assert '__all__ = ["Layer", "SIZE", "norm"]' in book.read("stacks.py"), "of PUBLIC, of MOVED, for attention"
-    assert '__all__ = ["PAD"]' in book.read("masks.py"), "its own names, and not those that a chapter only shows"
-    assert "PAD, END, _OWN = 0, 1, 2" in book.read("masks.py")
-    assert "__all__: list[str] = []" in book.read("later.py")
+    assert '__all__ = ["END", "PAD"]' in book.read("masks.py"), "its own names, used by a module or a chapter"
+    assert "PAD, END, INNER, _OWN = 0, 1, 2, 3" in book.read("masks.py")
+    assert '__all__ = ["f"]' in book.read("later.py"), "nobody uses it: all of its names"
     assert '__all__ = ["main"]' in book.read("cli.py"), "for python -m annotated"
 
 

@@ -86,12 +86,16 @@ def test_type_checkers_see_the_same_names():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_lists_what_others_use_of_it(module):
-    listed = importlib.import_module(f"annotated.{module}").__all__
+    home = importlib.import_module(f"annotated.{module}")
+    listed = home.__all__
     top = {name for name, home in annotated._HOME.items() if home == module}
     assert top <= set(listed)
     imports = [node for other in [*MODULES, "__main__"] for node in ast.walk(tree_of(other)) if other != module]
     imports = [node for node in imports if isinstance(node, ast.ImportFrom) and node.module == f"annotated.{module}"]
-    assert set(listed) <= top | {alias.name for node in imports for alias in node.names}
+    used = {alias.name for node in imports for alias in node.names if not alias.name.startswith("_")}
+    own = {name for name in used if getattr(getattr(home, name), "__module__", home.__name__) == home.__name__}
+    assert own - {"__version__"} <= set(listed)
+    assert not [name for name in listed if name.startswith("_") or not hasattr(home, name)]
 
 
 def test_star_import_and_unknown_names():

@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 
 from annotated.acceleration import tune_machine
+from annotated.batching import in_batches, pad_sequences
 from annotated.checkpoint import load_weights
 from annotated.evaluation import evaluate_translations
 from annotated.files import read_json, write_json
@@ -26,8 +27,8 @@ from annotated.grammar import embedded_split
 from annotated.machine import describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
-from annotated.tokenization import Tokenizer, load_tokenizer
-from annotated.training import Model, TrainingConfig, batch_all, train
+from annotated.tokenization import Tokenizer, detokenize, load_tokenizer, tokenize
+from annotated.training import Model, TrainingConfig, batch_all, tokenize_pairs, train
 from tools.clean import ROOT
 
 PARTNER = ROOT / "data" / "runs" / "embedded-sinusoidal" / "run.json"

@@ -307,13 +307,13 @@ def way_between(start: str, end: str, imports: dict[str, set[str]]) -> list[str]
     return []
 
 
-def names_in_use(blocks: Iterable[Block], front: Front | None) -> dict[str, set[str]]:
-    """By module, the names that the top level lists or that another module of the package imports."""
+def names_in_use(cells: Iterable[Block], front: Front | None) -> dict[str, set[str]]:
+    """By module, the names that the top level lists or that another module or chapter imports."""
     found: dict[str, set[str]] = {}
     for name, home in front.listed if front else []:
         found.setdefault(home, set()).add(name)
-    for block in blocks:
-        for node in ast.walk(block.tree):
+    for cell in cells:
+        for node in ast.walk(cell.tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("annotated."):
                 found.setdefault(node.module.split(".")[1], set()).update(alias.name for alias in node.names)
     return found
@@ -327,7 +327,7 @@ def module_text(module: str, blocks: list[Block], docstring: str, used: set[str]
     names = {name for block in blocks for name in block.names if not name.startswith("_")}
     parts = [HEADER.format(chapters), docstring, "", *imports, ""]
     if names:
-        parts += [f"__all__ = {sorted(names & used)!r}" if names & used else "__all__: list[str] = []"]
+        parts += [f"__all__ = {sorted(names & used or names)!r}"]  # a module that nothing uses is there for its reader
     for block in blocks:
         lines = with_back_link(block)
         parts += ["", "", f"# {block.place}", "\n".join(lines).strip("\n")] if lines else []
@@ -411,7 +411,7 @@ def package_files(root: Path) -> dict[str, bytes]:
     check_orders(chapters, public, root)
     blocks = [block for chapter in chapters for block in chapter.blocks]
     check_circles(blocks, public)
-    used = names_in_use(blocks, front)
+    used = names_in_use([cell for chapter in chapters for cell in chapter.cells], front)
     files = {"py.typed": b""}
     for chapter in chapters:
         files |= data_files(chapter, root)

@@ -49,7 +49,7 @@ from annotated.parsing import (
     treebank_corpus,
 )
 from annotated.tokenization import load_tokenizer
-from annotated.training import TrainingConfig, train_on_corpus
+from annotated.training import TrainingConfig, tokenize_pairs, train_on_corpus
 from annotated.translation import Translator
 from tools.clean import ROOT
 
