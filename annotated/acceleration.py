@@ -2,7 +2,6 @@
 """Making it fast: chapter 92 of the book."""
 
 import copy
-import ctypes
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -201,42 +200,20 @@ def _take_over(copies: list[tuple[Tensor, Tensor]], *_: object) -> None:
 
 # book/92_making_it_fast.ipynb#top-tokens
 def top_tokens(scores: Float[Tensor, "*batch vocab"], k: int) -> tuple[Tensor, Tensor]:
-    """`scores.topk(k)` for a large vocabulary: the best k of many columns first, then the best k in those columns.
+    """`scores.topk(k)` for many rows: the best k of many columns first, then the best k in those columns.
 
     A token is among the best k only if its column's maximum is among the best k maxima (section 6.1).
 
     Defined in chapter 92: `top-tokens`.
     """
     column, vocab = 80, scores.shape[-1]
-    if vocab % column or k > vocab // column:
+    if vocab % column or k > vocab // column or scores.shape[:-1].numel() < 64:
         return scores.topk(k, dim=-1)
     grid = scores.unflatten(-1, (column, -1))  # column j holds the tokens j, j + width, j + 2 width, ...
     columns = grid.amax(dim=-2).topk(k, dim=-1).indices
     inside = grid.gather(-1, columns[..., None, :].expand(*grid.shape[:-1], k)).flatten(-2)
     best, place = inside.topk(k, dim=-1)
     return best, place // k * grid.shape[-1] + columns.gather(-1, place % k)
-
-
-# book/92_making_it_fast.ipynb#keep-freed-memory
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # the GNU C library's names for options of mallopt
-
-
-def keep_freed_memory(keep: bool = True) -> bool:
-    """Let the C library keep the memory of freed tensors for the next ones. Returns whether it does.
-
-    The process then never shrinks; elsewhere than with the GNU C library nothing happens.
-
-    Defined in chapter 92: `keep-freed-memory`.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):
-        return False
-    choices = ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, 2**31 - 1), (M_TOP_PAD, 2**26))
-    if not keep:
-        choices = ((M_MMAP_MAX, 65536), (M_TRIM_THRESHOLD, 2**17), (M_TOP_PAD, 2**17))
-    told = [mallopt(option, value) for option, value in choices]
-    return keep and all(told)
 
 
 # book/92_making_it_fast.ipynb#faster-products
@@ -297,7 +274,6 @@ def tensor_float32(wanted: bool | None = None) -> bool:
 # book/92_making_it_fast.ipynb#tune-machine
 PROCESS_SETTINGS = {
     "keep_kernels": keep_kernels,  # before the others, which use oneDNN
-    "keep_freed_memory": keep_freed_memory,
     "faster_products": faster_products,
     "tensor_float32": tensor_float32,
 }

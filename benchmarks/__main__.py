@@ -1,4 +1,4 @@
-"""`python -m benchmarks [training] [decoding] [memory] [quality] [gains] [growth]`: print and record the tables.
+"""`python -m benchmarks [PART...]`: print and record the tables; `--help` names the parts.
 
 Without arguments the first three, which are the comparison with other systems.
 """
@@ -10,7 +10,7 @@ import sys
 
 from annotated.acceleration import tune_machine
 from annotated.files import InputError
-from benchmarks import decoding, gains, growth, memory, quality, training
+from benchmarks import decoding, gains, growth, memory, quality, training, waiting
 from benchmarks.common import ROOT, model_folder, say
 
 PARTS = {
@@ -20,6 +20,7 @@ PARTS = {
     "quality": quality.run,
     "gains": gains.run,
     "growth": growth.run,
+    "waiting": waiting.run,
 }
 COMPARISON = ("training", "decoding", "memory")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from annotated.acceleration import keep_freed_memory, tune_machine
+from annotated.acceleration import tune_machine
 from annotated.corpora import load_corpus
 from annotated.files import write_json
 from annotated.machine import describe_machine
@@ -40,8 +40,9 @@ def model_folder() -> Path:
 def in_a_process(module: str, *arguments: str, **environment: str) -> float:
     """The number that `python -m module arguments` prints last. Raises RuntimeError with its errors if it fails."""
     command = [sys.executable, "-m", module, *arguments]
-    settings = {name: value for name, value in os.environ.items() if name != "ONEDNN_PRIMITIVE_CACHE_CAPACITY"}
-    child = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=settings | environment)
+    own = {name: value for name, value in os.environ.items() if name != "ONEDNN_PRIMITIVE_CACHE_CAPACITY"}
+    settings = {name: value for name, value in (own | environment).items() if value}  # an empty one is left out
+    child = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=settings)
     if child.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{child.stderr}")
     return json.loads(child.stdout.splitlines()[-1])
@@ -80,7 +81,7 @@ def timed(work: Callable[[], float]) -> Callable[[], float]:
 def both_settings(
     name: str, make: Callable[[], Callable[[], float]], one_thread: bool = False
 ) -> dict[str, Callable[[], float]]:
-    """The same work with PyTorch as it comes, and with the settings of `annotated.cost` where they took effect.
+    """The same work with PyTorch as it comes, and with the settings of `annotated.acceleration` where they took effect.
 
     `make` makes the work anew for each. With `one_thread` the second also with one thread, which is the better choice
     for small pieces of work. The room for oneDNN's kernels cannot be taken back: every system here has it.
@@ -89,7 +90,6 @@ def both_settings(
 
     def run(work: Callable[[], float], tuned: bool, threads: int) -> float:
         torch.set_num_threads(threads)
-        keep_freed_memory(tuned)
         if took["faster_products"]:
             torch.backends.mkldnn.matmul.fp32_precision = "bf16" if tuned else "ieee"
         return work()

@@ -19,7 +19,6 @@ from annotated.acceleration import (
     chunked_loss,
     chunked_training_loss,
     faster_products,
-    keep_freed_memory,
     top_tokens,
     tune_machine,
     working_copy,
@@ -37,7 +36,7 @@ from annotated.translation import Translator
 from benchmarks import training
 from benchmarks.common import in_a_process, model_folder, pairs, record, say, timed
 
-SHAPES = 100  # together they need more than oneDNN's usual room for kernels
+SHAPES = 60  # together they need more than oneDNN's usual room for kernels
 Work = Callable[[], float]  # returns how much it did a second
 
 
@@ -135,12 +134,9 @@ def training_gains(translator: Translator, precision: torch.dtype, rounds: int) 
         works[part] = timed(training.Contestant(step, batches).turn)
     whole = works.pop("")
     rows = {part: compare(whole, work, rounds) for part, work in works.items()}
-    settings = {"freed memory kept": keep_freed_memory}
-    if precision == torch.float32:
-        settings["products by oneDNN"] = faster_products
-    for part, switch in settings.items():
-        if switch(True):
-            rows[part] = compare(*(partial(switched, switch, on, whole) for on in (True, False)), rounds)
+    if precision == torch.float32 and faster_products():
+        turns = (partial(switched, faster_products, on, whole) for on in (True, False))
+        rows["products by oneDNN"] = compare(*turns, rounds)
     return rows
 
 
@@ -157,17 +153,15 @@ def decoding_gains(translator: Translator, size: int, count: int, rounds: int) -
             beam_search(model, rows, topk=topk)
         return len(sources)
 
-    fast, plain = accelerate(copy.deepcopy(translator.model)), accelerate(copy.deepcopy(translator.model), False)
+    fast = accelerate(copy.deepcopy(translator.model))
     whole = timed(partial(search, fast, top_tokens))
     works = {"top-k by columns": timed(partial(search, fast, torch.topk))}
-    works["everything"] = timed(partial(search, plain, torch.topk))
+    if fast.target_embedding.weight.device.type != "cpu":
+        plain = without(accelerate(copy.deepcopy(translator.model)), MultiHeadAttention)
+        works["fused attention"] = timed(partial(search, plain, top_tokens))
     for work in (whole, *works.values()):
         work()
-    rows = {part: compare(whole, work, rounds) for part, work in works.items()}
-    if keep_freed_memory():
-        memory = (partial(switched, keep_freed_memory, on, whole) for on in (True, False))
-        rows["freed memory kept"] = compare(*memory, rounds)
-    return rows
+    return {part: compare(whole, work, rounds) for part, work in works.items()}
 
 
 def of_different_shapes(batches: list[Batch]) -> list[Batch]:
@@ -196,18 +190,18 @@ def kernel_gains(precision: torch.dtype, rounds: int) -> dict[str, float]:
     return compare(*works, rounds)
 
 
-def run(rounds: int = 15) -> None:
+def run(rounds: int = 12) -> None:
     """Every part in pairs of turns, training in each precision that pays here; printed and recorded."""
     translator = Translator.load(model_folder(), "auto")
-    precisions = dict.fromkeys((torch.float32, choose_precision("auto", best_device())))
+    precisions = list(dict.fromkeys((torch.float32, last := choose_precision("auto", best_device()))))
     tables: dict[str, dict] = {}
     for precision in precisions:
         title = f"training, {str(precision).removeprefix('torch.')}"
         tables[title] = training_gains(translator, precision, rounds)
-        if best_device().type == "cpu":
-            tables[title]["room for kernels"] = kernel_gains(precision, max(5, rounds // 3))
+        if precision == last and best_device().type == "cpu":
+            tables[title]["room for kernels"] = kernel_gains(precision, rounds // 3)
         show(title, tables[title])
-    for size, count in ((1, 12), (32, 96), (100, 200)):
+    for size, count in ((32, 128), (100, 200)):
         title = f"translating, batches of {size}"
         tables[title] = decoding_gains(translator, size, count, rounds)
         show(title, tables[title])

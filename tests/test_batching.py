@@ -95,7 +95,7 @@ def test_equal_seeds_agree_and_others_differ() -> None:
 
 
 def test_every_epoch_has_batches_of_the_same_shapes() -> None:
-    """So that kernels compiled for a shape are used again (chapter 52), although the batches hold other pairs."""
+    """So that kernels compiled for a shape are used again (chapter 92), although the batches hold other pairs."""
     examples = examples_of(caption_lengths(400))
     shapes = []
     for seed in (1, 2):

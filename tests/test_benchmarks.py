@@ -1,4 +1,4 @@
-"""The benchmarks compare equals: same weights, same outputs; a turn runs (chapter 52)."""
+"""The benchmarks compare equals: same weights, same outputs; a turn runs (chapter 92)."""
 
 import copy
 import json

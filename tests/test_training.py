@@ -436,7 +436,7 @@ def test_from_raw_text_to_a_model_folder(tmp_path: Path):
     """The folder holds the best model by validation loss and says how it came about."""
     corpus = load_corpus(str(write_corpus(tmp_path / "corpus")))
     config = TrainingConfig(max_steps=30, max_tokens=200, warmup_steps=10, validate_every=10, precision="float32")
-    settings = {"keep_freed_memory": True, "faster_products": False}
+    settings = {"keep_kernels": True, "faster_products": False}
     options = {"vocab_size": 290, "device": torch.device("cpu"), "progress": False, "settings": settings}
     state = train_on_corpus(corpus, lambda size: TransformerConfig(size, **SIZES), config, tmp_path / "run", **options)
     model, tokenizer, notes = load_model(tmp_path / "run")
