@@ -106,10 +106,10 @@ def steps(translator: Translator, precision: torch.dtype, only: str | None = Non
     return found
 
 
-def real_batches(translator: Translator) -> list[Batch]:
+def real_batches(translator: Translator, max_tokens: int = MAX_TOKENS) -> list[Batch]:
     """An epoch of the corpus that the model was trained on."""
     examples = tokenize_pairs(translator.tokenizer, pairs(translator, "train"), translator.model.config.max_length)
-    return [make_batch([examples[i] for i in rows]) for rows in token_batches(examples, MAX_TOKENS, seed=1)]
+    return [make_batch([examples[i] for i in rows]) for rows in token_batches(examples, max_tokens, seed=1)]
 
 
 def some_batches(translator: Translator) -> list[Batch]:
