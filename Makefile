@@ -79,7 +79,7 @@ bench: env ## compare speed and memory with other systems: some ten minutes, rec
 	@$(PY) -m benchmarks
 
 bench-full: env ## train on Multi30k first (25 minutes), then every table
-	@$(PY) -m benchmarks quality training decoding memory gains growth waiting
+	@$(PY) -m benchmarks quality training decoding memory gains kernels growth waiting
 
 lint: env ## ruff, and whether notebooks and package are as they should be
 	@$(BIN)/ruff check .

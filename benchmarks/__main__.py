@@ -19,6 +19,7 @@ PARTS = {
     "memory": memory.run,
     "quality": quality.run,
     "gains": gains.run,
+    "kernels": gains.run_kernels,
     "growth": growth.run,
     "waiting": waiting.run,
 }

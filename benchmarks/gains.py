@@ -190,6 +190,17 @@ def kernel_gains(precision: torch.dtype, rounds: int) -> dict[str, float]:
     return compare(*works, rounds)
 
 
+def run_kernels(rounds: int = 6) -> None:
+    """The row for the room for kernels from more pairs, each of two processes; printed and recorded."""
+    precision = choose_precision("auto", torch.device("cpu"))
+    name = str(precision).removeprefix("torch.")
+    row = kernel_gains(precision, rounds)
+    show(f"training, {name}", {"room for kernels": row})
+    record("benchmark-kernels", {
+        "model": model_folder().name, "precision": name, "shapes": SHAPES, "few_tokens": FEW_TOKENS, "row": row,
+    })  # fmt: skip
+
+
 def run(rounds: int = 12) -> None:
     """Every part in pairs of turns, training in each precision that pays here; printed and recorded."""
     translator = Translator.load(model_folder(), "auto")
@@ -206,7 +217,8 @@ def run(rounds: int = 12) -> None:
         tables[title] = decoding_gains(translator, size, count, rounds)
         show(title, tables[title])
     record("benchmark-gains", {
-        "model": model_folder().name, "batches": training.BATCHES, "steps": training.STEPS, "shapes": SHAPES, "few_tokens": FEW_TOKENS,
+        "model": model_folder().name, "batches": training.BATCHES, "steps": training.STEPS,
+        "shapes": SHAPES, "few_tokens": FEW_TOKENS,
         "tables": tables,
     })  # fmt: skip
 
