@@ -207,7 +207,7 @@ def top_tokens(scores: Float[Tensor, "*batch vocab"], k: int) -> tuple[Tensor, T
     Defined in chapter 92: `top-tokens`.
     """
     column, vocab = 80, scores.shape[-1]
-    if vocab % column or k > vocab // column or scores.shape[:-1].numel() < 64:
+    if vocab % column or k > vocab // column or scores.shape[:-1].numel() < 256:
         return scores.topk(k, dim=-1)
     grid = scores.unflatten(-1, (column, -1))  # column j holds the tokens j, j + width, j + 2 width, ...
     columns = grid.amax(dim=-2).topk(k, dim=-1).indices

@@ -457,7 +457,7 @@ def test_a_step_in_another_precision_points_where_that_in_float32_does(parts: li
 @pytest.mark.parametrize("k", [1, 8])
 def test_top_tokens_is_topk(vocab: int, k: int):
     """For vocabularies that fit the columns and for others, with impossible tokens among them."""
-    scores = torch.randn(16, 4, vocab)
+    scores = torch.randn(64, 4, vocab)
     scores[..., ::3] = -math.inf
     scores[0, 0, 5:] = -math.inf  # fewer possible tokens than wanted
     expected, found = scores.topk(k), top_tokens(scores, k)
