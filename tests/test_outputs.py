@@ -2,6 +2,7 @@
 
 import base64
 import io
+import os
 import shutil
 import subprocess
 import sys
@@ -232,7 +233,8 @@ def test_nbval_compares_cells_without_counts(tmp_path, cell, stored_outputs, pas
     nbformat.write(notebook, path)
     shutil.copy(ROOT / "conftest.py", tmp_path)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval", "--nbval-current-env", path]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # what the root conftest imports
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == (0 if passes else 1), done.stdout
     assert ("1 failed, 2 passed" if not passes else "3 passed") in done.stdout
 
