@@ -73,6 +73,8 @@ def timed(work: Callable[[], float]) -> Callable[[], float]:
     def run() -> float:
         start = time.perf_counter()
         amount = work()
+        if torch.cuda.is_available():  # where work goes on after the call
+            torch.cuda.synchronize()
         return amount / (time.perf_counter() - start)
 
     return run
@@ -100,11 +102,11 @@ def both_settings(
     return {f"{name}, {choice}": partial(run, make(), *setting) for choice, setting in choices.items()}
 
 
-def record(name: str, content: dict) -> None:
+def record(name: str, content: dict, device: torch.device = torch.device("cpu")) -> None:  # noqa: B008
     """Write a table with machine and versions to `data/runs/`."""
     versions = {package: importlib.metadata.version(package) for package in ("torch", "transformers", "ctranslate2")}
     torch.set_num_threads(THREADS)
-    about = describe_machine(torch.device("cpu")) | {"versions": versions}
+    about = describe_machine(device) | {"versions": versions}
     command = f"python -m benchmarks {name.removeprefix('benchmark-')}"
     write_json(RECORDS / name / "results.json", {"command": command} | about | content)
 

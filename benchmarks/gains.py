@@ -220,7 +220,7 @@ def run(rounds: int = 12) -> None:
         "model": model_folder().name, "batches": training.BATCHES, "steps": training.STEPS,
         "shapes": SHAPES, "few_tokens": FEW_TOKENS,
         "tables": tables,
-    })  # fmt: skip
+    }, best_device())  # fmt: skip
 
 
 def show(title: str, rows: dict[str, dict[str, float]]) -> None:

@@ -5,8 +5,10 @@ compare every pair that it writes.
 """
 
 import os
+import time
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
@@ -21,3 +23,14 @@ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # before torch is imported,
 a_busy_machine_is_no_bug = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("without a clock", **a_busy_machine_is_no_bug)
 settings.load_profile("without a clock")
+
+
+@pytest.fixture
+def no_clock(monkeypatch):
+    """What a test runs may not choose by a stopwatch."""
+
+    def read():
+        raise AssertionError("a clock was read")
+
+    for name in ("perf_counter", "perf_counter_ns", "time", "monotonic", "process_time"):
+        monkeypatch.setattr(time, name, read)

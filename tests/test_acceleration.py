@@ -3,7 +3,6 @@
 import copy
 import math
 import os
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -484,15 +483,6 @@ def coarse() -> bool:
     found = not is_exact()
     switch.fp32_precision = "ieee"
     return found
-
-
-@pytest.fixture
-def no_clock(monkeypatch):
-    def read():
-        raise AssertionError("a clock was read")
-
-    for name in ("perf_counter", "perf_counter_ns", "time", "monotonic", "process_time"):
-        monkeypatch.setattr(time, name, read)
 
 
 def test_products_stay_exact():

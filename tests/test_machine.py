@@ -2,7 +2,6 @@
 
 import platform
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -35,15 +34,6 @@ INFO = {
     "nothing": "",
 }
 NATIVE = {"Sapphire Rapids", "Zen 4", "Neoverse V2"}
-
-
-@pytest.fixture
-def no_clock(monkeypatch):
-    def read():
-        raise AssertionError("a clock was read")
-
-    for name in ("perf_counter", "perf_counter_ns", "time", "monotonic", "process_time"):
-        monkeypatch.setattr(time, name, read)
 
 
 @pytest.fixture
