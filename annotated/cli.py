@@ -35,7 +35,7 @@ from annotated.options import HELP, add_options, count, flag, not_negative, sett
 from annotated.recipes import RECIPES, recipe_for
 from annotated.tokenization import load_tokenizer
 from annotated.training import TrainingConfig, TrainingState, checkpoints, train_on_corpus
-from annotated.translation import Translator
+from annotated.translation import Translator, find_model
 
 __all__ = ["main"]
 
@@ -370,7 +370,7 @@ def info_command(arguments: argparse.Namespace) -> None:
     """
     about: dict[str, Any] = {"annotated": __version__} | describe_machine(best_device())
     if arguments.model is not None:
-        folder = Path(arguments.model)
+        folder = find_model(arguments.model)
         model, tokenizer, notes = load_model(folder)
         about = {"parameters": f"{model.num_parameters():,}", "vocabulary": f"{len(tokenizer):,} pieces"}
         about |= {key: value for key, value in notes.items() if key not in ("format", "model")}
@@ -433,7 +433,7 @@ def add_export_options(command: argparse.ArgumentParser) -> None:
     Defined in chapter 91: `formats`.
     """
     command.add_argument("--format", choices=tuple(FORMATS), required=True, help="the format to write")
-    command.add_argument("model", metavar="MODEL", help="model folder")
+    command.add_argument("model", **MODEL)
     command.add_argument("output", metavar="OUTPUT", help="folder for the exported model")
 
 
@@ -446,6 +446,7 @@ EXAMPLES = {
         annotated train --corpus news.en,news.fr --target fr --output runs/news
         annotated train --resume --output runs/own --max-minutes 60""",
     "translate": """
+        echo "The old aunt found the keys yesterday." | annotated translate embedded
         annotated translate runs/multi30k < input.txt > output.txt
         echo "A dog runs through the snow." | annotated translate runs/multi30k --n-best 4""",
     "evaluate": """
@@ -538,6 +539,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 # book/91_command_line.ipynb#train-options
+MODEL = {"metavar": "MODEL", "help": "model folder, or embedded: the book's own model, which the package carries"}
 DEVICE = {"default": "auto", "metavar": "NAME", "help": "cpu, cuda, cuda:1 ...; auto takes a GPU if there is one"}
 
 
@@ -589,7 +591,7 @@ def add_translate_options(command: argparse.ArgumentParser) -> None:
 
     Defined in chapter 91: `search-options`.
     """
-    command.add_argument("model", metavar="MODEL", help="model folder")
+    command.add_argument("model", **MODEL)
     command.add_argument("--n-best", type=count, metavar="N",
         help="print up to N lines a sentence, at most the beam's size: line number, score, translation")  # fmt: skip
     command.add_argument("--chunk", type=count, metavar="N",
@@ -603,7 +605,7 @@ def add_evaluate_options(command: argparse.ArgumentParser) -> None:
 
     Defined in chapter 91: `other-options`.
     """
-    command.add_argument("model", metavar="MODEL", help="model folder")
+    command.add_argument("model", **MODEL)
     command.add_argument("--corpus", metavar="NAME", help="default: the corpus that the model was trained on")
     command.add_argument("--source", metavar="CODE", help="source language (default: the model's)")
     command.add_argument("--target", metavar="CODE", help="target language (default: the model's)")
@@ -631,7 +633,7 @@ def add_info_options(command: argparse.ArgumentParser) -> None:
 
     Defined in chapter 91: `other-options`.
     """
-    command.add_argument("model", metavar="MODEL", nargs="?", help="model folder")
+    command.add_argument("model", nargs="?", **MODEL)
 
 
 # book/91_command_line.ipynb#main

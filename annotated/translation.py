@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 import torch
@@ -16,11 +17,12 @@ from annotated.acceleration import accelerate, top_tokens
 from annotated.batching import in_batches, pad_sequences
 from annotated.checkpoint import load_model, save_model
 from annotated.decoding import Hypothesis, beam_search
+from annotated.files import InputError
 from annotated.machine import best_device, choose_precision
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, detokenize, tokenize
 
-__all__ = ["Translation", "Translator"]
+__all__ = ["Translation", "Translator", "find_model"]
 
 
 # book/61_machine_translation.ipynb#translator
@@ -79,14 +81,14 @@ class Translator:
     def load(
         cls, folder: str | Path, device: str = "auto", precision: str = "float32", accelerated: bool = True
     ) -> "Translator":
-        """Read a model folder (`model.safetensors`, `config.json`, and the tokenizer's file or files).
+        """Read a model folder (`model.safetensors`, `config.json`, and the tokenizer's file or files), or `embedded`.
 
         `precision` is one of PRECISIONS, or auto; 16 bits are faster where the device has instructions for them.
         Raises InputError, naming the file, when one is missing or foreign, and ValueError for another precision.
         """
         place = best_device(device)
         dtype = choose_precision(precision, place)
-        model, tokenizer, notes = load_model(Path(folder), place)
+        model, tokenizer, notes = load_model(find_model(folder), place)
         return cls(model.to(dtype), tokenizer, notes, accelerated)
 
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
@@ -190,3 +192,21 @@ def search_batch(translator: Translator, sources: list[list[int]], options: dict
     model = translator.model
     batch = pad_sequences(sources, model.config.pad_id).to(model.target_embedding.weight.device)
     return beam_search(model, batch, topk=translator.topk, **options)
+
+
+# book/61_machine_translation.ipynb#find-model
+def find_model(name: str | Path) -> Path:
+    """The model folder of that name, else, for `embedded`, the book's own model, which comes with the package.
+
+    An installed package holds it in `models`; in a clone it lies in `data/models`, beside the package.
+    Raises InputError when there is none.
+
+    Defined in chapter 61: `find-model`.
+    """
+    places, package = [Path()], Path(str(files("annotated")))
+    if str(name) == "embedded":
+        places += [package / "models", package.parent / "data" / "models"]
+    for place in places:
+        if (place / name).is_dir():
+            return place / name
+    raise InputError(f"{name}: no such model folder here; the installed package carries one, named embedded")

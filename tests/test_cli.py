@@ -681,6 +681,12 @@ def test_info_of_a_run(run, says):
     assert re.search(r"^run: checkpoints +5$", out, re.MULTILINE)
 
 
+def test_info_of_the_model_that_the_package_carries(says, refuses, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert says("info", "embedded") == says("info", ROOT / "data" / "models" / "embedded")
+    assert "elsewhere: no such model folder here" in refuses("info", "elsewhere")
+
+
 def test_info_of_the_installation(says):
     status, out, _ = says("info")
     assert status == 0

@@ -20,7 +20,7 @@ from annotated.machine import PRECISIONS
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import detokenize, tokenize, train_tokenizer
 from annotated.training import training_loss
-from annotated.translation import Translation, Translator
+from annotated.translation import Translation, Translator, find_model
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("Anna", "Paul", "Marie", "Peter", "Lisa")
@@ -170,6 +170,20 @@ def test_a_missing_or_foreign_file_is_named_in_one_line(translator, tmp_path, na
     shutil.rmtree(folder)
     with pytest.raises(InputError, match="no such model folder"):
         Translator.load(folder, "cpu")
+
+
+def test_embedded_is_the_book_s_own_model_where_no_folder_has_that_name(tmp_path, monkeypatch):
+    """In a clone; tests/test_wheel.py looks at an installed package."""
+    monkeypatch.chdir(tmp_path)
+    Path("embedded").touch()  # a file is no model folder
+    assert find_model("embedded") == find_model(Path("embedded")) == ROOT / "data" / "models" / "embedded"
+    Path("embedded").unlink()
+    Path("embedded").mkdir()
+    assert find_model("embedded") == Path("embedded")
+    assert find_model(tmp_path) == tmp_path
+    for name in ("parser", "models/embedded", tmp_path / "nowhere"):
+        with pytest.raises(InputError, match=f"^{name}: no such model folder here; .* carries one, named embedded$"):
+            find_model(name)
 
 
 def test_big_for_french_drops_less():

@@ -1,0 +1,90 @@
+"""The package as one installs it: a source archive, the wheel built from it, and that wheel at work in an empty place.
+
+The backend is the setuptools that torch needs; nothing is downloaded.
+"""
+
+import filecmp
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tools import limits
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[1]
+MODEL = ROOT / "data" / "models" / "embedded"
+TIRED = b"The animal did not cross the street because it was too tired.\n"
+
+
+def run(*command: object, cwd: Path, path: str = "", stdin: bytes = b"") -> subprocess.CompletedProcess:
+    """A command of Python, run in a folder with a search path of its own."""
+    options = {"capture_output": True, "timeout": limits.PROCESS, "env": {**os.environ, "PYTHONPATH": path}}
+    return subprocess.run([sys.executable, *map(str, command)], cwd=cwd, input=stdin, **options)
+
+
+def build(kind: str, source: Path, output: Path) -> Path:
+    """The archive that the backend of pyproject.toml makes of a folder: `sdist` or `wheel`."""
+    backend = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["build-backend"]
+    done = run("-c", f"import {backend} as backend; backend.build_{kind}({str(output)!r})", cwd=source)
+    assert done.returncode == 0, done.stderr.decode()
+    (archive,) = output.glob("*.tar.gz" if kind == "sdist" else "*.whl")
+    return archive
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """A folder with nothing but a wheel's content. The wheel was built from a source archive."""
+    clone, unpacked, site = (tmp_path_factory.mktemp(name) for name in ("clone", "unpacked", "site"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE-TEXT"):
+        shutil.copy(ROOT / name, clone)
+    for name in ("annotated", "data/models"):
+        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.unpack_archive(build("sdist", clone, tmp_path_factory.mktemp("sdist")), unpacked)
+    (source,) = unpacked.iterdir()
+    shutil.unpack_archive(build("wheel", source, tmp_path_factory.mktemp("wheel")), site, "zip")  # as pip would
+    return site
+
+
+def translate(installed: Path, folder: Path, model: str) -> tuple[int, str, str]:
+    """Status, output and errors of `annotated translate MODEL` where only the installed package is."""
+    done = run("-m", "annotated", "translate", model, "--device", "cpu", cwd=folder, path=str(installed), stdin=TIRED)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def test_the_wheel_holds_what_the_package_holds(installed):
+    """Modules, the mark for type checkers, data and the model, each as it is here; no second model, no tests."""
+    package = ROOT / "annotated"
+    wanted = {path.relative_to(package): path for path in package.rglob("*") if "__pycache__" not in path.parts}
+    wanted |= {Path("models", "embedded", path.name): path for path in MODEL.iterdir()}
+    wanted = {str(name): path for name, path in wanted.items() if path.is_file()}
+    assert {"py.typed", "models/embedded/model.safetensors"} <= wanted.keys()
+    held = installed / "annotated"
+    assert sorted(str(path.relative_to(held)) for path in held.rglob("*") if path.is_file()) == sorted(wanted)
+    assert [name for name, path in wanted.items() if not filecmp.cmp(path, held / name, shallow=False)] == []
+    assert {path.name.split("-")[0] for path in installed.iterdir()} == {"annotated"}
+
+
+def test_the_installed_package_translates_with_the_model_that_it_carries(installed, tmp_path):
+    status, german, errors = translate(installed, tmp_path, "embedded")
+    assert (status, errors) == (0, "")
+    assert "es" in german.split(), "the animal, das Tier, is tired"
+
+
+def test_a_folder_of_that_name_wins(installed, tmp_path):
+    (tmp_path / "embedded").mkdir()
+    status, german, errors = translate(installed, tmp_path, "embedded")
+    assert (status, german) == (1, "")
+    assert errors.startswith(f"annotated translate: {Path('embedded', 'config.json')}: ")
+
+
+def test_an_unknown_name_gets_one_line(installed, tmp_path):
+    assert translate(installed, tmp_path, "parser") == (
+        1,
+        "",
+        "annotated translate: parser: no such model folder here; the installed package carries one, named embedded\n",
+    )
