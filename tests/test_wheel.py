@@ -3,7 +3,6 @@
 The backend is the setuptools that torch needs; nothing is downloaded.
 """
 
-import filecmp
 import os
 import shutil
 import subprocess
@@ -37,13 +36,22 @@ def build(kind: str, source: Path, output: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory) -> Path:
-    """A folder with nothing but a wheel's content. The wheel was built from a source archive."""
-    clone, unpacked, site = (tmp_path_factory.mktemp(name) for name in ("clone", "unpacked", "site"))
+def clone(tmp_path_factory) -> Path:
+    """What is built, in a folder of its own, where building leaves its files; with data that a chapter may give."""
+    clone = tmp_path_factory.mktemp("clone")
     for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE-TEXT"):
         shutil.copy(ROOT / name, clone)
     for name in ("annotated", "data/models"):
         shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (clone / "annotated" / "data" / "a chapter").mkdir(parents=True)
+    (clone / "annotated" / "data" / "a chapter" / "table.tsv").touch()
+    return clone
+
+
+@pytest.fixture(scope="module")
+def installed(clone, tmp_path_factory) -> Path:
+    """A folder with nothing but a wheel's content. The wheel was built from a source archive."""
+    unpacked, site = tmp_path_factory.mktemp("unpacked"), tmp_path_factory.mktemp("site")
     shutil.unpack_archive(build("sdist", clone, tmp_path_factory.mktemp("sdist")), unpacked)
     (source,) = unpacked.iterdir()
     shutil.unpack_archive(build("wheel", source, tmp_path_factory.mktemp("wheel")), site, "zip")  # as pip would
@@ -56,16 +64,18 @@ def translate(installed: Path, folder: Path, model: str) -> tuple[int, str, str]
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def test_the_wheel_holds_what_the_package_holds(installed):
+def files(folder: Path, place: Path = Path()) -> dict[str, Path]:
+    """Every file below a folder, by its name there, or by the name it has at a place elsewhere."""
+    return {str(place / path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_wheel_holds_what_the_package_holds(clone, installed):
     """Modules, the mark for type checkers, data and the model, each as it is here; no second model, no tests."""
-    package = ROOT / "annotated"
-    wanted = {path.relative_to(package): path for path in package.rglob("*") if "__pycache__" not in path.parts}
-    wanted |= {Path("models", "embedded", path.name): path for path in MODEL.iterdir()}
-    wanted = {str(name): path for name, path in wanted.items() if path.is_file()}
+    wanted = files(clone / "annotated") | files(MODEL, Path("models", "embedded"))
     assert {"py.typed", "models/embedded/model.safetensors"} <= wanted.keys()
-    held = installed / "annotated"
-    assert sorted(str(path.relative_to(held)) for path in held.rglob("*") if path.is_file()) == sorted(wanted)
-    assert [name for name, path in wanted.items() if not filecmp.cmp(path, held / name, shallow=False)] == []
+    held = files(installed / "annotated")
+    assert sorted(held) == sorted(wanted)
+    assert [name for name in held if held[name].read_bytes() != wanted[name].read_bytes()] == []
     assert {path.name.split("-")[0] for path in installed.iterdir()} == {"annotated"}
 
 
