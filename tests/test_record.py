@@ -1,16 +1,21 @@
 """Recording a run: description, metrics and scores land in data/runs, the shipped model in data/models."""
 
+import re
 from pathlib import Path
 
+import nbformat
 import pytest
 import torch
 
-from annotated.corpora import load_corpus
+from annotated.corpora import EMBEDDED, load_corpus
 from annotated.files import read_json, read_tensors, write_json
 from annotated.grammar import corpus_fingerprint
 from annotated.model import TransformerConfig
 from annotated.training import TrainingConfig, train_on_corpus
 from tools.record import record
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNS = ROOT / "data" / "runs"
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +60,35 @@ def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path):
     with pytest.raises(SystemExit, match="not finished"):
         record(tmp_path / "half", "half", data=tmp_path)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_names_no_version_learned_from_the_corpus_of_now():
+    """Its recorded translations score against today's sentences as they did then."""
+    for path in sorted(RUNS.glob("*/run.json")):
+        run = read_json(path)
+        if run["corpus"] in EMBEDDED and run.get("corpus_version") in (None, corpus_fingerprint()):
+            lines = (path.parent / "translations-greedy.txt").read_text(encoding="utf-8").splitlines()
+            pairs = load_corpus(run["corpus"]).split("test")
+            right = sum(line == pair.target for line, pair in zip(lines, pairs, strict=True))
+            recorded = read_json(path.parent / "evaluation-greedy.json")
+            assert right / len(pairs) == recorded["exact_match"], path.parent.name
+
+
+def pages_that_read(name: str) -> dict[str, str]:
+    """The text of each page whose code reads this record, by the page's name."""
+    pattern, found = re.compile(rf'\b{name}(/|" / ")results\.json'), {}
+    for path in sorted((ROOT / "book").glob("*.ipynb")):
+        cells = nbformat.read(path, as_version=4).cells
+        if any(cell.cell_type == "code" and pattern.search(cell.source) for cell in cells):
+            found[path.stem] = " ".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    return found
+
+
+@pytest.mark.parametrize("name", ["recurrent", "variations"])
+def test_pages_say_that_a_record_is_of_an_earlier_corpus(name: str):
+    """Until it is made again, every page that reads it tells its readers."""
+    version, pages = read_json(RUNS / name / "results.json")["corpus_version"], pages_that_read(name)
+    assert len(version) == len(corpus_fingerprint())
+    assert len(pages) >= 2
+    silent = [page for page, text in pages.items() if "an earlier version of the corpus" not in text]
+    assert version == corpus_fingerprint() or not silent, silent

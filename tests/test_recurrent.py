@@ -18,10 +18,11 @@ from annotated.recurrent import AdditiveAttention, RecurrentConfig, RecurrentTra
 from annotated.tokenization import load_tokenizer
 from annotated.training import TrainingConfig, train
 from tools import baseline
-from tools.baseline import PARTNER, RATES, recurrent, score, train_once
+from tools.baseline import RATES, recurrent, score, train_once
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "data" / "runs" / "recurrent" / "results.json"
+PARTNER = RECORD.parents[1] / read_json(RECORD)["partner"] / "run.json"
 
 
 @pytest.fixture(autouse=True)
@@ -163,6 +164,7 @@ def test_the_record_is_of_a_fair_rival():
     assert 0 < best < len(RATES) - 1
     assert record["threads"] == partner["threads"] == 1
     assert record["device"] == partner["device"]
+    assert record["corpus_version"] == partner.get("corpus_version", record["corpus_version"])
 
 
 def test_the_transformer_gets_further_in_the_same_time():

@@ -13,7 +13,7 @@ import yaml
 from scipy.stats import ttest_ind
 
 from annotated.files import read_json
-from annotated.grammar import embedded_split
+from annotated.grammar import corpus_fingerprint, embedded_split
 from annotated.model import Transformer
 from annotated.tokenization import load_tokenizer
 from annotated.training import tokenize_pairs
@@ -137,6 +137,7 @@ def test_the_command_goes_on_where_it_was_stopped(tiny, tmp_path, capsys):
     record = read_json(tmp_path / "results.json")
     assert [run["seed"] for run in record["runs"]] == [1, 2, 3]
     assert record["command"] == "python -m tools.variations"
+    assert record["corpus_version"] == corpus_fingerprint()
     assert record["threads"] == 1
 
 

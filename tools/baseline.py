@@ -4,7 +4,7 @@ Its learning rate is searched first: `RATES` are tried for `TRIAL_STEPS` steps e
 validation loss at the end trains it to the end. The Transformer's rate gets the same test. All else is as in
 `data/runs/embedded-sinusoidal`: data, subwords, batches, warm-up, average of weights, number of steps, one thread.
 Each finished training is kept in `runs/recurrent/`; a command that was stopped goes on with the one it was in.
-Written is `data/runs/recurrent/results.json`.
+Written is `data/runs/recurrent/results.json`. Its `partner` names the run that it is shown beside.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from annotated.batching import in_batches, pad_sequences
 from annotated.checkpoint import load_weights
 from annotated.evaluation import evaluate_translations
 from annotated.files import read_json, write_json
-from annotated.grammar import embedded_split
+from annotated.grammar import corpus_fingerprint, embedded_split
 from annotated.machine import describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
@@ -117,10 +117,8 @@ def main(arguments: list[str]) -> int:
         rival_trials.append(train_once(transformer, options(factor, TRIAL_STEPS, clip_norm=None), path))
         print(f"Transformer, {factor}: validation loss {rival_trials[-1]['best_valid_loss']:.4f}", flush=True)
     record = {"command": "python -m tools.baseline", **describe_machine(torch.device("cpu"))}
-    write_json(
-        arguments.output,
-        record | {"partner": "embedded-sinusoidal", "trials": trials, "partner_trials": rival_trials, "run": run},
-    )
+    record |= {"corpus_version": corpus_fingerprint(), "partner": PARTNER.parent.name}
+    write_json(arguments.output, record | {"trials": trials, "partner_trials": rival_trials, "run": run})
     return 0
 
 

@@ -16,7 +16,7 @@ import yaml
 
 from annotated.acceleration import tune_machine
 from annotated.files import read_json, write_json
-from annotated.grammar import embedded_split
+from annotated.grammar import corpus_fingerprint, embedded_split
 from annotated.machine import describe_machine
 from annotated.tokenization import load_tokenizer
 from annotated.variations import PAIRS, Variation, further_rows, run_variation, scale_row
@@ -57,6 +57,7 @@ def run_all(folder: Path, target: Path, rows: list[Variation], processes: int) -
             print(future.result(), flush=True)
     torch.set_num_threads(1)  # as in the processes
     record = {"command": "python -m tools.variations", **describe_machine(torch.device("cpu"))}
+    record["corpus_version"] = corpus_fingerprint()
     write_json(target, record | {"processes": processes, "runs": [read_json(path) for path in paths.values()]})
 
 
