@@ -26,11 +26,12 @@ def pad_sequences(sequences: Sequence[Sequence[int]], pad_id: int = 0) -> Int[Te
     return torch.tensor([[*sequence, *[pad_id] * (longest - len(sequence))] for sequence in sequences])
 
 
+# book/51_data_and_batching.ipynb#make-batch
 @dataclass(frozen=True)
 class Batch:
     """Sentence pairs as tensors. `target_input` is the target shifted right: bos first, the last token left out.
 
-    Defined in chapter 51: `batching`.
+    Defined in chapter 51: `make-batch`.
     """
 
     source: Int[Tensor, "batch source"]
@@ -47,7 +48,6 @@ class Batch:
         return Batch(*(tensor.to(device, non_blocking=pinned) for tensor in tensors), self.num_tokens)
 
 
-# book/51_data_and_batching.ipynb#make-batch
 def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) -> Batch:
     """Pad both sides and shift the targets to the right.
 
@@ -57,6 +57,20 @@ def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) 
     shifted = [[start_id, *target[:-1]] for target in targets]
     tensors = (pad_sequences(side, pad_id) for side in (sources, shifted, targets))
     return Batch(*tensors, num_tokens=sum(map(len, targets)))
+
+
+# book/51_data_and_batching.ipynb#padding-share
+def padding_share(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> float:
+    """The share of padding among all source and target positions of these batches.
+
+    Defined in chapter 51: `padding-share`.
+    """
+    real = total = 0
+    for batch in batches:
+        for side in (0, 1):
+            lengths = [len(examples[i][side]) for i in batch]
+            real, total = real + sum(lengths), total + max(lengths) * len(lengths)
+    return 1 - real / total
 
 
 # book/51_data_and_batching.ipynb#token-batches
@@ -96,20 +110,6 @@ def token_batches(examples: Sequence[Example], max_tokens: int, seed: int | None
     if seed is not None:
         generator.shuffle(batches)
     return batches
-
-
-# book/51_data_and_batching.ipynb#padding-share
-def padding_share(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> float:
-    """The share of padding among all source and target positions of these batches.
-
-    Defined in chapter 51: `padding-share`.
-    """
-    real = total = 0
-    for batch in batches:
-        for side in (0, 1):
-            lengths = [len(examples[i][side]) for i in batch]
-            real, total = real + sum(lengths), total + max(lengths) * len(lengths)
-    return 1 - real / total
 
 
 # book/51_data_and_batching.ipynb#in-batches

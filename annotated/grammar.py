@@ -1,5 +1,5 @@
-# Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
-"""Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
+# Written by `make export` from book/50_corpus.ipynb: do not edit here, edit the chapter.
+"""The embedded corpus: chapter 50 of the book."""
 
 import functools
 import hashlib
@@ -27,12 +27,12 @@ __all__ = [
 ]
 
 
-# book/51_data_and_batching.ipynb#grammar-pair
+# book/50_corpus.ipynb#grammar-pair
 @dataclass(frozen=True)
 class SentencePair:
     """An English sentence, its German translation, and what the grammar knows about them.
 
-    Defined in chapter 51: `grammar-pair`.
+    Defined in chapter 50: `grammar-pair`.
     """
 
     source: str
@@ -46,12 +46,12 @@ class SentencePair:
 def words(text: str) -> list[str]:
     """Split a text into words and punctuation marks, as alignments and trees count them.
 
-    Defined in chapter 51: `grammar-pair`.
+    Defined in chapter 50: `grammar-pair`.
     """
     return re.findall(r"'s\b|\w+|[^\w\s]", text)
 
 
-# book/51_data_and_batching.ipynb#grammar-people
+# book/50_corpus.ipynb#grammar-people
 NOUNS = """
 man/men Mann m Männer person                         | woman/women Frau f Frauen person
 child/children Kind n Kinder person,kin              | girl Mädchen n Mädchen person
@@ -76,7 +76,7 @@ rabbit Kaninchen n Kaninchen animal                  | chicken Huhn n Hühner an
 NAMES = "Anna f | Maria f | Emma f | Lena f | Paul m | Peter m | Tom m | Otto m"
 
 
-# book/51_data_and_batching.ipynb#grammar-things
+# book/50_corpus.ipynb#grammar-things
 NOUNS += """
 apple Apfel m Äpfel food,missile                     | cake Kuchen m Kuchen food
 cookie Keks m Kekse food                             | pear Birne f Birnen food
@@ -112,7 +112,7 @@ dagger Dolch m Dolche tool                           | chisel Meißel m Meißel 
 """
 
 
-# book/51_data_and_batching.ipynb#grammar-places
+# book/50_corpus.ipynb#grammar-places
 NOUNS += """
 truck Lastwagen m Lastwagen vehicle,device           | train Zug m Züge vehicle
 tractor Traktor m Traktoren vehicle,device           | tram Straßenbahn f Straßenbahnen vehicle
@@ -157,7 +157,7 @@ school Schule f Schulen building,town
 """
 
 
-# book/51_data_and_batching.ipynb#grammar-adjectives
+# book/50_corpus.ipynb#grammar-adjectives
 ADJECTIVES = """
 old/older alt/älter person,text,thing,clothes,device,building,town | young/younger jung/jünger person,animal
 big/bigger groß/größer vehicle,furniture,room,town,thing,clothes,machine
@@ -194,7 +194,7 @@ wet/wetter nass/nasser clothes,textile
 """
 
 
-# book/51_data_and_batching.ipynb#grammar-small-words
+# book/50_corpus.ipynb#grammar-small-words
 PRONOUNS = """
 he him his himself m er ihn ihm sich sein            | she her her herself f sie sie ihr sich ihr
 it it its itself m er ihn ihm sich sein              | it it its itself f sie sie ihr sich ihr
@@ -230,7 +230,7 @@ because_of wegen genitive weather time
 """
 
 
-# book/51_data_and_batching.ipynb#grammar-verbs
+# book/50_corpus.ipynb#grammar-verbs
 VERBS = """
 sleep sleeps slept slept | schlafen schläft schlief geschlafen | intransitive person,animal
 work works worked worked | arbeiten arbeitet arbeitete gearbeitet | intransitive person
@@ -278,7 +278,7 @@ look looks looked looked for | suchen sucht suchte gesucht | transitive person,a
 """
 
 
-# book/51_data_and_batching.ipynb#grammar-more-verbs
+# book/50_corpus.ipynb#grammar-more-verbs
 VERBS += """
 chase chases chased chased | jagen jagt jagte gejagt | transitive animal animal
 catch catches caught caught | fangen fängt fing gefangen | transitive animal animal
@@ -319,7 +319,7 @@ bring brings brought brought | bringen bringt brachte gebracht | ditransitive pe
 """
 
 
-# book/51_data_and_batching.ipynb#grammar-verbs-with-prepositions
+# book/50_corpus.ipynb#grammar-verbs-with-prepositions
 VERBS += """
 put puts put put | legen legt legte gelegt | placing person flat
 put puts put put | stellen stellt stellte gestellt | placing person upright
@@ -354,7 +354,7 @@ container,furniture,building,room,town,way,sound,light,machine,pane,tool,textile
 """
 
 
-# book/51_data_and_batching.ipynb#grammar-inflection
+# book/50_corpus.ipynb#grammar-inflection
 CASES = ("nominative", "accusative", "dative", "genitive")
 GENDERS = ("m", "f", "n", "p")  # p is the plural, which has no gender
 ENDINGS = """
@@ -377,7 +377,7 @@ NUMBERS = ("zwei", "drei", "fünf", "zehn")
 def determiner_form(stem: str, gender: str, case: str) -> str:
     """The form of a German determiner from its stem (d, dies, kein, ihr ...); gender is m, f, n or p for plural.
 
-    Defined in chapter 51: `grammar-inflection`.
+    Defined in chapter 50: `grammar-inflection`.
     """
     if stem in NUMBERS:
         return stem
@@ -388,17 +388,17 @@ def determiner_form(stem: str, gender: str, case: str) -> str:
 def adjective_form(stem: str, declension: str, gender: str, case: str) -> str:
     """The form of a German adjective before a noun; declension is weak, mixed or strong.
 
-    Defined in chapter 51: `grammar-inflection`.
+    Defined in chapter 50: `grammar-inflection`.
     """
     return stem.removesuffix("e") + PARADIGMS[declension, gender][CASES.index(case)]
 
 
-# book/51_data_and_batching.ipynb#grammar-entries
+# book/50_corpus.ipynb#grammar-entries
 @dataclass(frozen=True)
 class Noun:
     """A noun of the lexicon; `plurals` are its English and German plural, empty for what cannot be counted.
 
-    Defined in chapter 51: `grammar-entries`.
+    Defined in chapter 50: `grammar-entries`.
     """
 
     english: str
@@ -424,7 +424,7 @@ class Noun:
 def rows(table: str, separator: str = "|") -> list[list[str]]:
     """The entries of a table, each as a list of its columns.
 
-    Defined in chapter 51: `grammar-entries`.
+    Defined in chapter 50: `grammar-entries`.
     """
     return [entry.split() for line in table.splitlines() if line for entry in line.split(separator)]
 
@@ -432,19 +432,19 @@ def rows(table: str, separator: str = "|") -> list[list[str]]:
 def read_noun(english: str, german: str, gender: str, plural: str, kinds: str) -> Noun:
     """A noun from the columns of its entry.
 
-    Defined in chapter 51: `grammar-entries`.
+    Defined in chapter 50: `grammar-entries`.
     """
     singular, _, irregular = english.partition("/")
     plurals = ("", "") if plural == "-" else (irregular or singular + "s", plural)
     return Noun(singular, german, gender[0], plurals, tuple(kinds.split(",")), gender.endswith("*"))
 
 
-# book/51_data_and_batching.ipynb#grammar-adjective-entries
+# book/50_corpus.ipynb#grammar-adjective-entries
 @dataclass(frozen=True)
 class Adjective:
     """An adjective of the lexicon; `stem` is its German form before an ending.
 
-    Defined in chapter 51: `grammar-adjective-entries`.
+    Defined in chapter 50: `grammar-adjective-entries`.
     """
 
     english: str
@@ -457,7 +457,7 @@ class Adjective:
 def read_adjective(english: str, german: str, kinds: str) -> Adjective:
     """An adjective from the columns of its entry; comparatives that are not given are *more ...* and *...er*.
 
-    Defined in chapter 51: `grammar-adjective-entries`.
+    Defined in chapter 50: `grammar-adjective-entries`.
     """
     base, _, comparative = english.partition("/")
     form, higher, stem = (*german.split("/"), "", "")[:3]
@@ -465,12 +465,12 @@ def read_adjective(english: str, german: str, kinds: str) -> Adjective:
     return Adjective(base, form, stem or form, more, tuple(kinds.split(",")))
 
 
-# book/51_data_and_batching.ipynb#grammar-verb-entries
+# book/50_corpus.ipynb#grammar-verb-entries
 @dataclass(frozen=True)
 class Verb:
     """A verb of the lexicon: `english` and `german` are its forms in the order of the table, the auxiliary last.
 
-    Defined in chapter 51: `grammar-verb-entries`.
+    Defined in chapter 50: `grammar-verb-entries`.
     """
 
     english: tuple[str, ...]
@@ -495,7 +495,7 @@ class Verb:
 def read_verb(line: str) -> Verb:
     """A verb from a line of the table.
 
-    Defined in chapter 51: `grammar-verb-entries`.
+    Defined in chapter 50: `grammar-verb-entries`.
     """
     english, (infinitive, *forms), use = (part.split() for part in line.split("|"))
     prefix, _, stem = infinitive.rpartition("+")
@@ -506,7 +506,7 @@ def read_verb(line: str) -> Verb:
     return Verb(tuple(english), german, prefix, *frame, subjects, objects, "sich" in marks, preposition)
 
 
-# book/51_data_and_batching.ipynb#grammar-indices
+# book/50_corpus.ipynb#grammar-indices
 AGREEMENTS = "sp1"  # third person singular, plural, I
 NOUN_ENTRIES = [read_noun(*row) for row in rows(NOUNS)]
 NAME_ENTRIES = [read_noun(name, name, gender, "-", "person") for name, gender in rows(NAMES)]
@@ -523,7 +523,7 @@ PRONOUN_ENTRIES = {(row[0], row[4]): row for row in rows(PRONOUNS)}
 def nouns_of(kinds: tuple[str, ...], gender: str = "") -> list[Noun]:
     """All nouns of one of these kinds, and of a gender if one is given.
 
-    Defined in chapter 51: `grammar-indices`.
+    Defined in chapter 50: `grammar-indices`.
     """
     fitting = [noun for noun in NOUN_ENTRIES if any(kind in kinds for kind in noun.kinds)]
     return [noun for noun in fitting if gender in ("", noun.gender)]
@@ -533,7 +533,7 @@ def nouns_of(kinds: tuple[str, ...], gender: str = "") -> list[Noun]:
 def adjectives_of(kinds: tuple[str, ...]) -> list[Adjective]:
     """The adjectives that go with nouns of these kinds.
 
-    Defined in chapter 51: `grammar-indices`.
+    Defined in chapter 50: `grammar-indices`.
     """
     return [adjective for adjective in ADJECTIVE_ENTRIES.values() if set(kinds) & set(adjective.kinds)]
 
@@ -542,7 +542,7 @@ def adjectives_of(kinds: tuple[str, ...]) -> list[Adjective]:
 def verbs_of(frame: str, subject: tuple[str, ...] = (), target: tuple[str, ...] = ()) -> list[Verb]:
     """The verbs of a frame that allow a subject (and an object) of one of these kinds; no kinds, no condition.
 
-    Defined in chapter 51: `grammar-indices`.
+    Defined in chapter 50: `grammar-indices`.
     """
     allowed = [verb for verb in VERB_ENTRIES if verb.frame == frame]
     allowed = [verb for verb in allowed if not subject or set(subject) & set(verb.subjects)]
@@ -552,12 +552,12 @@ def verbs_of(frame: str, subject: tuple[str, ...] = (), target: tuple[str, ...] 
 COPULA = verbs_of("copula")[0]
 
 
-# book/51_data_and_batching.ipynb#grammar-phrases
+# book/50_corpus.ipynb#grammar-phrases
 @dataclass(eq=False)
 class Word:
     """An English word with its part of speech; `antecedent` is the noun that a pronoun refers to.
 
-    Defined in chapter 51: `grammar-phrases`.
+    Defined in chapter 50: `grammar-phrases`.
     """
 
     text: str
@@ -569,7 +569,7 @@ class Word:
 class Phrase:
     """A phrase in both languages: English words and brackets; German words with the English ones they translate.
 
-    Defined in chapter 51: `grammar-phrases`.
+    Defined in chapter 50: `grammar-phrases`.
     """
 
     english: list[Word | str] = field(default_factory=list)
@@ -589,7 +589,7 @@ class Phrase:
 def aligned(english: str, german: str, tag: str) -> Phrase:
     """Words and their translations, one by one; an underscore separates words, and one German word may have several.
 
-    Defined in chapter 51: `grammar-phrases`.
+    Defined in chapter 50: `grammar-phrases`.
     """
     tags, texts, targets = tag.split("_"), english.split("_"), german.split("_")
     words = [Word(text, tags[min(index, len(tags) - 1)]) for index, text in enumerate(texts)]
@@ -597,11 +597,11 @@ def aligned(english: str, german: str, tag: str) -> Phrase:
     return Phrase(list(words), list(zip(targets, groups, strict=True)))
 
 
-# book/51_data_and_batching.ipynb#grammar-phrases-2
+# book/50_corpus.ipynb#grammar-phrases-2
 def bracket(label: str, *parts: Phrase) -> Phrase:
     """The parts one after the other on both sides, under one node of the tree.
 
-    Defined in chapter 51: `grammar-phrases-2`.
+    Defined in chapter 50: `grammar-phrases-2`.
     """
     english = [f"({label}", *(item for part in parts for item in part.english), ")"]
     return Phrase(english, [item for part in parts for item in part.german])
@@ -610,12 +610,12 @@ def bracket(label: str, *parts: Phrase) -> Phrase:
 def commas(phrase: Phrase) -> Phrase:
     """The phrase between German commas; those that meet other marks are dropped at the end.
 
-    Defined in chapter 51: `grammar-phrases-2`.
+    Defined in chapter 50: `grammar-phrases-2`.
     """
     return replace(phrase, german=[(",", ()), *phrase.german, (",", ())])
 
 
-# book/51_data_and_batching.ipynb#grammar-orders
+# book/50_corpus.ipynb#grammar-orders
 ORDERS = {  # type of clause: tree label; English order; German order
     "main": ("S", "subject predicate", "subject finite pronoun middle end tail"),
     "inverted": ("S", "subject predicate", "finite subject pronoun middle end tail"),
@@ -641,12 +641,12 @@ SLOTS = {"target": "direction", "result": "adjective"}  # the place in the middl
 CONTRACTIONS = {"in dem": "im", "in das": "ins", "zu dem": "zum", "zu der": "zur", "von dem": "vom"}
 
 
-# book/51_data_and_batching.ipynb#grammar-clause
+# book/50_corpus.ipynb#grammar-clause
 @dataclass(eq=False)
 class Clause:
     """The parts of a clause, in no order yet.
 
-    Defined in chapter 51: `grammar-clause`.
+    Defined in chapter 50: `grammar-clause`.
     """
 
     subject: Phrase
@@ -672,11 +672,11 @@ class Clause:
         return Phrase(self.english(order), self.german(order))
 
 
-# book/51_data_and_batching.ipynb#grammar-clause-sides
+# book/50_corpus.ipynb#grammar-clause-sides
 def english_clause(clause: Clause, order: str) -> list[Word | str]:
     """The English words of a clause and the brackets of its tree.
 
-    Defined in chapter 51: `grammar-clause-sides`.
+    Defined in chapter 50: `grammar-clause-sides`.
     """
     rest = [*clause.verb, *(item for _, part in clause.parts for item in part.english), *clause.tail.english]
     label, fields, _ = ORDERS[order]
@@ -695,7 +695,7 @@ def german_clause(clause: Clause, order: str) -> list[tuple[str, tuple[Word, ...
     After the finite verb, an object pronoun stands before a subject that is none, *gestern sah ihn der Mann*, unless it
     could be taken for the subject itself.
 
-    Defined in chapter 51: `grammar-clause-sides`.
+    Defined in chapter 50: `grammar-clause-sides`.
     """
 
     def part(*names: str) -> list[tuple[str, tuple[Word, ...]]]:
@@ -712,11 +712,11 @@ def german_clause(clause: Clause, order: str) -> list[tuple[str, tuple[Word, ...
     return [item for name in ORDERS[order][2].split() for item in by_name[name]]
 
 
-# book/51_data_and_batching.ipynb#grammar-noun-phrases
+# book/50_corpus.ipynb#grammar-noun-phrases
 class Draw:
     """Random choices; `phenomena` collects the grammar that they use, `uses` the words that met a construction.
 
-    Defined in chapter 51: `grammar-noun-phrases`.
+    Defined in chapter 50: `grammar-noun-phrases`.
     """
 
     def __init__(self, random: Random, richness: float = 1.0):
@@ -746,7 +746,7 @@ class Draw:
         return noun
 
 
-# book/51_data_and_batching.ipynb#grammar-noun-phrase
+# book/50_corpus.ipynb#grammar-noun-phrase
 def noun_phrase(
     draw: Draw,
     case: str,
@@ -765,7 +765,7 @@ def noun_phrase(
     `owner` may be named by a possessive, and `names` allows names and owners in the genitive. A given noun is singular;
     `plain` is without adjective. A gender to `avoid` is that of a singular noun that could be misread.
 
-    Defined in chapter 51: `grammar-noun-phrase`.
+    Defined in chapter 50: `grammar-noun-phrase`.
     """
     draw.phenomena.add(case)
     if noun is None and names and case != "genitive" and "person" in kinds and draw.chance(0.2):
@@ -784,14 +784,14 @@ def noun_phrase(
     return Phrase(english, german, head, gender, pronoun_for(noun, plural), noun.kinds)
 
 
-# book/51_data_and_batching.ipynb#grammar-noun-phrase-notes
+# book/50_corpus.ipynb#grammar-noun-phrase-notes
 GENDER_NAMES = {"m": "masculine", "f": "feminine", "n": "neuter", "p": "plural"}
 
 
 def note_noun(draw: Draw, noun: Noun, plural: bool, case: str) -> None:
     """Note the phenomena of a noun: its gender or the class of its plural, and a weak masculine.
 
-    Defined in chapter 51: `grammar-noun-phrase-notes`.
+    Defined in chapter 50: `grammar-noun-phrase-notes`.
     """
     draw.phenomena.add(GENDER_NAMES["p" if plural else noun.gender])
     draw.uses.append((case, noun.german))
@@ -806,7 +806,7 @@ def note_noun(draw: Draw, noun: Noun, plural: bool, case: str) -> None:
 def pronoun_for(noun: Noun, plural: bool) -> str:
     """The English pronoun that stands for a noun; none for a child or a girl, where German and English differ.
 
-    Defined in chapter 51: `grammar-noun-phrase-notes`.
+    Defined in chapter 50: `grammar-noun-phrase-notes`.
     """
     if plural:
         return "they"
@@ -816,7 +816,7 @@ def pronoun_for(noun: Noun, plural: bool) -> str:
 def proper_name(draw: Draw) -> Phrase:
     """A name, which is the same in every case but the genitive.
 
-    Defined in chapter 51: `grammar-noun-phrase-notes`.
+    Defined in chapter 50: `grammar-noun-phrase-notes`.
     """
     noun = draw.noun(NAME_ENTRIES)
     head = Word(noun.english, "NNP")
@@ -824,7 +824,7 @@ def proper_name(draw: Draw) -> Phrase:
     return Phrase(["(NP", head, ")"], [(noun.german, (head,))], head, noun.gender, pronoun_for(noun, False), noun.kinds)
 
 
-# book/51_data_and_batching.ipynb#grammar-specifier
+# book/50_corpus.ipynb#grammar-specifier
 GENITIVES = (("part", "building"), ("text,vehicle,clothes,container,kin", "person"))  # kinds, of whom
 
 
@@ -833,7 +833,7 @@ def specifier(
 ) -> tuple[Phrase, str, Phrase]:
     """What stands before the adjective, the declension that it calls for, and a genitive after the noun.
 
-    Defined in chapter 51: `grammar-specifier`.
+    Defined in chapter 50: `grammar-specifier`.
     """
     if owner and draw.chance(0.5):
         return possessive(draw, owner, gender, case), "mixed", Phrase()
@@ -847,7 +847,7 @@ def specifier(
 def genitive(draw: Draw, kind: str, gender: str, case: str) -> tuple[Phrase, str, Phrase]:
     """An owner: *Anna's car*, *the teacher's car*, *the car of the teachers*, *the door of the house*.
 
-    Defined in chapter 51: `grammar-specifier`.
+    Defined in chapter 50: `grammar-specifier`.
     """
     draw.phenomena |= {"genitive"}
     if kind == "person" and draw.chance(0.4):
@@ -867,11 +867,11 @@ def genitive(draw: Draw, kind: str, gender: str, case: str) -> tuple[Phrase, str
     return Phrase(english, [(the.german[0][0], (mark,))]), "weak", Phrase([], owner.german)
 
 
-# book/51_data_and_batching.ipynb#grammar-noun-phrases-2
+# book/50_corpus.ipynb#grammar-noun-phrases-2
 def pronoun(draw: Draw, english: str, gender: str, case: str, head: Word | None = None) -> Phrase:
     """A personal pronoun in a German case; `head` is the noun that it refers to.
 
-    Defined in chapter 51: `grammar-noun-phrases-2`.
+    Defined in chapter 50: `grammar-noun-phrases-2`.
     """
     entry = PRONOUN_ENTRIES[english, gender]
     word = Word(entry[0 if case == "nominative" else 1], "PRP", head)
@@ -883,7 +883,7 @@ def pronoun(draw: Draw, english: str, gender: str, case: str, head: Word | None 
 def refer(draw: Draw, phrase: Phrase, case: str) -> Phrase:
     """The pronoun that stands for a phrase.
 
-    Defined in chapter 51: `grammar-noun-phrases-2`.
+    Defined in chapter 50: `grammar-noun-phrases-2`.
     """
     result = pronoun(draw, phrase.pronoun, phrase.gender, case, phrase.head)
     return replace(result, kinds=phrase.kinds)
@@ -892,7 +892,7 @@ def refer(draw: Draw, phrase: Phrase, case: str) -> Phrase:
 def determiner(draw: Draw, noun: Noun, plural: bool, definite: bool, allow_no: bool) -> tuple[str, str, str]:
     """English form, German stem and declension of a determiner that suits the noun.
 
-    Defined in chapter 51: `grammar-noun-phrases-2`.
+    Defined in chapter 50: `grammar-noun-phrases-2`.
     """
     if definite or draw.chance(0.4):
         return "the", "d", "weak"
@@ -903,11 +903,11 @@ def determiner(draw: Draw, noun: Noun, plural: bool, definite: bool, allow_no: b
     return english.split("/")[-1 if plural else 0], german, declension
 
 
-# book/51_data_and_batching.ipynb#grammar-noun-phrase-parts
+# book/50_corpus.ipynb#grammar-noun-phrase-parts
 def article(draw: Draw, english: str, stem: str, gender: str, case: str) -> Phrase:
     """A determiner on both sides; '-' is none.
 
-    Defined in chapter 51: `grammar-noun-phrase-parts`.
+    Defined in chapter 50: `grammar-noun-phrase-parts`.
     """
     if english == "-":
         return Phrase()
@@ -919,7 +919,7 @@ def article(draw: Draw, english: str, stem: str, gender: str, case: str) -> Phra
 def possessive(draw: Draw, owner: Phrase, gender: str, case: str) -> Phrase:
     """His, her, its, our, their, my: the German stem depends on the owner, the ending on what is owned.
 
-    Defined in chapter 51: `grammar-noun-phrase-parts`.
+    Defined in chapter 50: `grammar-noun-phrase-parts`.
     """
     entry = PRONOUN_ENTRIES[owner.pronoun, owner.gender]
     word = Word(entry[2], "PRP$", owner.head)
@@ -930,7 +930,7 @@ def possessive(draw: Draw, owner: Phrase, gender: str, case: str) -> Phrase:
 def adjectives(draw: Draw, noun: Noun, declension: str, gender: str, case: str) -> Phrase:
     """No adjective or one.
 
-    Defined in chapter 51: `grammar-noun-phrase-parts`.
+    Defined in chapter 50: `grammar-noun-phrase-parts`.
     """
     options = adjectives_of(noun.kinds)
     if not options or not draw.option(0.22):
@@ -940,11 +940,11 @@ def adjectives(draw: Draw, noun: Noun, declension: str, gender: str, case: str) 
     return aligned(adjective.english, adjective_form(adjective.stem, declension, gender, case), "JJ")
 
 
-# book/51_data_and_batching.ipynb#grammar-verb-forms
+# book/50_corpus.ipynb#grammar-verb-forms
 def agreeing(forms: str) -> dict[str, str]:
     """The forms of an auxiliary by what they agree with: third person, plural, I.
 
-    Defined in chapter 51: `grammar-verb-forms`.
+    Defined in chapter 50: `grammar-verb-forms`.
     """
     return dict(zip(AGREEMENTS, forms.split(), strict=True))
 
@@ -960,7 +960,7 @@ PARTICLES = {"up": "RP", "away": "RP", "over": "RP", "on": "RP", "forward": "RB"
 def tag_of(tense: str, agreement: str) -> str:
     """The part of speech of a finite English verb.
 
-    Defined in chapter 51: `grammar-verb-forms`.
+    Defined in chapter 50: `grammar-verb-forms`.
     """
     return "VBD" if tense == "past" else "VBZ" if agreement == "s" else "VBP"
 
@@ -968,7 +968,7 @@ def tag_of(tense: str, agreement: str) -> str:
 def simple_tense(verb: Verb, tense: str, agreement: str, support: bool) -> tuple[list[Word], list[Word]]:
     """English auxiliary and main verb of the present or past; negation and questions need a form of do.
 
-    Defined in chapter 51: `grammar-verb-forms`.
+    Defined in chapter 50: `grammar-verb-forms`.
     """
     base, third, past = verb.english[:3]
     tag = tag_of(tense, agreement)
@@ -980,13 +980,13 @@ def simple_tense(verb: Verb, tense: str, agreement: str, support: bool) -> tuple
     return [], [Word(past if tense == "past" else third if agreement == "s" else base, tag)]
 
 
-# book/51_data_and_batching.ipynb#grammar-verb-groups
+# book/50_corpus.ipynb#grammar-verb-groups
 def verb_group(
     draw: Draw, verb: Verb, subject: Phrase, tense: str, negated: bool, question: bool, passive: bool = False
 ) -> Clause:
     """A clause of a subject and the forms of a verb, without complements; a tense may be the name of a modal.
 
-    Defined in chapter 51: `grammar-verb-groups`.
+    Defined in chapter 50: `grammar-verb-groups`.
     """
     draw.clauses += 1
     agreement, simple = subject.agreement, tense in ("present", "past") and not passive
@@ -1019,11 +1019,11 @@ def verb_group(
     return clause
 
 
-# book/51_data_and_batching.ipynb#grammar-tenses
+# book/50_corpus.ipynb#grammar-tenses
 def particles_of(verb: Verb) -> list[str]:
     """The English words that stay with a verb: not its preposition, which begins the next phrase.
 
-    Defined in chapter 51: `grammar-tenses`.
+    Defined in chapter 50: `grammar-tenses`.
     """
     words = [word for word in verb.english[4:] if word != "self"]
     return words[:-1] if verb.frame == "prepositional" else words
@@ -1032,7 +1032,7 @@ def particles_of(verb: Verb) -> list[str]:
 def reflexive(draw: Draw, verb: Verb, subject: Phrase, main: list[Word]) -> Phrase:
     """*sich* and its like, which English expresses by *himself* or not at all.
 
-    Defined in chapter 51: `grammar-tenses`.
+    Defined in chapter 50: `grammar-tenses`.
     """
     draw.phenomena.add("reflexive")
     plain = {"p": "they", "1": "I", "f": "she", "n": "it"}.get(subject.gender, "he")
@@ -1046,7 +1046,7 @@ def reflexive(draw: Draw, verb: Verb, subject: Phrase, main: list[Word]) -> Phra
 def note_verb(draw: Draw, verb: Verb, tense: str, negated: bool, passive: bool) -> None:
     """Note the phenomena of a verb group.
 
-    Defined in chapter 51: `grammar-tenses`.
+    Defined in chapter 50: `grammar-tenses`.
     """
     modal = tense in MODAL_ENTRIES
     construction = "passive" if passive else "modal" if modal else tense
@@ -1058,7 +1058,7 @@ def note_verb(draw: Draw, verb: Verb, tense: str, negated: bool, passive: bool) 
     draw.uses.append((construction, verb.prefix + verb.german[0]))
 
 
-# book/51_data_and_batching.ipynb#grammar-clauses
+# book/50_corpus.ipynb#grammar-clauses
 PEOPLE = (("he", "m"), ("she", "f"), ("they", "p"), ("we", "p"), ("I", "1"))
 FIRST = PEOPLE[3:]
 VERB_CLASSES = [name for name, (_, share, _) in FRAMES.items() for _ in range(share)]
@@ -1068,7 +1068,7 @@ TENSES = ("present",) * 4 + ("past",) * 3 + ("perfect",) * 2 + ("modal",) * 2
 def past_is_visible(verb: Verb) -> bool:
     """False for 'they read', which would have two translations: such a verb is not used in the past.
 
-    Defined in chapter 51: `grammar-clauses`.
+    Defined in chapter 50: `grammar-clauses`.
     """
     return verb.english[0] != verb.english[2]
 
@@ -1076,7 +1076,7 @@ def past_is_visible(verb: Verb) -> bool:
 def tense_of(draw: Draw, verb: Verb, after: str = "", negated: bool = False) -> str:
     """A tense that suits the verb and the tense of the clause it depends on; *must not* is no *muss nicht*.
 
-    Defined in chapter 51: `grammar-clauses`.
+    Defined in chapter 50: `grammar-clauses`.
     """
     if after in ("past", "could") and not past_is_visible(verb):
         return "perfect"
@@ -1092,11 +1092,11 @@ def tense_of(draw: Draw, verb: Verb, after: str = "", negated: bool = False) -> 
             return tense
 
 
-# book/51_data_and_batching.ipynb#grammar-subjects
+# book/50_corpus.ipynb#grammar-subjects
 def subject_for(draw: Draw, verb: Verb, definite: bool, allow_no: bool) -> Phrase:
     """A subject that suits the verb.
 
-    Defined in chapter 51: `grammar-subjects`.
+    Defined in chapter 50: `grammar-subjects`.
     """
     if {"person", "kin"} & set(verb.subjects) and draw.chance(0.15):
         return pronoun(draw, *draw.pick(PEOPLE if not draw.clauses else FIRST), "nominative")
@@ -1108,7 +1108,7 @@ def subject_for(draw: Draw, verb: Verb, definite: bool, allow_no: bool) -> Phras
 def people(draw: Draw, subject: str) -> list[tuple[str, str]]:
     """The persons that an object pronoun may mean: not the subject, and nobody whom an earlier clause could mean.
 
-    Defined in chapter 51: `grammar-subjects`.
+    Defined in chapter 50: `grammar-subjects`.
     """
     allowed = PEOPLE if draw.clauses < 2 else FIRST
     others = [person for person in allowed if person[0] != subject and not (person in FIRST and subject in ("we", "I"))]
@@ -1118,7 +1118,7 @@ def people(draw: Draw, subject: str) -> list[tuple[str, str]]:
 def clear_subject(draw: Draw, verb: Verb, gender: str) -> Phrase | None:
     """A subject that cannot be taken for an object of this gender before it; none where the object's form is clear.
 
-    Defined in chapter 51: `grammar-subjects`.
+    Defined in chapter 50: `grammar-subjects`.
     """
     if gender == "m":
         return None
@@ -1130,7 +1130,7 @@ def clear_subject(draw: Draw, verb: Verb, gender: str) -> Phrase | None:
 def fitting_verb(draw: Draw, kinds: tuple[str, ...], tense: str, after: str) -> Verb | None:
     """A verb for a subject of these kinds, or none.
 
-    Defined in chapter 51: `grammar-subjects`.
+    Defined in chapter 50: `grammar-subjects`.
     """
     options = verbs_of(draw.pick(VERB_CLASSES), kinds)
     verb = draw.pick(options) if options else None
@@ -1139,7 +1139,7 @@ def fitting_verb(draw: Draw, kinds: tuple[str, ...], tense: str, after: str) -> 
     return verb if verb and (past_is_visible(verb) or "past" not in (tense, after)) else None
 
 
-# book/51_data_and_batching.ipynb#grammar-clause-rule
+# book/50_corpus.ipynb#grammar-clause-rule
 def make_clause(
     draw: Draw,
     *,
@@ -1154,7 +1154,7 @@ def make_clause(
 ) -> Clause:
     """A clause; `gap` is a complement left out, `after` the tense of the clause it depends on.
 
-    Defined in chapter 51: `grammar-clause-rule`.
+    Defined in chapter 50: `grammar-clause-rule`.
     """
     free = subject is None and verb is None
     while verb is None:
@@ -1179,11 +1179,11 @@ def make_clause(
     return result
 
 
-# book/51_data_and_batching.ipynb#grammar-passive
+# book/50_corpus.ipynb#grammar-passive
 def passive_clause(draw: Draw, verb: Verb, tense: str, negated: bool, question: bool) -> Clause:
     """A clause whose subject undergoes what the verb says, with an agent or, to tell it from a state, a time.
 
-    Defined in chapter 51: `grammar-passive`.
+    Defined in chapter 50: `grammar-passive`.
     """
     subject = noun_phrase(draw, "nominative", verb.objects, definite=negated, names=False)
     result = verb_group(draw, verb, subject, tense, negated, question, passive=True)
@@ -1198,7 +1198,7 @@ def passive_clause(draw: Draw, verb: Verb, tense: str, negated: bool, question: 
 def agent(draw: Draw, phrase: Phrase) -> tuple[str, Phrase]:
     """*by* and a noun phrase in the dative.
 
-    Defined in chapter 51: `grammar-passive`.
+    Defined in chapter 50: `grammar-passive`.
     """
     draw.phenomena.add("dative")
     return "agent", bracket("PP", aligned("by", "von", "IN"), phrase)
@@ -1207,12 +1207,12 @@ def agent(draw: Draw, phrase: Phrase) -> tuple[str, Phrase]:
 def light(part: Phrase) -> str:
     """The place of an object that is a pronoun or a name, which stands further to the front.
 
-    Defined in chapter 51: `grammar-passive`.
+    Defined in chapter 50: `grammar-passive`.
     """
     return "pronoun" if part.is_pronoun else "name" if part.head and part.head.tag == "NNP" else ""
 
 
-# book/51_data_and_batching.ipynb#grammar-complements
+# book/50_corpus.ipynb#grammar-complements
 RESULTS = ("difficult", "dangerous", "muddy")
 
 
@@ -1221,7 +1221,7 @@ def complement(
 ) -> Phrase:
     """A complement of a verb: an object, a place, a direction or an adjective.
 
-    Defined in chapter 51: `grammar-complements`.
+    Defined in chapter 50: `grammar-complements`.
     """
     if name in ("place", "direction", "target"):
         return prepositional(draw, name, negated, verb.objects if name != "target" else ())
@@ -1241,11 +1241,11 @@ def complement(
     return noun_phrase(draw, name, kinds, owner, definite=negated, allow_no=allow_no, avoid=avoid)
 
 
-# book/51_data_and_batching.ipynb#grammar-complements-2
+# book/50_corpus.ipynb#grammar-complements-2
 def predicate(draw: Draw, subject: Phrase) -> Phrase:
     """A predicate adjective, perhaps with an adverb of degree.
 
-    Defined in chapter 51: `grammar-complements-2`.
+    Defined in chapter 50: `grammar-complements-2`.
     """
     return degree(draw, draw.pick(adjectives_of(subject.kinds or ("person",))))
 
@@ -1253,7 +1253,7 @@ def predicate(draw: Draw, subject: Phrase) -> Phrase:
 def degree(draw: Draw, adjective: Adjective, degrees: tuple[str, ...] = ("", "", "very sehr", "too zu")) -> Phrase:
     """An adjective phrase.
 
-    Defined in chapter 51: `grammar-complements-2`.
+    Defined in chapter 50: `grammar-complements-2`.
     """
     adverb = draw.pick(degrees)
     before = [aligned(*adverb.split(), "RB")] if adverb else []
@@ -1264,7 +1264,7 @@ def degree(draw: Draw, adjective: Adjective, degrees: tuple[str, ...] = ("", "",
 def comparative(draw: Draw, adjective: Adjective, than: Phrase | None = None, equal: bool = False) -> Phrase:
     """*bigger than the dog* or, of equals, *as big as the dog*.
 
-    Defined in chapter 51: `grammar-complements-2`.
+    Defined in chapter 50: `grammar-complements-2`.
     """
     draw.phenomena.add("comparison")
     draw.uses.append(("comparative", adjective.german))
@@ -1279,14 +1279,14 @@ def comparative(draw: Draw, adjective: Adjective, than: Phrase | None = None, eq
     return bracket("ADJP", head, bracket("PP", link, than))
 
 
-# book/51_data_and_batching.ipynb#grammar-adverbials
+# book/50_corpus.ipynb#grammar-adverbials
 TWO_WAY = ("in", "auf", "unter", "hinter", "vor", "neben", "über")
 
 
 def prepositional(draw: Draw, role: str, definite: bool = False, kinds: tuple[str, ...] = ()) -> Phrase:
     """A prepositional phrase; two-way prepositions take the dative for a place, the accusative for a direction.
 
-    Defined in chapter 51: `grammar-adverbials`.
+    Defined in chapter 50: `grammar-adverbials`.
     """
     rows = [row for row in PREPOSITION_ENTRIES if row[4] == role and (not kinds or set(kinds) & set(row[3]))]
     english, german, case, allowed, _ = draw.pick(rows)
@@ -1302,7 +1302,7 @@ def prepositional(draw: Draw, role: str, definite: bool = False, kinds: tuple[st
 def time_adverbial(draw: Draw, tense: str, negated: bool = False) -> Phrase:
     """An adverbial of time that suits the tense; 'not every day' would be ambiguous.
 
-    Defined in chapter 51: `grammar-adverbials`.
+    Defined in chapter 50: `grammar-adverbials`.
     """
     group = {"could": "past"}.get(tense, "modal" if tense in MODAL_ENTRIES else tense)
     rows = [row for row in TIME_ENTRIES if group in row[3] and not (negated and row[0].startswith("every"))]
@@ -1314,7 +1314,7 @@ def time_adverbial(draw: Draw, tense: str, negated: bool = False) -> Phrase:
 def add_adverbial(draw: Draw, clause: Clause, verb: Verb, tense: str, negated: bool) -> None:
     """Add one adverbial at the end of the clause.
 
-    Defined in chapter 51: `grammar-adverbials`.
+    Defined in chapter 50: `grammar-adverbials`.
     """
     roles = ("time", "benefit") if verb.german[0] in ("kaufen", "kochen", "schreiben") else FRAMES[verb.frame][2]
     role = draw.pick(roles)
@@ -1327,7 +1327,7 @@ def add_adverbial(draw: Draw, clause: Clause, verb: Verb, tense: str, negated: b
     clause.parts.append((role, part))
 
 
-# book/51_data_and_batching.ipynb#grammar-frames
+# book/50_corpus.ipynb#grammar-frames
 COREFERENCE = """
 - animal cross way         | tired sick nervous | wide muddy
 - vehicle cross way        | slow               | wide muddy
@@ -1394,7 +1394,7 @@ COREFERENCE += """
 """
 
 
-# book/51_data_and_batching.ipynb#grammar-coreference
+# book/50_corpus.ipynb#grammar-coreference
 COREFERENCE_ENTRIES = [
     (*frame.split(), first.split(), second.split())
     for frame, first, second in (line.split("|") for line in COREFERENCE.splitlines() if line)
@@ -1405,17 +1405,17 @@ GENDER_PAIRS = [(first, second) for first in "mfn" for second in "mfn" if first 
 def frame_verb(name: str, subject: str, target: str) -> Verb:
     """The verb of a frame; subject and object decide between *essen* and *fressen*, *passen in* and *passen durch*.
 
-    Defined in chapter 51: `grammar-coreference`.
+    Defined in chapter 50: `grammar-coreference`.
     """
     both = [verb for verb in VERB_ENTRIES if verb.english[0] == name and subject in verb.subjects]
     return next(verb for verb in both if target in verb.objects)
 
 
-# book/51_data_and_batching.ipynb#grammar-coreference-rule
+# book/50_corpus.ipynb#grammar-coreference-rule
 def coreference(draw: Draw, side: int | None = None) -> Phrase:
     """A clause and a reason whose adjective decides which of two nouns its pronoun means: `side` 0 is the subject.
 
-    Defined in chapter 51: `grammar-coreference-rule`.
+    Defined in chapter 50: `grammar-coreference-rule`.
     """
     sign, subject_kind, name, object_kind, *adjectives = draw.pick(COREFERENCE_ENTRIES)
     genders = draw.pick(GENDER_PAIRS)
@@ -1445,7 +1445,7 @@ def coreference(draw: Draw, side: int | None = None) -> Phrase:
     return outer.phrase("main")
 
 
-# book/51_data_and_batching.ipynb#grammar-coreference-clause
+# book/50_corpus.ipynb#grammar-coreference-clause
 def coreference_clause(
     draw: Draw, verb: Verb, nouns: list[Noun], tense: str, negated: bool
 ) -> tuple[Clause, tuple[Phrase, Phrase], Phrase | None]:
@@ -1453,7 +1453,7 @@ def coreference_clause(
 
     In half of them the second noun comes first: as the subject of a passive, or because the sentence begins with it.
 
-    Defined in chapter 51: `grammar-coreference-clause`.
+    Defined in chapter 50: `grammar-coreference-clause`.
     """
     turned, ability = draw.chance(0.5), draw.chance(0.3)
     passive = turned and verb.frame == "transitive"
@@ -1478,20 +1478,20 @@ def coreference_clause(
 def said(draw: Draw, tense: str) -> Clause:
     """Somebody says, knows, believes or hears; what it is comes later.
 
-    Defined in chapter 51: `grammar-coreference-clause`.
+    Defined in chapter 50: `grammar-coreference-clause`.
     """
     verb = draw.pick(verbs_of("saying"))
     return verb_group(draw, verb, subject_for(draw, verb, False, False), tense, False, False)
 
 
-# book/51_data_and_batching.ipynb#grammar-relative
+# book/50_corpus.ipynb#grammar-relative
 RELATIVE = {"m": "der den dem", "f": "die die der", "n": "das das dem", "p": "die die denen"}
 
 
 def with_relative(draw: Draw, phrase: Phrase, kind: str, tense: str = "") -> Phrase:
     """A noun phrase with a relative clause whose pronoun is the subject or the object of its clause.
 
-    Defined in chapter 51: `grammar-relative`.
+    Defined in chapter 50: `grammar-relative`.
     """
     person = "person" in phrase.kinds
     if kind == "subject":
@@ -1517,11 +1517,11 @@ def with_relative(draw: Draw, phrase: Phrase, kind: str, tense: str = "") -> Phr
     return replace(phrase, english=tree, german=[*phrase.german, *commas(inner).german])
 
 
-# book/51_data_and_batching.ipynb#grammar-relative-rule
+# book/50_corpus.ipynb#grammar-relative-rule
 def relative(draw: Draw) -> Phrase:
     """A clause whose subject or object has a relative clause.
 
-    Defined in chapter 51: `grammar-relative-rule`.
+    Defined in chapter 50: `grammar-relative-rule`.
     """
     kind = draw.pick(("subject", "object"))
     if draw.chance(0.5):
@@ -1537,11 +1537,11 @@ def relative(draw: Draw) -> Phrase:
     return main.phrase("main")
 
 
-# book/51_data_and_batching.ipynb#grammar-subordinate
+# book/50_corpus.ipynb#grammar-subordinate
 def note_joined(draw: Draw, clause: Clause) -> None:
     """Note a separable verb whose prefix joins it at the end of a clause.
 
-    Defined in chapter 51: `grammar-subordinate`.
+    Defined in chapter 50: `grammar-subordinate`.
     """
     if clause.prefixed:
         draw.phenomena.add("separable verb, joined")
@@ -1557,7 +1557,7 @@ CONJUNCTIONS = {
 def subordinate(draw: Draw, conjunction: str, clause: Clause, tense: str = "") -> Phrase:
     """A subordinate clause without its commas; 'when' is 'als' in the past and 'wenn' otherwise.
 
-    Defined in chapter 51: `grammar-subordinate`.
+    Defined in chapter 50: `grammar-subordinate`.
     """
     german = CONJUNCTIONS.get(f"{conjunction} {tense}", CONJUNCTIONS[conjunction])
     word = aligned(conjunction, german, "WRB" if conjunction == "when" else "IN")
@@ -1569,7 +1569,7 @@ def subordinate(draw: Draw, conjunction: str, clause: Clause, tense: str = "") -
 def inner_clause(draw: Draw, after: str, nested: bool = True, **options) -> Clause:
     """A clause that depends on another, and if `nested` now and then has one that depends on it.
 
-    Defined in chapter 51: `grammar-subordinate`.
+    Defined in chapter 50: `grammar-subordinate`.
     """
     clause = make_clause(draw, after=after, adverbial=0.1, **options)
     if nested and draw.option(0.12):
@@ -1578,11 +1578,11 @@ def inner_clause(draw: Draw, after: str, nested: bool = True, **options) -> Clau
     return clause
 
 
-# book/51_data_and_batching.ipynb#grammar-adjunct
+# book/50_corpus.ipynb#grammar-adjunct
 def adjunct(draw: Draw) -> Phrase:
     """A clause and another that depends on it, whose subject may be a pronoun for the subject of the first.
 
-    Defined in chapter 51: `grammar-adjunct`.
+    Defined in chapter 50: `grammar-adjunct`.
     """
     conjunction = draw.pick(("because", "because", "because", "although", "although", "before", "while"))
     tense = draw.pick(("present", "past") if conjunction in ("before", "while") else TENSES)
@@ -1598,11 +1598,11 @@ def adjunct(draw: Draw) -> Phrase:
     return main.phrase("main")
 
 
-# book/51_data_and_batching.ipynb#grammar-sentence-rules
+# book/50_corpus.ipynb#grammar-sentence-rules
 def simple(draw: Draw) -> Phrase:
     """A statement.
 
-    Defined in chapter 51: `grammar-sentence-rules`.
+    Defined in chapter 50: `grammar-sentence-rules`.
     """
     draw.phenomena.add("verb second")
     return make_clause(draw).phrase("main")
@@ -1611,7 +1611,7 @@ def simple(draw: Draw) -> Phrase:
 def question(draw: Draw) -> Phrase:
     """A yes/no question.
 
-    Defined in chapter 51: `grammar-sentence-rules`.
+    Defined in chapter 50: `grammar-sentence-rules`.
     """
     draw.phenomena.add("yes/no question")
     verb = draw.pick(verbs_of(draw.pick(VERB_CLASSES)))
@@ -1622,7 +1622,7 @@ def question(draw: Draw) -> Phrase:
 def fronted(draw: Draw) -> Phrase:
     """A statement that begins with an adverbial: German then puts the subject after the finite verb.
 
-    Defined in chapter 51: `grammar-sentence-rules`.
+    Defined in chapter 50: `grammar-sentence-rules`.
     """
     place = draw.chance(0.3)
     verb = draw.pick(verbs_of(draw.pick(("intransitive", "reflexive")) if place else draw.pick(VERB_CLASSES[:-4])))
@@ -1637,11 +1637,11 @@ def fronted(draw: Draw) -> Phrase:
     )
 
 
-# book/51_data_and_batching.ipynb#grammar-sentence-rules-2
+# book/50_corpus.ipynb#grammar-sentence-rules-2
 def inverted(draw: Draw, front: Phrase, clause: Clause, comma: bool = False) -> Phrase:
     """A main clause with something before it.
 
-    Defined in chapter 51: `grammar-sentence-rules-2`.
+    Defined in chapter 50: `grammar-sentence-rules-2`.
     """
     draw.phenomena.add("inversion")
     marks = aligned(",", ",", ",") if comma else Phrase()
@@ -1653,7 +1653,7 @@ def inverted(draw: Draw, front: Phrase, clause: Clause, comma: bool = False) -> 
 def singular(draw: Draw, noun: Noun, case: str) -> Phrase:
     """A noun in the singular, without anything before it.
 
-    Defined in chapter 51: `grammar-sentence-rules-2`.
+    Defined in chapter 50: `grammar-sentence-rules-2`.
     """
     draw.phenomena.add(case)
     note_noun(draw, noun, False, case)
@@ -1664,7 +1664,7 @@ def singular(draw: Draw, noun: Noun, case: str) -> Phrase:
 def object_first(draw: Draw) -> Phrase:
     """A statement that begins with its object: *This letter she did not read*. German cases show what is what.
 
-    Defined in chapter 51: `grammar-sentence-rules-2`.
+    Defined in chapter 50: `grammar-sentence-rules-2`.
     """
     verb = draw.pick(verbs_of("transitive", ("person",)))
     target = draw.noun([noun for noun in nouns_of(verb.objects) if noun.gender == "m" or "person" not in noun.kinds])
@@ -1680,14 +1680,14 @@ def object_first(draw: Draw) -> Phrase:
     return inverted(draw, front, clause)
 
 
-# book/51_data_and_batching.ipynb#grammar-wh-questions
+# book/50_corpus.ipynb#grammar-wh-questions
 ASKED = {"when": "wann", "why": "warum", "where": "wo", "where motion": "wohin"}
 
 
 def wh_question(draw: Draw) -> Phrase:
     """A question with a question word: for the subject, an object, a time, a reason or a place.
 
-    Defined in chapter 51: `grammar-wh-questions`.
+    Defined in chapter 50: `grammar-wh-questions`.
     """
     draw.phenomena.add("wh question")
     kind = draw.pick(("subject", "object", "object", "when", "why", "where"))
@@ -1710,11 +1710,11 @@ def wh_question(draw: Draw) -> Phrase:
     return bracket("SBARQ", bracket("WHADVP", aligned(kind, german, "WRB")), clause.phrase("question"))
 
 
-# book/51_data_and_batching.ipynb#grammar-object-question
+# book/50_corpus.ipynb#grammar-object-question
 def object_question(draw: Draw) -> Phrase:
     """A question for an object, with what, whom or which.
 
-    Defined in chapter 51: `grammar-object-question`.
+    Defined in chapter 50: `grammar-object-question`.
     """
     frame = draw.pick(("transitive", "transitive", "dative"))
     verb = draw.pick(verbs_of(frame, ("person",)))
@@ -1734,11 +1734,11 @@ def object_question(draw: Draw) -> Phrase:
     return bracket("SBARQ", front, clause.phrase("question"))
 
 
-# book/51_data_and_batching.ipynb#grammar-more-sentence-rules
+# book/50_corpus.ipynb#grammar-more-sentence-rules
 def that_clause(draw: Draw) -> Phrase:
     """Somebody knows, says, believes or hears that something is so.
 
-    Defined in chapter 51: `grammar-more-sentence-rules`.
+    Defined in chapter 50: `grammar-more-sentence-rules`.
     """
     tense = draw.pick(("present", "past"))
     main = said(draw, tense)
@@ -1749,7 +1749,7 @@ def that_clause(draw: Draw) -> Phrase:
 def condition(draw: Draw) -> Phrase:
     """Two clauses joined by 'when' or 'if', which comes first or last.
 
-    Defined in chapter 51: `grammar-more-sentence-rules`.
+    Defined in chapter 50: `grammar-more-sentence-rules`.
     """
     conjunction = draw.pick(("when", "when", "if"))
     tense = "present" if conjunction == "if" else draw.pick(("present", "past"))
@@ -1766,7 +1766,7 @@ def condition(draw: Draw) -> Phrase:
 def comparison(draw: Draw) -> Phrase:
     """Two things of a kind are compared.
 
-    Defined in chapter 51: `grammar-more-sentence-rules`.
+    Defined in chapter 50: `grammar-more-sentence-rules`.
     """
     kind = draw.pick([kind for kind in COPULA.subjects if adjectives_of((kind,))])
     first, second = (noun_phrase(draw, "nominative", (kind,), definite=True, names=False, plain=True) for _ in range(2))
@@ -1776,11 +1776,11 @@ def comparison(draw: Draw) -> Phrase:
     return clause.phrase("main")
 
 
-# book/51_data_and_batching.ipynb#grammar-coordination
+# book/50_corpus.ipynb#grammar-coordination
 def chain(draw: Draw) -> Phrase:
     """Two clauses joined by 'and' or 'but'.
 
-    Defined in chapter 51: `grammar-coordination`.
+    Defined in chapter 50: `grammar-coordination`.
     """
     draw.phenomena.add("coordination")
     both = draw.richness > 1 and draw.chance(0.8)
@@ -1793,7 +1793,7 @@ def chain(draw: Draw) -> Phrase:
 def joint_subject(draw: Draw) -> Phrase:
     """Two subjects joined by 'and'.
 
-    Defined in chapter 51: `grammar-coordination`.
+    Defined in chapter 50: `grammar-coordination`.
     """
     draw.phenomena.add("coordination")
     kinds = draw.pick((("person",), ("person",), ("animal",)))
@@ -1802,7 +1802,7 @@ def joint_subject(draw: Draw) -> Phrase:
     return make_clause(draw, subject=subject).phrase("main")
 
 
-# book/51_data_and_batching.ipynb#grammar-object-rules
+# book/50_corpus.ipynb#grammar-object-rules
 SEQUENCES = """
 buy read text | find read text | write read prose | buy eat food | cook eat dish | buy cook dish | find open closed
 open close part | buy sell vehicle | repair sell vehicle | find sell thing | buy wear clothes | wash wear clothes
@@ -1813,7 +1813,7 @@ look find thing | lose find tool | forget lose clothes
 def object_pronoun(draw: Draw) -> Phrase:
     """Somebody does one thing to an object, and another thing to it.
 
-    Defined in chapter 51: `grammar-object-rules`.
+    Defined in chapter 50: `grammar-object-rules`.
     """
     *names, kinds = draw.pick(rows(SEQUENCES))
     first, second = (
@@ -1833,7 +1833,7 @@ def object_pronoun(draw: Draw) -> Phrase:
     return main.phrase("main")
 
 
-# book/51_data_and_batching.ipynb#grammar-finish
+# book/50_corpus.ipynb#grammar-finish
 SENTENCES = (  # rule, share of the sentences
     (simple, 7), (fronted, 4), (object_first, 2), (question, 3), (wh_question, 4), (adjunct, 4), (coreference, 6),
     (that_clause, 3), (condition, 4), (comparison, 3), (chain, 2), (joint_subject, 2), (object_pronoun, 4),
@@ -1846,7 +1846,7 @@ LONG_RULES = (chain, chain, chain, adjunct, that_clause, relative, condition)
 def german_words(german: list[tuple[str, tuple[Word, ...]]]) -> list[tuple[str, tuple[Word, ...]]]:
     """The words of a German sentence with contractions, without needless commas.
 
-    Defined in chapter 51: `grammar-finish`.
+    Defined in chapter 50: `grammar-finish`.
     """
     result: list[tuple[str, tuple[Word, ...]]] = []
     for text, links in german:
@@ -1863,17 +1863,17 @@ def german_words(german: list[tuple[str, tuple[Word, ...]]]) -> list[tuple[str, 
 def detokenise(tokens: list[str]) -> str:
     """Words and punctuation marks as a text that begins with a capital letter.
 
-    Defined in chapter 51: `grammar-finish`.
+    Defined in chapter 50: `grammar-finish`.
     """
     text = re.sub(r" ([,.?]|'s\b)", r"\1", " ".join(tokens))
     return text[0].upper() + text[1:]
 
 
-# book/51_data_and_batching.ipynb#grammar-pair-rule
+# book/50_corpus.ipynb#grammar-pair-rule
 def derive(draw: Draw, rule: Callable[[Draw], Phrase] | None = None) -> SentencePair:
     """One sentence pair, by one rule or any; equal draws give equal pairs.
 
-    Defined in chapter 51: `grammar-pair-rule`.
+    Defined in chapter 50: `grammar-pair-rule`.
     """
     rule = rule or draw.pick(RULES)
     phrase = rule(draw)
@@ -1895,7 +1895,7 @@ def derive(draw: Draw, rule: Callable[[Draw], Phrase] | None = None) -> Sentence
     return SentencePair(source, target, tuple(sorted(draw.phenomena)), tuple(alignment), tuple(antecedents), tree)
 
 
-# book/51_data_and_batching.ipynb#grammar-held-out
+# book/50_corpus.ipynb#grammar-held-out
 NOVEL = """
 passive: finden suchen waschen besuchen zerstören
 perfect: kaufen jagen bauen grüßen tragen
@@ -1918,7 +1918,7 @@ INDEX = {noun.german: index for index, noun in enumerate(NOUN_ENTRIES)}
 def apart(first: Noun, second: Noun) -> bool:
     """Whether two nouns are kept for the split `pronoun`: some of the pairs that could meet in a frame.
 
-    Defined in chapter 51: `grammar-held-out`.
+    Defined in chapter 50: `grammar-held-out`.
     """
     kinds = ((first.kinds, second.kinds), (second.kinds, first.kinds))
     framed = any(subject in one and target in other for subject, target in ROLES for one, other in kinds)
@@ -1929,7 +1929,7 @@ def apart(first: Noun, second: Noun) -> bool:
 def novel_uses(draw: Draw) -> list[str]:
     """The constructions of a sentence that meet a word they are kept from in training.
 
-    Defined in chapter 51: `grammar-held-out`.
+    Defined in chapter 50: `grammar-held-out`.
     """
     return sorted({construction for construction, word in draw.uses if (construction, word) in HELD_OUT_USES})
 
@@ -1937,13 +1937,13 @@ def novel_uses(draw: Draw) -> list[str]:
 def has_pair_apart(draw: Draw) -> bool:
     """Whether two nouns of a sentence are kept apart in training.
 
-    Defined in chapter 51: `grammar-held-out`.
+    Defined in chapter 50: `grammar-held-out`.
     """
     nouns = [noun for noun in draw.nouns if noun.german in INDEX]
     return any(apart(first, second) for first, second in itertools.combinations(nouns, 2))
 
 
-# book/51_data_and_batching.ipynb#grammar-splits
+# book/50_corpus.ipynb#grammar-splits
 SPLITS = {  # name: size, seed
     "train": (70_000, 51), "valid": (500, 52), "test": (1_000, 53),
     "long": (300, 54), "novel": (400, 55), "pronoun": (600, 56),
@@ -1955,7 +1955,7 @@ QUOTED = 346013  # the seed that draws the sentence that everybody quotes
 def minimal_pair(seed: int) -> list[tuple[SentencePair, Draw]]:
     """Two sentences that differ in one adjective: it is about the subject in the first, the object in the second.
 
-    Defined in chapter 51: `grammar-splits`.
+    Defined in chapter 50: `grammar-splits`.
     """
     draws = [Draw(Random(seed)), Draw(Random(seed))]
     return [(derive(draw, functools.partial(coreference, side=side)), draw) for side, draw in enumerate(draws)]
@@ -1964,7 +1964,7 @@ def minimal_pair(seed: int) -> list[tuple[SentencePair, Draw]]:
 def candidates(name: str, random: Random) -> Iterator[list[tuple[SentencePair, Draw]]]:
     """Sentences for a split, before any are refused; those of a minimal pair come together.
 
-    Defined in chapter 51: `grammar-splits`.
+    Defined in chapter 50: `grammar-splits`.
     """
     if name == "pronoun":
         yield minimal_pair(QUOTED)
@@ -1979,7 +1979,7 @@ def candidates(name: str, random: Random) -> Iterator[list[tuple[SentencePair, D
 def belongs(name: str, pair: SentencePair, draw: Draw) -> bool:
     """Whether a sentence may be in a split.
 
-    Defined in chapter 51: `grammar-splits`.
+    Defined in chapter 50: `grammar-splits`.
     """
     length = len(pair.source.split())
     longest, shortest = (LIMIT, LONGEST + 1) if name == "long" else (LONGEST, SHORTEST)
@@ -1987,7 +1987,7 @@ def belongs(name: str, pair: SentencePair, draw: Draw) -> bool:
     return shortest <= length <= longest and novel == (name == "novel") and held == (name == "pronoun")
 
 
-# book/51_data_and_batching.ipynb#grammar-split
+# book/50_corpus.ipynb#grammar-split
 @functools.cache
 def _split(name: str) -> tuple[SentencePair, ...]:
     taken = {"train": ("test", "valid"), "valid": ("test",)}.get(name, ())
@@ -2009,18 +2009,18 @@ def _split(name: str) -> tuple[SentencePair, ...]:
 def embedded_split(name: str) -> list[SentencePair]:
     """The sentence pairs of a split of the embedded corpus, always the same; raises ValueError for an unknown name.
 
-    Defined in chapter 51: `grammar-split`.
+    Defined in chapter 50: `grammar-split`.
     """
     if name not in SPLITS:
         raise ValueError(f"unknown split {name!r}; the embedded corpus has {', '.join(SPLITS)}")
     return list(_split(name))
 
 
-# book/51_data_and_batching.ipynb#grammar-fingerprint
+# book/50_corpus.ipynb#grammar-fingerprint
 def canonical_text(pairs: list[SentencePair]) -> str:
     """The pairs as text, one a line, fields separated by tabs: the form of the files in `data/embedded`.
 
-    Defined in chapter 51: `grammar-fingerprint`.
+    Defined in chapter 50: `grammar-fingerprint`.
     """
 
     def links(field: tuple[tuple[int, int], ...]) -> str:
@@ -2036,7 +2036,7 @@ def canonical_text(pairs: list[SentencePair]) -> str:
 def split_checksum(name: str) -> str:
     """SHA-256 of a split's canonical text in UTF-8.
 
-    Defined in chapter 51: `grammar-fingerprint`.
+    Defined in chapter 50: `grammar-fingerprint`.
     """
     return hashlib.sha256(canonical_text(embedded_split(name)).encode()).hexdigest()
 
@@ -2044,7 +2044,7 @@ def split_checksum(name: str) -> str:
 def corpus_fingerprint() -> str:
     """The version of the corpus that a trained model belongs to: SHA-256 over the splits valid and test.
 
-    Defined in chapter 51: `grammar-fingerprint`.
+    Defined in chapter 50: `grammar-fingerprint`.
     """
     return hashlib.sha256((split_checksum("valid") + split_checksum("test")).encode()).hexdigest()
 
@@ -2052,7 +2052,7 @@ def corpus_fingerprint() -> str:
 def neutral(pair: SentencePair) -> SentencePair:
     """The pair with a neutral word in place of the adjective that decides what its pronoun means, if it has one.
 
-    Defined in chapter 51: `grammar-fingerprint`.
+    Defined in chapter 50: `grammar-fingerprint`.
     """
     if "pronoun decided by an adjective" not in pair.phenomena:
         return pair

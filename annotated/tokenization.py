@@ -26,6 +26,22 @@ __all__ = [
 ]
 
 
+# book/51_data_and_batching.ipynb#tokenization-imports
+def read_processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """The SentencePiece model in these bytes. Raises InputError when there is none.
+
+    Defined in chapter 51: `tokenization-imports`.
+    """
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        processor.vocab_size()
+    except (RuntimeError, OSError):
+        model = b""
+    if not model:
+        raise InputError("not a SentencePiece model")
+    return processor
+
+
 # book/51_data_and_batching.ipynb#tokenizer
 class Tokenizer:
     """Text to token ids and back: SentencePiece BPE with one vocabulary for both languages (section 5.1).
@@ -59,19 +75,20 @@ class Tokenizer:
         return {"tokenizer.model": self.model}
 
 
-def read_processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
-    """The SentencePiece model in these bytes. Raises InputError when there is none.
+def tokenize(tokenizer: Tokenizer, texts: list[str], target: bool = False) -> list[list[int]]:
+    """Token ids of each text, with eos at the end. `target` matters where the languages have models of their own.
 
     Defined in chapter 51: `tokenizer`.
     """
-    try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        processor.vocab_size()
-    except (RuntimeError, OSError):
-        model = b""
-    if not model:
-        raise InputError("not a SentencePiece model")
-    return processor
+    return [[*tokenizer.to_ids(text, target), tokenizer.eos_id] for text in texts]
+
+
+def detokenize(tokenizer: Tokenizer, sequences: list[list[int]]) -> list[str]:
+    """The text of each list of target ids; special tokens are left out.
+
+    Defined in chapter 51: `tokenizer`.
+    """
+    return [tokenizer.to_text(list(ids)) for ids in sequences]
 
 
 # book/51_data_and_batching.ipynb#train-tokenizer
@@ -103,23 +120,6 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
                 reason = bound.format(limit[1])
         raise InputError(f"no vocabulary of {vocab_size} pieces can be learned from this text: {reason}") from None
     return Tokenizer(model.getvalue())
-
-
-# book/51_data_and_batching.ipynb#tokenizer-methods
-def tokenize(tokenizer: Tokenizer, texts: list[str], target: bool = False) -> list[list[int]]:
-    """Token ids of each text, with eos at the end. `target` matters where the languages have models of their own.
-
-    Defined in chapter 51: `tokenizer-methods`.
-    """
-    return [[*tokenizer.to_ids(text, target), tokenizer.eos_id] for text in texts]
-
-
-def detokenize(tokenizer: Tokenizer, sequences: list[list[int]]) -> list[str]:
-    """The text of each list of target ids; special tokens are left out.
-
-    Defined in chapter 51: `tokenizer-methods`.
-    """
-    return [tokenizer.to_text(list(ids)) for ids in sequences]
 
 
 # book/51_data_and_batching.ipynb#pair-tokenizer
@@ -186,12 +186,11 @@ def check_vocabulary(vocabulary: Any, special: Sequence[str]) -> None:
             raise InputError(f"{problem}; {len(vocabulary)} pieces need the ids 0 to {len(vocabulary) - 1}")
 
 
-# book/51_data_and_batching.ipynb#load-tokenizer
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """What goes wrong inside with this file becomes an InputError that names it.
 
-    Defined in chapter 51: `load-tokenizer`.
+    Defined in chapter 51: `check-vocabulary`.
     """
     try:
         yield
@@ -205,6 +204,7 @@ def naming(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: not a JSON file ({error})") from None
 
 
+# book/51_data_and_batching.ipynb#load-tokenizer
 def read_model_file(path: Path) -> bytes:
     """The content of a SentencePiece model file. Raises InputError, naming it, when it is missing or something else.
 
