@@ -27,8 +27,6 @@ class IntegerDropout(nn.Dropout):
     """Dropout whose masks, on the CPU, come from 16-bit integers, four to a draw of 64 bits (section 5.4).
 
     `p` is thereby rounded to a multiple of 1/65536, but not to 0, and the scale is exact for the rounded value.
-
-    Defined in chapter 92: `dropout`.
     """
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -50,8 +48,6 @@ class FusedAttention(MultiHeadAttention):
     """Multi-head attention that leaves equation (1) to PyTorch's fused kernel, except on the CPU (section 3.2.1).
 
     The kernel never writes all weights to memory. Rows that may attend to nothing are zero here as well.
-
-    Defined in chapter 92: `fused-attention`.
     """
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
@@ -85,10 +81,7 @@ def accelerate(model: AnyModule, on: bool = True) -> AnyModule:
 def loss_and_surplus(
     scores: Float[Tensor, "rows vocab"], targets: Int[Tensor, "rows 1"], smoothing: float
 ) -> Float[Tensor, ""]:
-    """The summed label-smoothed loss of float32 logits, which become its gradient: softmax - smoothed targets.
-
-    Defined in chapter 92: `loss-and-surplus`.
-    """
+    """The summed label-smoothed loss of float32 logits, which become its gradient: softmax - smoothed targets."""
     spread = smoothing / scores.shape[-1]
     scores -= scores.amax(dim=-1, keepdim=True)
     loss = -(1 - smoothing) * scores.gather(1, targets).sum() - spread * scores.sum()
@@ -100,10 +93,7 @@ def loss_and_surplus(
 
 # book/92_making_it_fast.ipynb#chunked-loss
 class ChunkedLoss(torch.autograd.Function):
-    """The sum of label-smoothed losses of `hidden @ weight.T + bias`, with the gradients made on the way forward.
-
-    Defined in chapter 92: `chunked-loss`.
-    """
+    """The sum of label-smoothed losses of `hidden @ weight.T + bias`, with the gradients made on the way forward."""
 
     @staticmethod
     def forward(ctx, hidden, weight, bias, targets, smoothing, rows, learning):
@@ -145,8 +135,6 @@ def chunked_loss(
     """`label_smoothed_loss` of the logits `hidden @ weight.T + bias`, which never exist as a whole (section 5.4).
 
     `rows` positions at a time; padding is left out before the product.
-
-    Defined in chapter 92: `chunked-loss-function`.
     """
     real, learning = targets != pad_id, torch.is_grad_enabled()
     return ChunkedLoss.apply(hidden[real], weight, bias, targets[real], smoothing, rows, learning)
@@ -221,8 +209,6 @@ def faster_products(wanted: bool | None = None) -> bool:
     """Let oneDNN multiply float32 matrices instead of MKL. Returns whether it does, for the whole process.
 
     None: on AMD's processors, where MKL leaves arithmetic units idle. Nowhere if the result were less exact.
-
-    Defined in chapter 92: `faster-products`.
     """
     switch = getattr(torch.backends.mkldnn, "matmul", None)
     if not hasattr(switch, "fp32_precision"):
@@ -245,8 +231,6 @@ def keep_kernels(wanted: bool = True, count: int = 20_000) -> bool:
     """Make room for `count` compiled kernels of oneDNN; of no effect once oneDNN was used. Returns whether it is so.
 
     A number that the user gave in the environment stays.
-
-    Defined in chapter 92: `keep-kernels`.
     """
     if not wanted:
         return False
@@ -258,8 +242,6 @@ def tensor_float32(wanted: bool | None = None) -> bool:
     """Let NVIDIA's GPUs round the factors of float32 products to ten bits (TF32). Returns whether they do.
 
     None: where there is such a GPU. Embeddings, sums and weights stay in float32.
-
-    Defined in chapter 92: `tensor-float`.
     """
     able = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8
     on = able and wanted is not False

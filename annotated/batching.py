@@ -61,10 +61,7 @@ def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) 
 
 # book/51_data_and_batching.ipynb#padding-share
 def padding_share(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> float:
-    """The share of padding among all source and target positions of these batches.
-
-    Defined in chapter 51: `padding-share`.
-    """
+    """The share of padding among all source and target positions of these batches."""
     real = total = 0
     for batch in batches:
         for side in (0, 1):
@@ -78,8 +75,6 @@ def similar_length(source: list[int], target: list[int]) -> tuple[int, int]:
     """What to sort by so that neighbours need little padding on both sides: the longer side, then the difference.
 
     The difference runs up and down in turn, so that it does not jump where the longer side grows by one.
-
-    Defined in chapter 51: `token-batches`.
     """
     longer, difference = max(len(source), len(target)), len(source) - len(target)
     return longer, difference if longer % 2 else -difference

@@ -42,10 +42,7 @@ __all__ = ["main"]
 
 # book/91_command_line.ipynb#run-folders
 def refuse_to_overwrite(folder: Path) -> None:
-    """Raise InputError when a run or a model is in the folder already.
-
-    Defined in chapter 91: `run-folders`.
-    """
+    """Raise InputError when a run or a model is in the folder already."""
     for name, what in {"run.json": "run", "model.safetensors": "model", "model.bin": "model"}.items():
         if (folder / name).exists():
             advice = "add --resume, or choose another folder" if what == "run" else "choose another folder"
@@ -53,10 +50,7 @@ def refuse_to_overwrite(folder: Path) -> None:
 
 
 def recorded_run(folder: Path) -> dict[str, Any]:
-    """What a run's `run.json` says. Raises InputError when it is missing, or is not the record of a run.
-
-    Defined in chapter 91: `run-folders`.
-    """
+    """What a run's `run.json` says. Raises InputError when it is missing, or is not the record of a run."""
     path = folder / "run.json"
     if not path.exists():
         raise InputError(f"{folder}: no run to resume there (no run.json)")
@@ -74,10 +68,7 @@ def recorded_run(folder: Path) -> dict[str, Any]:
 
 # book/91_command_line.ipynb#train-command
 def train_command(arguments: argparse.Namespace) -> int:
-    """Train on a corpus; the best model by validation loss ends in the output folder.
-
-    Defined in chapter 91: `train-command`.
-    """
+    """Train on a corpus; the best model by validation loss ends in the output folder."""
     if not (arguments.corpus or arguments.resume):
         arguments.error("the following arguments are required: --corpus")
     folder, device = Path(arguments.output), best_device(arguments.device)
@@ -115,8 +106,6 @@ def tuned(wanted: bool, recorded: dict[str, bool] | None = None) -> dict[str, bo
     """Settings of the process for a command: none unless wanted, those of the run to resume if it recorded some.
 
     Returns which are on, and says which of the recorded ones cannot be had here.
-
-    Defined in chapter 91: `tuned`.
     """
     settings = tune_machine((recorded or None) if wanted else dict.fromkeys(PROCESS_SETTINGS, False))
     for name, on in (recorded or {}).items():
@@ -127,10 +116,7 @@ def tuned(wanted: bool, recorded: dict[str, bool] | None = None) -> dict[str, bo
 
 # book/91_command_line.ipynb#train-parts
 def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus:
-    """The corpus to train on; a resumed run has its own, which may have moved.
-
-    Defined in chapter 91: `train-parts`.
-    """
+    """The corpus to train on; a resumed run has its own, which may have moved."""
     name = arguments.corpus or run["corpus"]
     if run and name != run["corpus"]:
         say(f"the run began on {run['corpus']} and goes on with {name}")
@@ -139,10 +125,7 @@ def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus:
 
 
 def report_training(state: TrainingState, folder: Path, run: dict) -> None:
-    """Say how far training came.
-
-    Defined in chapter 91: `train-parts`.
-    """
+    """Say how far training came."""
     if run and run.get("steps") == state.step:
         say("the run had reached its limit already: give a later --max-steps, --max-epochs or --max-minutes")
     say(f"{state.step} steps, {state.tokens:,} target tokens, {state.seconds / 60:.1f} minutes")
@@ -157,8 +140,6 @@ def remembered_signals() -> Iterator[list[int]]:
 
     The handlers that were there before come back at the end. Outside the main thread, which alone gets signals, the
     list stays empty.
-
-    Defined in chapter 91: `signals`.
     """
     received: list[int] = []
 
@@ -179,10 +160,7 @@ def remembered_signals() -> Iterator[list[int]]:
 
 # book/91_command_line.ipynb#translate-command
 def translate_command(arguments: argparse.Namespace) -> None:
-    """Translate standard input to standard output: one line out for one line in.
-
-    Defined in chapter 91: `translate-command`.
-    """
+    """Translate standard input to standard output: one line out for one line in."""
     tuned(arguments.accelerate)
     translator = Translator.load(arguments.model, arguments.device, arguments.precision, arguments.accelerate)
     n_best, options = arguments.n_best or 1, search_options(arguments, translator)
@@ -206,28 +184,19 @@ def translate_command(arguments: argparse.Namespace) -> None:
 
 # book/91_command_line.ipynb#translate-parts
 def search_options(arguments: argparse.Namespace, translator: Translator) -> dict[str, Any]:
-    """The settings of the search, as `translate` takes them: the given ones, else the model's own.
-
-    Defined in chapter 91: `translate-parts`.
-    """
+    """The settings of the search, as `translate` takes them: the given ones, else the model's own."""
     given = {name: getattr(arguments, name) for name in ("beam_size", "length_penalty")}
     return {name: translator.search[name] if value is None else value for name, value in given.items()}
 
 
 def about_lines(done: int) -> Callable[[str], None]:
-    """What says the translator's remarks: its "sentence 3" is a line of the whole input, `done` lines later.
-
-    Defined in chapter 91: `translate-parts`.
-    """
+    """What says the translator's remarks: its "sentence 3" is a line of the whole input, `done` lines later."""
     return lambda text: say(re.sub(r"^sentence (\d+)", lambda found: f"line {done + int(found[1])}", text))
 
 
 # book/91_command_line.ipynb#input-lines
 def input_lines() -> Iterator[str]:
-    """Lines of standard input as UTF-8. Raises InputError, naming the line, where it is not.
-
-    Defined in chapter 91: `input-lines`.
-    """
+    """Lines of standard input as UTF-8. Raises InputError, naming the line, where it is not."""
     for number, line in enumerate(sys.stdin.buffer if sys.stdin else (), start=1):
         try:
             yield line.decode("utf-8").removeprefix("\ufeff").strip()
@@ -237,10 +206,7 @@ def input_lines() -> Iterator[str]:
 
 
 def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Lists of `size` lines; the last may be shorter. What came before an error is still handed on.
-
-    Defined in chapter 91: `input-lines`.
-    """
+    """Lists of `size` lines; the last may be shorter. What came before an error is still handed on."""
     chunk: list[str] = []
     try:
         for line in lines:
@@ -258,10 +224,7 @@ def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 
 # book/91_command_line.ipynb#evaluate-command
 def evaluate_command(arguments: argparse.Namespace) -> None:
-    """Translate a split of a corpus and score it.
-
-    Defined in chapter 91: `evaluate-command`.
-    """
+    """Translate a split of a corpus and score it."""
     outputs = {name: Path(path) for name in ("translations", "json") if (path := getattr(arguments, name))}
     for path in outputs.values():
         check_writable(path)
@@ -298,10 +261,7 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
 
 # book/91_command_line.ipynb#evaluate-parts
 def corpus_to_score(arguments: argparse.Namespace, notes: dict[str, Any]) -> Corpus:
-    """The corpus that the user names, or the one that the model was trained on.
-
-    Defined in chapter 91: `evaluate-parts`.
-    """
+    """The corpus that the user names, or the one that the model was trained on."""
     source = arguments.source or notes.get("source", "en")
     return load_corpus(
         arguments.corpus or notes.get("corpus", "embedded"), source, arguments.target or notes.get("target", "de")
@@ -309,10 +269,7 @@ def corpus_to_score(arguments: argparse.Namespace, notes: dict[str, Any]) -> Cor
 
 
 def pairs_to_score(corpus: Corpus, split: str, max_words: int | None) -> list[SentencePair]:
-    """The pairs of a split whose sources have at most `max_words` words. Raises InputError when there is none.
-
-    Defined in chapter 91: `evaluate-parts`.
-    """
+    """The pairs of a split whose sources have at most `max_words` words. Raises InputError when there is none."""
     pairs = corpus.split(split)
     if max_words is not None:
         pairs = [pair for pair in pairs if len(pair.source.split()) <= max_words]
@@ -323,10 +280,7 @@ def pairs_to_score(corpus: Corpus, split: str, max_words: int | None) -> list[Se
 
 # book/91_command_line.ipynb#check-writable
 def check_writable(path: Path) -> None:
-    """Raise InputError when a file cannot be written there; leave no file behind.
-
-    Defined in chapter 91: `check-writable`.
-    """
+    """Raise InputError when a file cannot be written there; leave no file behind."""
     if path.is_symlink() or (path.exists() and not path.is_file()):  # /dev/stdout is both, and would be replaced
         raise InputError(f"{path}: cannot be written (it is a link, or no file)")
     trial = path.with_name(path.name + ".partial")
@@ -342,10 +296,7 @@ def check_writable(path: Path) -> None:
 
 # book/91_command_line.ipynb#average-command
 def average_command(arguments: argparse.Namespace) -> None:
-    """Average the last checkpoints of a run into a model of its own (section 6.1).
-
-    Defined in chapter 91: `average-command`.
-    """
+    """Average the last checkpoints of a run into a model of its own (section 6.1)."""
     folder, output = Path(arguments.run_folder), Path(arguments.output)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such run folder")
@@ -364,10 +315,7 @@ def average_command(arguments: argparse.Namespace) -> None:
 
 # book/91_command_line.ipynb#info-command
 def info_command(arguments: argparse.Namespace) -> None:
-    """Say what a model folder holds, or, without one, what this installation is.
-
-    Defined in chapter 91: `info-command`.
-    """
+    """Say what a model folder holds, or, without one, what this installation is."""
     about: dict[str, Any] = {"annotated": __version__} | describe_machine(best_device())
     if arguments.model is not None:
         folder = find_model(arguments.model)
@@ -392,10 +340,7 @@ FORMATS = {  # name: what writes it, and for whom
 
 
 def import_command(arguments: argparse.Namespace) -> None:
-    """Make a model folder from one in Hugging Face's MarianMT format.
-
-    Defined in chapter 91: `formats`.
-    """
+    """Make a model folder from one in Hugging Face's MarianMT format."""
     output = Path(arguments.output)
     refuse_to_overwrite(output)
     translator = load_marian(arguments.folder, "cpu")
@@ -406,10 +351,7 @@ def import_command(arguments: argparse.Namespace) -> None:
 
 
 def export_command(arguments: argparse.Namespace) -> None:
-    """Write a model in another system's format.
-
-    Defined in chapter 91: `formats`.
-    """
+    """Write a model in another system's format."""
     output = Path(arguments.output)
     refuse_to_overwrite(output)
     write, _ = FORMATS[arguments.format]
@@ -418,20 +360,14 @@ def export_command(arguments: argparse.Namespace) -> None:
 
 
 def add_import_options(command: argparse.ArgumentParser) -> None:
-    """The options of `import-marian`.
-
-    Defined in chapter 91: `formats`.
-    """
+    """The options of `import-marian`."""
     command.add_argument("folder", metavar="FOLDER", help="folder with config.json, model.safetensors, source.spm, "
         "target.spm and vocab.json, such as a downloaded OPUS-MT model")  # fmt: skip
     command.add_argument("output", metavar="OUTPUT", help="folder for the model")
 
 
 def add_export_options(command: argparse.ArgumentParser) -> None:
-    """The options of `export`.
-
-    Defined in chapter 91: `formats`.
-    """
+    """The options of `export`."""
     command.add_argument("--format", choices=tuple(FORMATS), required=True, help="the format to write")
     command.add_argument("model", **MODEL)
     command.add_argument("output", metavar="OUTPUT", help="folder for the exported model")
@@ -468,10 +404,7 @@ EXAMPLES = {
 
 
 def epilog(command: str) -> str:
-    """What follows the options in a command's help: examples, and for `train` the recipes before them.
-
-    Defined in chapter 91: `examples`.
-    """
+    """What follows the options in a command's help: examples, and for `train` the recipes before them."""
     text = "examples:\n" + textwrap.indent(textwrap.dedent(EXAMPLES[command]).strip(), "  ")
     if command != "train":
         return text
@@ -510,10 +443,7 @@ EXIT = "exit status: 0 done; 1 something is wrong with the input, said in one li
 
 # book/91_command_line.ipynb#parser
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options; those of `train` come from the configuration dataclasses.
-
-    Defined in chapter 91: `parser`.
-    """
+    """The command's options; those of `train` come from the configuration dataclasses."""
     form = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     about = "Train the Transformer of 'Attention Is All You Need', and translate with it."
     more = f"`annotated COMMAND --help` says more about each, with examples.\n\n{EXIT}"
@@ -544,10 +474,7 @@ DEVICE = {"default": "auto", "metavar": "NAME", "help": "cpu, cuda, cuda:1 ...; 
 
 
 def add_train_options(command: argparse.ArgumentParser) -> None:
-    """The options of `train`.
-
-    Defined in chapter 91: `train-options`.
-    """
+    """The options of `train`."""
     command.add_argument("--corpus", metavar="NAME",
         help=f"{', '.join(NAMED)}, a folder with train.en and train.de (or train.tsv), a TSV file, "
              "or two text files joined by a comma; needed unless --resume")  # fmt: skip
@@ -568,10 +495,7 @@ def add_train_options(command: argparse.ArgumentParser) -> None:
 
 # book/91_command_line.ipynb#search-options
 def add_search_options(command: argparse.ArgumentParser) -> None:
-    """The options of searching for a translation.
-
-    Defined in chapter 91: `search-options`.
-    """
+    """The options of searching for a translation."""
     command.add_argument("--beam-size", type=count, metavar="N",
         help="1 is greedy search (default: 4, or what an imported model brings)")  # fmt: skip
     command.add_argument("--length-penalty", type=not_negative, metavar="A",
@@ -587,10 +511,7 @@ def add_search_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_translate_options(command: argparse.ArgumentParser) -> None:
-    """The options of `translate`.
-
-    Defined in chapter 91: `search-options`.
-    """
+    """The options of `translate`."""
     command.add_argument("model", **MODEL)
     command.add_argument("--n-best", type=count, metavar="N",
         help="print up to N lines a sentence, at most the beam's size: line number, score, translation")  # fmt: skip
@@ -601,10 +522,7 @@ def add_translate_options(command: argparse.ArgumentParser) -> None:
 
 # book/91_command_line.ipynb#other-options
 def add_evaluate_options(command: argparse.ArgumentParser) -> None:
-    """The options of `evaluate`.
-
-    Defined in chapter 91: `other-options`.
-    """
+    """The options of `evaluate`."""
     command.add_argument("model", **MODEL)
     command.add_argument("--corpus", metavar="NAME", help="default: the corpus that the model was trained on")
     command.add_argument("--source", metavar="CODE", help="source language (default: the model's)")
@@ -618,10 +536,7 @@ def add_evaluate_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_average_options(command: argparse.ArgumentParser) -> None:
-    """The options of `average`.
-
-    Defined in chapter 91: `other-options`.
-    """
+    """The options of `average`."""
     command.add_argument("run_folder", metavar="RUN", help="folder of a training run")
     command.add_argument("--last", type=count, default=5, metavar="N",
         help="how many checkpoints (default: 5, as in the paper for the base model; 20 for the big one)")  # fmt: skip
@@ -629,10 +544,7 @@ def add_average_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_info_options(command: argparse.ArgumentParser) -> None:
-    """The options of `info`.
-
-    Defined in chapter 91: `other-options`.
-    """
+    """The options of `info`."""
     command.add_argument("model", nargs="?", **MODEL)
 
 
@@ -664,10 +576,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 # book/91_command_line.ipynb#explained
 def explained(error: BaseException) -> tuple[int, str]:
-    """The exit status of an error, and its line. Raises the error again when it is a fault of the program.
-
-    Defined in chapter 91: `explained`.
-    """
+    """The exit status of an error, and its line. Raises the error again when it is a fault of the program."""
     if isinstance(error, KeyboardInterrupt):
         return 130, "interrupted"
     if isinstance(error, BrokenPipeError):
@@ -687,20 +596,14 @@ def explained(error: BaseException) -> tuple[int, str]:
 
 # book/91_command_line.ipynb#say
 def say(text: str) -> None:
-    """A line for people, on standard error.
-
-    Defined in chapter 91: `say`.
-    """
+    """A line for people, on standard error."""
     if sys.stderr is not None:
         with suppress(OSError):  # a command goes on when nobody listens
             print(text, file=sys.stderr, flush=True)
 
 
 def forget_output() -> None:
-    """After an error: write out what can be written, and keep Python's exit from failing on the rest.
-
-    Defined in chapter 91: `say`.
-    """
+    """After an error: write out what can be written, and keep Python's exit from failing on the rest."""
     try:
         print(end="", flush=True)
     except OSError:

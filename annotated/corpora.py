@@ -43,8 +43,6 @@ def read_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 text file, `.gz` or not, without their ends (only a newline, or CRLF, ends a line).
 
     Raises InputError for a file that is missing, damaged or empty, and for invalid UTF-8, naming the line.
-
-    Defined in chapter 51: `read-lines`.
     """
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
@@ -68,10 +66,7 @@ def read_lines(path: Path) -> list[str]:
 
 # book/51_data_and_batching.ipynb#read-pairs
 def read_pairs(source: Path, target: Path) -> list[SentencePair]:
-    """Pairs from two text files, one sentence a line. Raises InputError when the sides differ in length.
-
-    Defined in chapter 51: `read-pairs`.
-    """
+    """Pairs from two text files, one sentence a line. Raises InputError when the sides differ in length."""
     sides = read_lines(source), read_lines(target)
     if len(sides[0]) != len(sides[1]):
         counts = f"{source} has {len(sides[0])} lines, {target} has {len(sides[1])}"
@@ -80,10 +75,7 @@ def read_pairs(source: Path, target: Path) -> list[SentencePair]:
 
 
 def read_tsv(path: Path) -> list[SentencePair]:
-    """Pairs from a file with one pair a line, source and target separated by a tab; further columns are ignored.
-
-    Defined in chapter 51: `read-pairs`.
-    """
+    """Pairs from a file with one pair a line, source and target separated by a tab; further columns are ignored."""
     pairs = []
     for number, line in enumerate(read_lines(path), start=1):
         columns = line.split("\t")
@@ -109,10 +101,7 @@ MULTI30K_FILES = {  # name: SHA-256
 
 # book/51_data_and_batching.ipynb#multi30k
 def multi30k_folder() -> Path:
-    """Where Multi30k is, or would be downloaded to: $ANNOTATED_DATA/multi30k, else ~/.cache/annotated/multi30k.
-
-    Defined in chapter 51: `multi30k`.
-    """
+    """Where Multi30k is, or would be downloaded to: $ANNOTATED_DATA/multi30k, else ~/.cache/annotated/multi30k."""
     root = os.environ.get("ANNOTATED_DATA")
     return (Path(root) if root else Path.home() / ".cache" / "annotated") / "multi30k"
 
@@ -121,8 +110,6 @@ def download_multi30k(folder: Path, url: str = MULTI30K_URL) -> None:
     """Fetch the six files from the data set's public repository at a pinned commit, and check each one's SHA-256.
 
     Files already there are kept. Raises InputError when a file cannot be fetched or is not the expected one.
-
-    Defined in chapter 51: `multi30k`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, expected in MULTI30K_FILES.items():
@@ -145,8 +132,6 @@ def multi30k(source: str, target: str, download: bool = False) -> Corpus:
     """Multi30k English-German: 29,000 / 1,014 / 1,000 captions (Elliott et al. 2016); test is test_2016_flickr.
 
     Raises InputError for another pair of languages, or when the files are not there and `download` is false.
-
-    Defined in chapter 51: `multi30k-corpus`.
     """
     if {source, target} != {"en", "de"}:
         raise InputError(f"multi30k is read in en and de here, not {source} and {target}")
@@ -169,10 +154,7 @@ HOLD_OUT_EVERY = 50  # of a single file, every 50th pair goes to test and the on
 
 
 def split_pairs(pairs: list[SentencePair]) -> dict[str, list[SentencePair]]:
-    """Train, valid and test out of one list: two of every fifty pairs are held out. Raises InputError below fifty.
-
-    Defined in chapter 51: `own-corpora`.
-    """
+    """Train, valid and test out of one list: two of every fifty pairs are held out. Raises InputError below fifty."""
     if len(pairs) < HOLD_OUT_EVERY:
         advice = "a file on its own is divided into train, valid and test; give a folder with the splits instead"
         raise InputError(f"{len(pairs)} pairs are too few, at least {HOLD_OUT_EVERY} are needed: {advice}")
@@ -182,10 +164,7 @@ def split_pairs(pairs: list[SentencePair]) -> dict[str, list[SentencePair]]:
 
 
 def folder_corpus(folder: Path, source: str, target: str) -> Corpus:
-    """A folder with train, valid (or val, dev) and, if wanted, test: `train.en` and `train.de`, or `train.tsv`.
-
-    Defined in chapter 51: `own-corpora`.
-    """
+    """A folder with train, valid (or val, dev) and, if wanted, test: `train.en` and `train.de`, or `train.tsv`."""
     loaders: dict[str, Callable[[], list[SentencePair]]] = {}
     for split, stems in {"train": ["train"], "valid": ["valid", "val", "dev"], "test": ["test"]}.items():
         for stem, ending in ((stem, ending) for stem in stems for ending in ("", ".gz")):

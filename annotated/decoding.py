@@ -22,10 +22,7 @@ __all__ = ["Hypothesis", "beam_search", "greedy_search", "length_penalty", "leng
 def output_limits(
     model: Transformer, source: Int[Tensor, "batch source"], extra: int = 50, limit: int | None = None
 ) -> Int[Tensor, " batch"]:
-    """The longest output for each sentence: its own length + 50 (section 6.1), or `limit`, within `max_length`.
-
-    Defined in chapter 60: `output-limits`.
-    """
+    """The longest output for each sentence: its own length + 50 (section 6.1), or `limit`, within `max_length`."""
     lengths = (source != model.config.pad_id).sum(dim=1) + extra
     if limit is not None:
         lengths = torch.full_like(lengths, limit)
@@ -34,20 +31,14 @@ def output_limits(
 
 # book/60_beam_search.ipynb#next-token-scores
 def block_special_tokens(model: Transformer, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
-    """Make pad and the start symbol impossible, in place: no output contains them, unless one of them is the end.
-
-    Defined in chapter 60: `next-token-scores`.
-    """
+    """Make pad and the start symbol impossible, in place: no output contains them, unless one of them is the end."""
     blocked = list({model.config.pad_id, model.config.start_id} - {model.config.end_id})
     return logits.index_fill_(-1, torch.tensor(blocked, device=logits.device), -math.inf)
 
 
 # book/60_beam_search.ipynb#next-logits
 def full_logits(model: Transformer, source: Int[Tensor, "batch source"]) -> Callable[[Tensor], Tensor]:
-    """A function from prefixes to the logits of their next token that decodes the whole prefix each time.
-
-    Defined in chapter 60: `next-logits`.
-    """
+    """A function from prefixes to the logits of their next token that decodes the whole prefix each time."""
     source_mask = padding_mask(source, model.config.pad_id)
     memory = model.encode(source, source_mask)
     return lambda prefix: model.output(model.decode(prefix, memory, source_mask)[:, -1])
@@ -58,10 +49,7 @@ def full_logits(model: Transformer, source: Int[Tensor, "batch source"]) -> Call
 def plain_greedy_search(
     model: Transformer, source: Int[Tensor, "1 source"], extra: int = 50
 ) -> tuple[list[int], float]:
-    """Greedy search for one sentence, each step a pass over the whole prefix (section 6.1): tokens, log-probability.
-
-    Defined in chapter 60: `plain-greedy`.
-    """
+    """Greedy search for one sentence, each step a pass over the whole prefix (section 6.1): tokens, log-probability."""
     next_logits, output, total = full_logits(model, source), [model.config.start_id], 0.0
     for _ in range(int(output_limits(model, source, extra))):
         log_probabilities = block_special_tokens(model, next_logits(source.new_tensor([output])).log_softmax(dim=-1))
@@ -120,29 +108,20 @@ def greedy_search(
 
 # book/60_beam_search.ipynb#cut-after
 def cut_after(tokens: list[int], end_id: int) -> list[int]:
-    """The tokens up to and including the first `end_id`.
-
-    Defined in chapter 60: `cut-after`.
-    """
+    """The tokens up to and including the first `end_id`."""
     return tokens[: tokens.index(end_id) + 1] if end_id in tokens else tokens
 
 
 # book/60_beam_search.ipynb#key-value-cache
 class KeyValues(NamedTuple):
-    """Projected keys and values, ready to be attended to.
-
-    Defined in chapter 60: `key-value-cache`.
-    """
+    """Projected keys and values, ready to be attended to."""
 
     keys: Float[Tensor, "batch head key d_k"]
     values: Float[Tensor, "batch head key d_v"]
 
 
 class KeyValueCache:
-    """Keys and values of the target positions decoded so far, in buffers that are filled in place.
-
-    Defined in chapter 60: `key-value-cache`.
-    """
+    """Keys and values of the target positions decoded so far, in buffers that are filled in place."""
 
     def __init__(
         self, keys: Float[Tensor, "batch head capacity d_k"], values: Float[Tensor, "batch head capacity d_v"]
@@ -176,8 +155,6 @@ class DecodingState:
 
     Step t of `width` hypotheses a sentence fills the slots t * width to (t + 1) * width of the caches. `visible` says
     which slots belong to each hypothesis, so nothing is copied when hypotheses change places.
-
-    Defined in chapter 60: `decoding-state`.
     """
 
     memory: list[KeyValues]
@@ -200,10 +177,7 @@ class DecodingState:
 
 # book/60_beam_search.ipynb#start-decoding
 def start_decoding(model: Transformer, source: Int[Tensor, "batch source"], width: int, capacity: int) -> DecodingState:
-    """Encode the source once and make room for `capacity` steps of `width` hypotheses a sentence.
-
-    Defined in chapter 60: `start-decoding`.
-    """
+    """Encode the source once and make room for `capacity` steps of `width` hypotheses a sentence."""
     source_mask = padding_mask(source, model.config.pad_id)
     memory, known, caches = model.encode(source, source_mask), [], []
     for layer in model.decoder.layers:
@@ -220,10 +194,7 @@ def start_decoding(model: Transformer, source: Int[Tensor, "batch source"], widt
 def layer_step(
     layer: DecoderLayer, x: Tensor, memory: KeyValues, cache: KeyValueCache, self_mask: Tensor, source_mask: Tensor
 ) -> Float[Tensor, "batch width d_model"]:
-    """One decoder layer (section 3.1) for new positions alone; keys and values of all others are known.
-
-    Defined in chapter 60: `decoding-step`.
-    """
+    """One decoder layer (section 3.1) for new positions alone; keys and values of all others are known."""
 
     def self_attention(y: Tensor) -> Tensor:
         query, *new = layer.self_attention.project(y, y)
@@ -241,10 +212,7 @@ def layer_step(
 def decoding_step(
     model: Transformer, tokens: Int[Tensor, "batch width"], state: DecodingState
 ) -> Float[Tensor, "batch width vocab"]:
-    """Feed the last token of each hypothesis, return the logits of the next, and advance the state.
-
-    Defined in chapter 60: `decoding-step`.
-    """
+    """Feed the last token of each hypothesis, return the logits of the next, and advance the state."""
     width, decoder = tokens.shape[1], model.decoder
     first, end = state.step * width, (state.step + 1) * width
     state.visible[:, :, first:end] = torch.eye(width, dtype=torch.bool, device=tokens.device)
@@ -257,10 +225,7 @@ def decoding_step(
 
 
 def cached_logits(model: Transformer, source: Int[Tensor, "batch source"], capacity: int) -> Callable[[Tensor], Tensor]:
-    """The same function as `full_logits` makes, feeding the last token only; keys and values of the others are kept.
-
-    Defined in chapter 60: `decoding-step`.
-    """
+    """The same function as `full_logits` makes, feeding the last token only; keys and values of the others are kept."""
     state = start_decoding(model, source, 1, capacity)
     return lambda prefix: decoding_step(model, prefix[:, -1:], state)[:, -1]
 
@@ -290,10 +255,7 @@ PENALTIES = {"gnmt": length_penalty, "power": length_power}
 def plain_beam_search(
     model: Transformer, source: Int[Tensor, "1 source"], width: int = 4, alpha: float = 0.6, extra: int = 50
 ) -> Hypothesis:
-    """Beam search for one sentence (section 6.1), without batch and cache: the best output that it finds.
-
-    Defined in chapter 60: `plain-beam`.
-    """
+    """Beam search for one sentence (section 6.1), without batch and cache: the best output that it finds."""
     next_logits, end_id = full_logits(model, source), model.config.end_id
     beam, finished = [Hypothesis([], 0.0, 0.0)], []
     for length in range(1, int(output_limits(model, source, extra)) + 1):
@@ -316,10 +278,7 @@ def plain_beam_search(
 # book/60_beam_search.ipynb#beam
 @dataclass
 class Beam:
-    """The hypotheses of the sentences in the batch, `width` for each, the likeliest first.
-
-    Defined in chapter 60: `beam`.
-    """
+    """The hypotheses of the sentences in the batch, `width` for each, the likeliest first."""
 
     tokens: Int[Tensor, "batch width step"]
     log_probabilities: Float[Tensor, "batch width"]
@@ -332,10 +291,7 @@ class Beam:
 
 # book/60_beam_search.ipynb#first-beam
 def first_beam(model: Transformer, source: Int[Tensor, "batch source"], width: int) -> Beam:
-    """Start symbols; all but the first hypothesis are impossible, since they would all be the same.
-
-    Defined in chapter 60: `first-beam`.
-    """
+    """Start symbols; all but the first hypothesis are impossible, since they would all be the same."""
     tokens = torch.full((len(source), width, 1), model.config.start_id, device=source.device)
     log_probabilities = torch.full((len(source), width), -math.inf, device=source.device)
     log_probabilities[:, 0] = 0.0
@@ -352,8 +308,6 @@ def extend(
     """The best 2 x width continuations of each sentence's hypotheses: log-probabilities, parents, tokens.
 
     Twice the width, because up to half of them end here and the beam should stay full.
-
-    Defined in chapter 60: `extend`.
     """
     width = beam.tokens.shape[1]
     log_probabilities = decoding_step(model, beam.tokens[:, :, -1], state).float().log_softmax(dim=-1)
@@ -370,10 +324,7 @@ Penalty = Callable[[int], float]  # from an output's length to the divisor of it
 
 @dataclass
 class Finished:
-    """The finished hypotheses of one sentence, best first, at most `width`; `done` when its search is over.
-
-    Defined in chapter 60: `finished`.
-    """
+    """The finished hypotheses of one sentence, best first, at most `width`; `done` when its search is over."""
 
     width: int
     hypotheses: list[Hypothesis] = field(default_factory=list)
@@ -392,10 +343,7 @@ class Finished:
 
 # book/60_beam_search.ipynb#collect-finished
 def collect_finished(model: Transformer, beam: Beam, continuations, finished: list[Finished], penalty: Penalty) -> None:
-    """Move continuations that end, and are among the best `width`, to the finished hypotheses.
-
-    Defined in chapter 60: `collect-finished`.
-    """
+    """Move continuations that end, and are among the best `width`, to the finished hypotheses."""
     totals, parents, tokens = (part[:, : beam.tokens.shape[1]] for part in continuations)
     ends = (tokens == model.config.end_id) & totals.isfinite()
     length = beam.tokens.shape[2]  # the start symbol is not counted, eos is
@@ -409,10 +357,7 @@ def collect_finished(model: Transformer, beam: Beam, continuations, finished: li
 
 # book/60_beam_search.ipynb#keep-unfinished
 def keep_unfinished(model: Transformer, beam: Beam, continuations, state: DecodingState) -> None:
-    """Go on with the best `width` continuations that do not end.
-
-    Defined in chapter 60: `keep-unfinished`.
-    """
+    """Go on with the best `width` continuations that do not end."""
     totals, parents, tokens = continuations
     alive = totals.masked_fill(tokens == model.config.end_id, -math.inf)
     beam.log_probabilities, best = alive.topk(beam.tokens.shape[1], dim=-1)
@@ -426,10 +371,7 @@ def keep_unfinished(model: Transformer, beam: Beam, continuations, state: Decodi
 def drop_settled(
     beam: Beam, finished: list[Finished], state: DecodingState, limits: list[int], penalty: Penalty, n_best: int
 ) -> None:
-    """Mark sentences whose search is over, and take them out of the batch once they are a fifth of it.
-
-    Defined in chapter 60: `drop-settled`.
-    """
+    """Mark sentences whose search is over, and take them out of the batch once they are a fifth of it."""
     length = beam.tokens.shape[2] - 1
     rows = []
     for row, best in enumerate(beam.log_probabilities[:, 0].tolist()):
@@ -451,10 +393,7 @@ def drop_settled(
 
 # book/60_beam_search.ipynb#fill-up
 def fill_up(result: Finished, beam: Beam, row: int, penalty: Penalty, n_best: int) -> None:
-    """At the length limit: the best unfinished hypotheses follow the finished ones, up to `n_best` in all.
-
-    Defined in chapter 60: `fill-up`.
-    """
+    """At the length limit: the best unfinished hypotheses follow the finished ones, up to `n_best` in all."""
     tokens, totals = beam.tokens[row, :, 1:].tolist(), beam.log_probabilities[row].tolist()
     for output, total in zip(tokens, totals, strict=True):
         if len(result.hypotheses) < n_best and math.isfinite(total):

@@ -375,10 +375,7 @@ NUMBERS = ("zwei", "drei", "fünf", "zehn")
 
 
 def determiner_form(stem: str, gender: str, case: str) -> str:
-    """The form of a German determiner from its stem (d, dies, kein, ihr ...); gender is m, f, n or p for plural.
-
-    Defined in chapter 50: `grammar-inflection`.
-    """
+    """The form of a German determiner from its stem (d, dies, kein, ihr ...); gender is m, f, n or p for plural."""
     if stem in NUMBERS:
         return stem
     table = "d" if stem == "d" else "dies" if stem in LIKE_DIES else "ein"
@@ -386,20 +383,14 @@ def determiner_form(stem: str, gender: str, case: str) -> str:
 
 
 def adjective_form(stem: str, declension: str, gender: str, case: str) -> str:
-    """The form of a German adjective before a noun; declension is weak, mixed or strong.
-
-    Defined in chapter 50: `grammar-inflection`.
-    """
+    """The form of a German adjective before a noun; declension is weak, mixed or strong."""
     return stem.removesuffix("e") + PARADIGMS[declension, gender][CASES.index(case)]
 
 
 # book/50_corpus.ipynb#grammar-entries
 @dataclass(frozen=True)
 class Noun:
-    """A noun of the lexicon; `plurals` are its English and German plural, empty for what cannot be counted.
-
-    Defined in chapter 50: `grammar-entries`.
-    """
+    """A noun of the lexicon; `plurals` are its English and German plural, empty for what cannot be counted."""
 
     english: str
     german: str
@@ -422,18 +413,12 @@ class Noun:
 
 
 def rows(table: str, separator: str = "|") -> list[list[str]]:
-    """The entries of a table, each as a list of its columns.
-
-    Defined in chapter 50: `grammar-entries`.
-    """
+    """The entries of a table, each as a list of its columns."""
     return [entry.split() for line in table.splitlines() if line for entry in line.split(separator)]
 
 
 def read_noun(english: str, german: str, gender: str, plural: str, kinds: str) -> Noun:
-    """A noun from the columns of its entry.
-
-    Defined in chapter 50: `grammar-entries`.
-    """
+    """A noun from the columns of its entry."""
     singular, _, irregular = english.partition("/")
     plurals = ("", "") if plural == "-" else (irregular or singular + "s", plural)
     return Noun(singular, german, gender[0], plurals, tuple(kinds.split(",")), gender.endswith("*"))
@@ -442,10 +427,7 @@ def read_noun(english: str, german: str, gender: str, plural: str, kinds: str) -
 # book/50_corpus.ipynb#grammar-adjective-entries
 @dataclass(frozen=True)
 class Adjective:
-    """An adjective of the lexicon; `stem` is its German form before an ending.
-
-    Defined in chapter 50: `grammar-adjective-entries`.
-    """
+    """An adjective of the lexicon; `stem` is its German form before an ending."""
 
     english: str
     german: str
@@ -455,10 +437,7 @@ class Adjective:
 
 
 def read_adjective(english: str, german: str, kinds: str) -> Adjective:
-    """An adjective from the columns of its entry; comparatives that are not given are *more ...* and *...er*.
-
-    Defined in chapter 50: `grammar-adjective-entries`.
-    """
+    """An adjective from the columns of its entry; comparatives that are not given are *more ...* and *...er*."""
     base, _, comparative = english.partition("/")
     form, higher, stem = (*german.split("/"), "", "")[:3]
     more = (comparative or f"more_{base}", higher or form.removesuffix("e") + "er")
@@ -468,10 +447,7 @@ def read_adjective(english: str, german: str, kinds: str) -> Adjective:
 # book/50_corpus.ipynb#grammar-verb-entries
 @dataclass(frozen=True)
 class Verb:
-    """A verb of the lexicon: `english` and `german` are its forms in the order of the table, the auxiliary last.
-
-    Defined in chapter 50: `grammar-verb-entries`.
-    """
+    """A verb of the lexicon: `english` and `german` are its forms in the order of the table, the auxiliary last."""
 
     english: tuple[str, ...]
     german: tuple[str, ...]
@@ -493,10 +469,7 @@ class Verb:
 
 
 def read_verb(line: str) -> Verb:
-    """A verb from a line of the table.
-
-    Defined in chapter 50: `grammar-verb-entries`.
-    """
+    """A verb from a line of the table."""
     english, (infinitive, *forms), use = (part.split() for part in line.split("|"))
     prefix, _, stem = infinitive.rpartition("+")
     frame, subjects, objects = (tuple(column.split(",")) for column in (*use, "")[:3])
@@ -521,29 +494,20 @@ PRONOUN_ENTRIES = {(row[0], row[4]): row for row in rows(PRONOUNS)}
 
 @functools.cache
 def nouns_of(kinds: tuple[str, ...], gender: str = "") -> list[Noun]:
-    """All nouns of one of these kinds, and of a gender if one is given.
-
-    Defined in chapter 50: `grammar-indices`.
-    """
+    """All nouns of one of these kinds, and of a gender if one is given."""
     fitting = [noun for noun in NOUN_ENTRIES if any(kind in kinds for kind in noun.kinds)]
     return [noun for noun in fitting if gender in ("", noun.gender)]
 
 
 @functools.cache
 def adjectives_of(kinds: tuple[str, ...]) -> list[Adjective]:
-    """The adjectives that go with nouns of these kinds.
-
-    Defined in chapter 50: `grammar-indices`.
-    """
+    """The adjectives that go with nouns of these kinds."""
     return [adjective for adjective in ADJECTIVE_ENTRIES.values() if set(kinds) & set(adjective.kinds)]
 
 
 @functools.cache
 def verbs_of(frame: str, subject: tuple[str, ...] = (), target: tuple[str, ...] = ()) -> list[Verb]:
-    """The verbs of a frame that allow a subject (and an object) of one of these kinds; no kinds, no condition.
-
-    Defined in chapter 50: `grammar-indices`.
-    """
+    """The verbs of a frame that allow a subject (and an object) of one of these kinds; no kinds, no condition."""
     allowed = [verb for verb in VERB_ENTRIES if verb.frame == frame]
     allowed = [verb for verb in allowed if not subject or set(subject) & set(verb.subjects)]
     return [verb for verb in allowed if not target or set(target) & set(verb.objects)]
@@ -555,10 +519,7 @@ COPULA = verbs_of("copula")[0]
 # book/50_corpus.ipynb#grammar-phrases
 @dataclass(eq=False)
 class Word:
-    """An English word with its part of speech; `antecedent` is the noun that a pronoun refers to.
-
-    Defined in chapter 50: `grammar-phrases`.
-    """
+    """An English word with its part of speech; `antecedent` is the noun that a pronoun refers to."""
 
     text: str
     tag: str
@@ -567,10 +528,7 @@ class Word:
 
 @dataclass(eq=False)
 class Phrase:
-    """A phrase in both languages: English words and brackets; German words with the English ones they translate.
-
-    Defined in chapter 50: `grammar-phrases`.
-    """
+    """A phrase in both languages: English words and brackets; German words with the English ones they translate."""
 
     english: list[Word | str] = field(default_factory=list)
     german: list[tuple[str, tuple[Word, ...]]] = field(default_factory=list)
@@ -587,10 +545,7 @@ class Phrase:
 
 
 def aligned(english: str, german: str, tag: str) -> Phrase:
-    """Words and their translations, one by one; an underscore separates words, and one German word may have several.
-
-    Defined in chapter 50: `grammar-phrases`.
-    """
+    """Words and their translations, one by one; an underscore separates words, and one German word may have several."""
     tags, texts, targets = tag.split("_"), english.split("_"), german.split("_")
     words = [Word(text, tags[min(index, len(tags) - 1)]) for index, text in enumerate(texts)]
     groups = [(word,) for word in words] if len(targets) == len(words) else [tuple(words)]
@@ -599,19 +554,13 @@ def aligned(english: str, german: str, tag: str) -> Phrase:
 
 # book/50_corpus.ipynb#grammar-phrases-2
 def bracket(label: str, *parts: Phrase) -> Phrase:
-    """The parts one after the other on both sides, under one node of the tree.
-
-    Defined in chapter 50: `grammar-phrases-2`.
-    """
+    """The parts one after the other on both sides, under one node of the tree."""
     english = [f"({label}", *(item for part in parts for item in part.english), ")"]
     return Phrase(english, [item for part in parts for item in part.german])
 
 
 def commas(phrase: Phrase) -> Phrase:
-    """The phrase between German commas; those that meet other marks are dropped at the end.
-
-    Defined in chapter 50: `grammar-phrases-2`.
-    """
+    """The phrase between German commas; those that meet other marks are dropped at the end."""
     return replace(phrase, german=[(",", ()), *phrase.german, (",", ())])
 
 
@@ -644,10 +593,7 @@ CONTRACTIONS = {"in dem": "im", "in das": "ins", "zu dem": "zum", "zu der": "zur
 # book/50_corpus.ipynb#grammar-clause
 @dataclass(eq=False)
 class Clause:
-    """The parts of a clause, in no order yet.
-
-    Defined in chapter 50: `grammar-clause`.
-    """
+    """The parts of a clause, in no order yet."""
 
     subject: Phrase
     auxiliary: list[Word]
@@ -674,10 +620,7 @@ class Clause:
 
 # book/50_corpus.ipynb#grammar-clause-sides
 def english_clause(clause: Clause, order: str) -> list[Word | str]:
-    """The English words of a clause and the brackets of its tree.
-
-    Defined in chapter 50: `grammar-clause-sides`.
-    """
+    """The English words of a clause and the brackets of its tree."""
     rest = [*clause.verb, *(item for _, part in clause.parts for item in part.english), *clause.tail.english]
     label, fields, _ = ORDERS[order]
     inverted = "auxiliary" in fields.split()
@@ -694,8 +637,6 @@ def german_clause(clause: Clause, order: str) -> list[tuple[str, tuple[Word, ...
 
     After the finite verb, an object pronoun stands before a subject that is none, *gestern sah ihn der Mann*, unless it
     could be taken for the subject itself.
-
-    Defined in chapter 50: `grammar-clause-sides`.
     """
 
     def part(*names: str) -> list[tuple[str, tuple[Word, ...]]]:
@@ -764,8 +705,6 @@ def noun_phrase(
 
     `owner` may be named by a possessive, and `names` allows names and owners in the genitive. A given noun is singular;
     `plain` is without adjective. A gender to `avoid` is that of a singular noun that could be misread.
-
-    Defined in chapter 50: `grammar-noun-phrase`.
     """
     draw.phenomena.add(case)
     if noun is None and names and case != "genitive" and "person" in kinds and draw.chance(0.2):
@@ -789,10 +728,7 @@ GENDER_NAMES = {"m": "masculine", "f": "feminine", "n": "neuter", "p": "plural"}
 
 
 def note_noun(draw: Draw, noun: Noun, plural: bool, case: str) -> None:
-    """Note the phenomena of a noun: its gender or the class of its plural, and a weak masculine.
-
-    Defined in chapter 50: `grammar-noun-phrase-notes`.
-    """
+    """Note the phenomena of a noun: its gender or the class of its plural, and a weak masculine."""
     draw.phenomena.add(GENDER_NAMES["p" if plural else noun.gender])
     draw.uses.append((case, noun.german))
     if noun.weak and case != "nominative" and not plural:
@@ -804,20 +740,14 @@ def note_noun(draw: Draw, noun: Noun, plural: bool, case: str) -> None:
 
 
 def pronoun_for(noun: Noun, plural: bool) -> str:
-    """The English pronoun that stands for a noun; none for a child or a girl, where German and English differ.
-
-    Defined in chapter 50: `grammar-noun-phrase-notes`.
-    """
+    """The English pronoun that stands for a noun; none for a child or a girl, where German and English differ."""
     if plural:
         return "they"
     return {"m": "he", "f": "she", "n": ""}[noun.gender] if "person" in noun.kinds else "it"
 
 
 def proper_name(draw: Draw) -> Phrase:
-    """A name, which is the same in every case but the genitive.
-
-    Defined in chapter 50: `grammar-noun-phrase-notes`.
-    """
+    """A name, which is the same in every case but the genitive."""
     noun = draw.noun(NAME_ENTRIES)
     head = Word(noun.english, "NNP")
     draw.phenomena.add("name")
@@ -831,10 +761,7 @@ GENITIVES = (("part", "building"), ("text,vehicle,clothes,container,kin", "perso
 def specifier(
     draw: Draw, noun: Noun, gender: str, case: str, owner: Phrase | None, definite: bool, allow_no: bool, plain: bool
 ) -> tuple[Phrase, str, Phrase]:
-    """What stands before the adjective, the declension that it calls for, and a genitive after the noun.
-
-    Defined in chapter 50: `grammar-specifier`.
-    """
+    """What stands before the adjective, the declension that it calls for, and a genitive after the noun."""
     if owner and draw.chance(0.5):
         return possessive(draw, owner, gender, case), "mixed", Phrase()
     possessors = [owners for kinds, owners in GENITIVES if set(kinds.split(",")) & set(noun.kinds)]
@@ -845,10 +772,7 @@ def specifier(
 
 
 def genitive(draw: Draw, kind: str, gender: str, case: str) -> tuple[Phrase, str, Phrase]:
-    """An owner: *Anna's car*, *the teacher's car*, *the car of the teachers*, *the door of the house*.
-
-    Defined in chapter 50: `grammar-specifier`.
-    """
+    """An owner: *Anna's car*, *the teacher's car*, *the car of the teachers*, *the door of the house*."""
     draw.phenomena |= {"genitive"}
     if kind == "person" and draw.chance(0.4):
         name = proper_name(draw)
@@ -869,10 +793,7 @@ def genitive(draw: Draw, kind: str, gender: str, case: str) -> tuple[Phrase, str
 
 # book/50_corpus.ipynb#grammar-noun-phrases-2
 def pronoun(draw: Draw, english: str, gender: str, case: str, head: Word | None = None) -> Phrase:
-    """A personal pronoun in a German case; `head` is the noun that it refers to.
-
-    Defined in chapter 50: `grammar-noun-phrases-2`.
-    """
+    """A personal pronoun in a German case; `head` is the noun that it refers to."""
     entry = PRONOUN_ENTRIES[english, gender]
     word = Word(entry[0 if case == "nominative" else 1], "PRP", head)
     draw.phenomena |= {case, "pronoun"} | ({"pronoun with antecedent"} if head else set())
@@ -881,19 +802,13 @@ def pronoun(draw: Draw, english: str, gender: str, case: str, head: Word | None 
 
 
 def refer(draw: Draw, phrase: Phrase, case: str) -> Phrase:
-    """The pronoun that stands for a phrase.
-
-    Defined in chapter 50: `grammar-noun-phrases-2`.
-    """
+    """The pronoun that stands for a phrase."""
     result = pronoun(draw, phrase.pronoun, phrase.gender, case, phrase.head)
     return replace(result, kinds=phrase.kinds)
 
 
 def determiner(draw: Draw, noun: Noun, plural: bool, definite: bool, allow_no: bool) -> tuple[str, str, str]:
-    """English form, German stem and declension of a determiner that suits the noun.
-
-    Defined in chapter 50: `grammar-noun-phrases-2`.
-    """
+    """English form, German stem and declension of a determiner that suits the noun."""
     if definite or draw.chance(0.4):
         return "the", "d", "weak"
     number = "mass" if not noun.plurals[0] else "many" if plural else "one"
@@ -905,10 +820,7 @@ def determiner(draw: Draw, noun: Noun, plural: bool, definite: bool, allow_no: b
 
 # book/50_corpus.ipynb#grammar-noun-phrase-parts
 def article(draw: Draw, english: str, stem: str, gender: str, case: str) -> Phrase:
-    """A determiner on both sides; '-' is none.
-
-    Defined in chapter 50: `grammar-noun-phrase-parts`.
-    """
+    """A determiner on both sides; '-' is none."""
     if english == "-":
         return Phrase()
     draw.phenomena |= {"negation with kein"} if english == "no" else {"number"} if stem in NUMBERS else set()
@@ -917,10 +829,7 @@ def article(draw: Draw, english: str, stem: str, gender: str, case: str) -> Phra
 
 
 def possessive(draw: Draw, owner: Phrase, gender: str, case: str) -> Phrase:
-    """His, her, its, our, their, my: the German stem depends on the owner, the ending on what is owned.
-
-    Defined in chapter 50: `grammar-noun-phrase-parts`.
-    """
+    """His, her, its, our, their, my: the German stem depends on the owner, the ending on what is owned."""
     entry = PRONOUN_ENTRIES[owner.pronoun, owner.gender]
     word = Word(entry[2], "PRP$", owner.head)
     draw.phenomena |= {"possessive"} | ({f"its as {entry[9]}"} if entry[2] == "its" else set())
@@ -928,10 +837,7 @@ def possessive(draw: Draw, owner: Phrase, gender: str, case: str) -> Phrase:
 
 
 def adjectives(draw: Draw, noun: Noun, declension: str, gender: str, case: str) -> Phrase:
-    """No adjective or one.
-
-    Defined in chapter 50: `grammar-noun-phrase-parts`.
-    """
+    """No adjective or one."""
     options = adjectives_of(noun.kinds)
     if not options or not draw.option(0.22):
         return Phrase()
@@ -942,10 +848,7 @@ def adjectives(draw: Draw, noun: Noun, declension: str, gender: str, case: str) 
 
 # book/50_corpus.ipynb#grammar-verb-forms
 def agreeing(forms: str) -> dict[str, str]:
-    """The forms of an auxiliary by what they agree with: third person, plural, I.
-
-    Defined in chapter 50: `grammar-verb-forms`.
-    """
+    """The forms of an auxiliary by what they agree with: third person, plural, I."""
     return dict(zip(AGREEMENTS, forms.split(), strict=True))
 
 
@@ -958,18 +861,12 @@ PARTICLES = {"up": "RP", "away": "RP", "over": "RP", "on": "RP", "forward": "RB"
 
 
 def tag_of(tense: str, agreement: str) -> str:
-    """The part of speech of a finite English verb.
-
-    Defined in chapter 50: `grammar-verb-forms`.
-    """
+    """The part of speech of a finite English verb."""
     return "VBD" if tense == "past" else "VBZ" if agreement == "s" else "VBP"
 
 
 def simple_tense(verb: Verb, tense: str, agreement: str, support: bool) -> tuple[list[Word], list[Word]]:
-    """English auxiliary and main verb of the present or past; negation and questions need a form of do.
-
-    Defined in chapter 50: `grammar-verb-forms`.
-    """
+    """English auxiliary and main verb of the present or past; negation and questions need a form of do."""
     base, third, past = verb.english[:3]
     tag = tag_of(tense, agreement)
     if base == "be":
@@ -984,10 +881,7 @@ def simple_tense(verb: Verb, tense: str, agreement: str, support: bool) -> tuple
 def verb_group(
     draw: Draw, verb: Verb, subject: Phrase, tense: str, negated: bool, question: bool, passive: bool = False
 ) -> Clause:
-    """A clause of a subject and the forms of a verb, without complements; a tense may be the name of a modal.
-
-    Defined in chapter 50: `grammar-verb-groups`.
-    """
+    """A clause of a subject and the forms of a verb, without complements; a tense may be the name of a modal."""
     draw.clauses += 1
     agreement, simple = subject.agreement, tense in ("present", "past") and not passive
     base, participle, ends = verb.english[0], Word(verb.english[3], "VBN"), verb.german[3]
@@ -1021,19 +915,13 @@ def verb_group(
 
 # book/50_corpus.ipynb#grammar-tenses
 def particles_of(verb: Verb) -> list[str]:
-    """The English words that stay with a verb: not its preposition, which begins the next phrase.
-
-    Defined in chapter 50: `grammar-tenses`.
-    """
+    """The English words that stay with a verb: not its preposition, which begins the next phrase."""
     words = [word for word in verb.english[4:] if word != "self"]
     return words[:-1] if verb.frame == "prepositional" else words
 
 
 def reflexive(draw: Draw, verb: Verb, subject: Phrase, main: list[Word]) -> Phrase:
-    """*sich* and its like, which English expresses by *himself* or not at all.
-
-    Defined in chapter 50: `grammar-tenses`.
-    """
+    """*sich* and its like, which English expresses by *himself* or not at all."""
     draw.phenomena.add("reflexive")
     plain = {"p": "they", "1": "I", "f": "she", "n": "it"}.get(subject.gender, "he")
     entry = PRONOUN_ENTRIES.get((subject.pronoun, subject.gender)) or PRONOUN_ENTRIES[plain, subject.gender]
@@ -1044,10 +932,7 @@ def reflexive(draw: Draw, verb: Verb, subject: Phrase, main: list[Word]) -> Phra
 
 
 def note_verb(draw: Draw, verb: Verb, tense: str, negated: bool, passive: bool) -> None:
-    """Note the phenomena of a verb group.
-
-    Defined in chapter 50: `grammar-tenses`.
-    """
+    """Note the phenomena of a verb group."""
     modal = tense in MODAL_ENTRIES
     construction = "passive" if passive else "modal" if modal else tense
     tags = {
@@ -1066,18 +951,12 @@ TENSES = ("present",) * 4 + ("past",) * 3 + ("perfect",) * 2 + ("modal",) * 2
 
 
 def past_is_visible(verb: Verb) -> bool:
-    """False for 'they read', which would have two translations: such a verb is not used in the past.
-
-    Defined in chapter 50: `grammar-clauses`.
-    """
+    """False for 'they read', which would have two translations: such a verb is not used in the past."""
     return verb.english[0] != verb.english[2]
 
 
 def tense_of(draw: Draw, verb: Verb, after: str = "", negated: bool = False) -> str:
-    """A tense that suits the verb and the tense of the clause it depends on; *must not* is no *muss nicht*.
-
-    Defined in chapter 50: `grammar-clauses`.
-    """
+    """A tense that suits the verb and the tense of the clause it depends on; *must not* is no *muss nicht*."""
     if after in ("past", "could") and not past_is_visible(verb):
         return "perfect"
     while True:
@@ -1094,10 +973,7 @@ def tense_of(draw: Draw, verb: Verb, after: str = "", negated: bool = False) -> 
 
 # book/50_corpus.ipynb#grammar-subjects
 def subject_for(draw: Draw, verb: Verb, definite: bool, allow_no: bool) -> Phrase:
-    """A subject that suits the verb.
-
-    Defined in chapter 50: `grammar-subjects`.
-    """
+    """A subject that suits the verb."""
     if {"person", "kin"} & set(verb.subjects) and draw.chance(0.15):
         return pronoun(draw, *draw.pick(PEOPLE if not draw.clauses else FIRST), "nominative")
     copula = verb.frame == "copula"
@@ -1106,20 +982,14 @@ def subject_for(draw: Draw, verb: Verb, definite: bool, allow_no: bool) -> Phras
 
 
 def people(draw: Draw, subject: str) -> list[tuple[str, str]]:
-    """The persons that an object pronoun may mean: not the subject, and nobody whom an earlier clause could mean.
-
-    Defined in chapter 50: `grammar-subjects`.
-    """
+    """The persons that an object pronoun may mean: not the subject, and nobody whom an earlier clause could mean."""
     allowed = PEOPLE if draw.clauses < 2 else FIRST
     others = [person for person in allowed if person[0] != subject and not (person in FIRST and subject in ("we", "I"))]
     return others or [("they", "p")]
 
 
 def clear_subject(draw: Draw, verb: Verb, gender: str) -> Phrase | None:
-    """A subject that cannot be taken for an object of this gender before it; none where the object's form is clear.
-
-    Defined in chapter 50: `grammar-subjects`.
-    """
+    """A subject that cannot be taken for an object of this gender before it; none where the object's form is clear."""
     if gender == "m":
         return None
     if "person" in verb.subjects and draw.chance(0.4):
@@ -1128,10 +998,7 @@ def clear_subject(draw: Draw, verb: Verb, gender: str) -> Phrase | None:
 
 
 def fitting_verb(draw: Draw, kinds: tuple[str, ...], tense: str, after: str) -> Verb | None:
-    """A verb for a subject of these kinds, or none.
-
-    Defined in chapter 50: `grammar-subjects`.
-    """
+    """A verb for a subject of these kinds, or none."""
     options = verbs_of(draw.pick(VERB_CLASSES), kinds)
     verb = draw.pick(options) if options else None
     if verb and verb.frame == "copula" and (tense == "perfect" or tense in MODAL_ENTRIES):
@@ -1152,10 +1019,7 @@ def make_clause(
     adverbial: float = 0.25,
     after: str = "",
 ) -> Clause:
-    """A clause; `gap` is a complement left out, `after` the tense of the clause it depends on.
-
-    Defined in chapter 50: `grammar-clause-rule`.
-    """
+    """A clause; `gap` is a complement left out, `after` the tense of the clause it depends on."""
     free = subject is None and verb is None
     while verb is None:
         verb = fitting_verb(draw, subject.kinds if subject else (), tense, after)
@@ -1181,10 +1045,7 @@ def make_clause(
 
 # book/50_corpus.ipynb#grammar-passive
 def passive_clause(draw: Draw, verb: Verb, tense: str, negated: bool, question: bool) -> Clause:
-    """A clause whose subject undergoes what the verb says, with an agent or, to tell it from a state, a time.
-
-    Defined in chapter 50: `grammar-passive`.
-    """
+    """A clause whose subject undergoes what the verb says, with an agent or, to tell it from a state, a time."""
     subject = noun_phrase(draw, "nominative", verb.objects, definite=negated, names=False)
     result = verb_group(draw, verb, subject, tense, negated, question, passive=True)
     if "closed" in verb.objects or "part" in verb.objects or draw.chance(0.6):
@@ -1196,19 +1057,13 @@ def passive_clause(draw: Draw, verb: Verb, tense: str, negated: bool, question: 
 
 
 def agent(draw: Draw, phrase: Phrase) -> tuple[str, Phrase]:
-    """*by* and a noun phrase in the dative.
-
-    Defined in chapter 50: `grammar-passive`.
-    """
+    """*by* and a noun phrase in the dative."""
     draw.phenomena.add("dative")
     return "agent", bracket("PP", aligned("by", "von", "IN"), phrase)
 
 
 def light(part: Phrase) -> str:
-    """The place of an object that is a pronoun or a name, which stands further to the front.
-
-    Defined in chapter 50: `grammar-passive`.
-    """
+    """The place of an object that is a pronoun or a name, which stands further to the front."""
     return "pronoun" if part.is_pronoun else "name" if part.head and part.head.tag == "NNP" else ""
 
 
@@ -1219,10 +1074,7 @@ RESULTS = ("difficult", "dangerous", "muddy")
 def complement(
     draw: Draw, name: str, verb: Verb, subject: Phrase, owner: Phrase | None, negated: bool, allow_no: bool
 ) -> Phrase:
-    """A complement of a verb: an object, a place, a direction or an adjective.
-
-    Defined in chapter 50: `grammar-complements`.
-    """
+    """A complement of a verb: an object, a place, a direction or an adjective."""
     if name in ("place", "direction", "target"):
         return prepositional(draw, name, negated, verb.objects if name != "target" else ())
     if name == "adjective":
@@ -1243,18 +1095,12 @@ def complement(
 
 # book/50_corpus.ipynb#grammar-complements-2
 def predicate(draw: Draw, subject: Phrase) -> Phrase:
-    """A predicate adjective, perhaps with an adverb of degree.
-
-    Defined in chapter 50: `grammar-complements-2`.
-    """
+    """A predicate adjective, perhaps with an adverb of degree."""
     return degree(draw, draw.pick(adjectives_of(subject.kinds or ("person",))))
 
 
 def degree(draw: Draw, adjective: Adjective, degrees: tuple[str, ...] = ("", "", "very sehr", "too zu")) -> Phrase:
-    """An adjective phrase.
-
-    Defined in chapter 50: `grammar-complements-2`.
-    """
+    """An adjective phrase."""
     adverb = draw.pick(degrees)
     before = [aligned(*adverb.split(), "RB")] if adverb else []
     draw.phenomena.add("predicate adjective")
@@ -1262,10 +1108,7 @@ def degree(draw: Draw, adjective: Adjective, degrees: tuple[str, ...] = ("", "",
 
 
 def comparative(draw: Draw, adjective: Adjective, than: Phrase | None = None, equal: bool = False) -> Phrase:
-    """*bigger than the dog* or, of equals, *as big as the dog*.
-
-    Defined in chapter 50: `grammar-complements-2`.
-    """
+    """*bigger than the dog* or, of equals, *as big as the dog*."""
     draw.phenomena.add("comparison")
     draw.uses.append(("comparative", adjective.german))
     if equal:
@@ -1284,10 +1127,7 @@ TWO_WAY = ("in", "auf", "unter", "hinter", "vor", "neben", "über")
 
 
 def prepositional(draw: Draw, role: str, definite: bool = False, kinds: tuple[str, ...] = ()) -> Phrase:
-    """A prepositional phrase; two-way prepositions take the dative for a place, the accusative for a direction.
-
-    Defined in chapter 50: `grammar-adverbials`.
-    """
+    """A prepositional phrase; two-way prepositions take the dative for a place, the accusative for a direction."""
     rows = [row for row in PREPOSITION_ENTRIES if row[4] == role and (not kinds or set(kinds) & set(row[3]))]
     english, german, case, allowed, _ = draw.pick(rows)
     if german in TWO_WAY:
@@ -1300,10 +1140,7 @@ def prepositional(draw: Draw, role: str, definite: bool = False, kinds: tuple[st
 
 
 def time_adverbial(draw: Draw, tense: str, negated: bool = False) -> Phrase:
-    """An adverbial of time that suits the tense; 'not every day' would be ambiguous.
-
-    Defined in chapter 50: `grammar-adverbials`.
-    """
+    """An adverbial of time that suits the tense; 'not every day' would be ambiguous."""
     group = {"could": "past"}.get(tense, "modal" if tense in MODAL_ENTRIES else tense)
     rows = [row for row in TIME_ENTRIES if group in row[3] and not (negated and row[0].startswith("every"))]
     english, german, tag, _ = draw.pick(rows)
@@ -1312,10 +1149,7 @@ def time_adverbial(draw: Draw, tense: str, negated: bool = False) -> Phrase:
 
 
 def add_adverbial(draw: Draw, clause: Clause, verb: Verb, tense: str, negated: bool) -> None:
-    """Add one adverbial at the end of the clause.
-
-    Defined in chapter 50: `grammar-adverbials`.
-    """
+    """Add one adverbial at the end of the clause."""
     roles = ("time", "benefit") if verb.german[0] in ("kaufen", "kochen", "schreiben") else FRAMES[verb.frame][2]
     role = draw.pick(roles)
     if role == "time" and ({"dative", "accusative"} & set(FRAMES[verb.frame][0]) or draw.chance(0.8)):
@@ -1403,20 +1237,14 @@ GENDER_PAIRS = [(first, second) for first in "mfn" for second in "mfn" if first 
 
 
 def frame_verb(name: str, subject: str, target: str) -> Verb:
-    """The verb of a frame; subject and object decide between *essen* and *fressen*, *passen in* and *passen durch*.
-
-    Defined in chapter 50: `grammar-coreference`.
-    """
+    """The verb of a frame; subject and object decide between *essen* and *fressen*, *passen in* and *passen durch*."""
     both = [verb for verb in VERB_ENTRIES if verb.english[0] == name and subject in verb.subjects]
     return next(verb for verb in both if target in verb.objects)
 
 
 # book/50_corpus.ipynb#grammar-coreference-rule
 def coreference(draw: Draw, side: int | None = None) -> Phrase:
-    """A clause and a reason whose adjective decides which of two nouns its pronoun means: `side` 0 is the subject.
-
-    Defined in chapter 50: `grammar-coreference-rule`.
-    """
+    """A clause and a reason whose adjective decides which of two nouns its pronoun means: `side` 0 is the subject."""
     sign, subject_kind, name, object_kind, *adjectives = draw.pick(COREFERENCE_ENTRIES)
     genders = draw.pick(GENDER_PAIRS)
     kinds = (subject_kind, object_kind)
@@ -1452,8 +1280,6 @@ def coreference_clause(
     """The first clause of such a sentence and its two noun phrases.
 
     In half of them the second noun comes first: as the subject of a passive, or because the sentence begins with it.
-
-    Defined in chapter 50: `grammar-coreference-clause`.
     """
     turned, ability = draw.chance(0.5), draw.chance(0.3)
     passive = turned and verb.frame == "transitive"
@@ -1476,10 +1302,7 @@ def coreference_clause(
 
 
 def said(draw: Draw, tense: str) -> Clause:
-    """Somebody says, knows, believes or hears; what it is comes later.
-
-    Defined in chapter 50: `grammar-coreference-clause`.
-    """
+    """Somebody says, knows, believes or hears; what it is comes later."""
     verb = draw.pick(verbs_of("saying"))
     return verb_group(draw, verb, subject_for(draw, verb, False, False), tense, False, False)
 
@@ -1489,10 +1312,7 @@ RELATIVE = {"m": "der den dem", "f": "die die der", "n": "das das dem", "p": "di
 
 
 def with_relative(draw: Draw, phrase: Phrase, kind: str, tense: str = "") -> Phrase:
-    """A noun phrase with a relative clause whose pronoun is the subject or the object of its clause.
-
-    Defined in chapter 50: `grammar-relative`.
-    """
+    """A noun phrase with a relative clause whose pronoun is the subject or the object of its clause."""
     person = "person" in phrase.kinds
     if kind == "subject":
         case, english = "nominative", Word("who" if person else "that", "WP" if person else "WDT")
@@ -1519,10 +1339,7 @@ def with_relative(draw: Draw, phrase: Phrase, kind: str, tense: str = "") -> Phr
 
 # book/50_corpus.ipynb#grammar-relative-rule
 def relative(draw: Draw) -> Phrase:
-    """A clause whose subject or object has a relative clause.
-
-    Defined in chapter 50: `grammar-relative-rule`.
-    """
+    """A clause whose subject or object has a relative clause."""
     kind = draw.pick(("subject", "object"))
     if draw.chance(0.5):
         kinds = draw.pick((("person",), ("animal",), ("vehicle",)))
@@ -1539,10 +1356,7 @@ def relative(draw: Draw) -> Phrase:
 
 # book/50_corpus.ipynb#grammar-subordinate
 def note_joined(draw: Draw, clause: Clause) -> None:
-    """Note a separable verb whose prefix joins it at the end of a clause.
-
-    Defined in chapter 50: `grammar-subordinate`.
-    """
+    """Note a separable verb whose prefix joins it at the end of a clause."""
     if clause.prefixed:
         draw.phenomena.add("separable verb, joined")
         draw.uses.append(("verb-final", clause.end[0][0] + clause.finite[0]))
@@ -1555,10 +1369,7 @@ CONJUNCTIONS = {
 
 
 def subordinate(draw: Draw, conjunction: str, clause: Clause, tense: str = "") -> Phrase:
-    """A subordinate clause without its commas; 'when' is 'als' in the past and 'wenn' otherwise.
-
-    Defined in chapter 50: `grammar-subordinate`.
-    """
+    """A subordinate clause without its commas; 'when' is 'als' in the past and 'wenn' otherwise."""
     german = CONJUNCTIONS.get(f"{conjunction} {tense}", CONJUNCTIONS[conjunction])
     word = aligned(conjunction, german, "WRB" if conjunction == "when" else "IN")
     draw.phenomena |= {"verb-final clause", f"{conjunction} clause"}
@@ -1567,10 +1378,7 @@ def subordinate(draw: Draw, conjunction: str, clause: Clause, tense: str = "") -
 
 
 def inner_clause(draw: Draw, after: str, nested: bool = True, **options) -> Clause:
-    """A clause that depends on another, and if `nested` now and then has one that depends on it.
-
-    Defined in chapter 50: `grammar-subordinate`.
-    """
+    """A clause that depends on another, and if `nested` now and then has one that depends on it."""
     clause = make_clause(draw, after=after, adverbial=0.1, **options)
     if nested and draw.option(0.12):
         draw.phenomena.add("nested clause")
@@ -1580,10 +1388,7 @@ def inner_clause(draw: Draw, after: str, nested: bool = True, **options) -> Clau
 
 # book/50_corpus.ipynb#grammar-adjunct
 def adjunct(draw: Draw) -> Phrase:
-    """A clause and another that depends on it, whose subject may be a pronoun for the subject of the first.
-
-    Defined in chapter 50: `grammar-adjunct`.
-    """
+    """A clause and another that depends on it, whose subject may be a pronoun for the subject of the first."""
     conjunction = draw.pick(("because", "because", "because", "although", "although", "before", "while"))
     tense = draw.pick(("present", "past") if conjunction in ("before", "while") else TENSES)
     verb = draw.pick(verbs_of(draw.pick(("intransitive", "transitive", "dative", "position", "reflexive"))))
@@ -1600,19 +1405,13 @@ def adjunct(draw: Draw) -> Phrase:
 
 # book/50_corpus.ipynb#grammar-sentence-rules
 def simple(draw: Draw) -> Phrase:
-    """A statement.
-
-    Defined in chapter 50: `grammar-sentence-rules`.
-    """
+    """A statement."""
     draw.phenomena.add("verb second")
     return make_clause(draw).phrase("main")
 
 
 def question(draw: Draw) -> Phrase:
-    """A yes/no question.
-
-    Defined in chapter 50: `grammar-sentence-rules`.
-    """
+    """A yes/no question."""
     draw.phenomena.add("yes/no question")
     verb = draw.pick(verbs_of(draw.pick(VERB_CLASSES)))
     draw.uses.append(("question", verb.prefix + verb.german[0]))
@@ -1620,10 +1419,7 @@ def question(draw: Draw) -> Phrase:
 
 
 def fronted(draw: Draw) -> Phrase:
-    """A statement that begins with an adverbial: German then puts the subject after the finite verb.
-
-    Defined in chapter 50: `grammar-sentence-rules`.
-    """
+    """A statement that begins with an adverbial: German then puts the subject after the finite verb."""
     place = draw.chance(0.3)
     verb = draw.pick(verbs_of(draw.pick(("intransitive", "reflexive")) if place else draw.pick(VERB_CLASSES[:-4])))
     tense = tense_of(draw, verb)
@@ -1639,10 +1435,7 @@ def fronted(draw: Draw) -> Phrase:
 
 # book/50_corpus.ipynb#grammar-sentence-rules-2
 def inverted(draw: Draw, front: Phrase, clause: Clause, comma: bool = False) -> Phrase:
-    """A main clause with something before it.
-
-    Defined in chapter 50: `grammar-sentence-rules-2`.
-    """
+    """A main clause with something before it."""
     draw.phenomena.add("inversion")
     marks = aligned(",", ",", ",") if comma else Phrase()
     label, *rest = clause.english("inverted")
@@ -1651,10 +1444,7 @@ def inverted(draw: Draw, front: Phrase, clause: Clause, comma: bool = False) -> 
 
 
 def singular(draw: Draw, noun: Noun, case: str) -> Phrase:
-    """A noun in the singular, without anything before it.
-
-    Defined in chapter 50: `grammar-sentence-rules-2`.
-    """
+    """A noun in the singular, without anything before it."""
     draw.phenomena.add(case)
     note_noun(draw, noun, False, case)
     head = Word(noun.english, "NN")
@@ -1662,10 +1452,7 @@ def singular(draw: Draw, noun: Noun, case: str) -> Phrase:
 
 
 def object_first(draw: Draw) -> Phrase:
-    """A statement that begins with its object: *This letter she did not read*. German cases show what is what.
-
-    Defined in chapter 50: `grammar-sentence-rules-2`.
-    """
+    """A statement that begins with its object: *This letter she did not read*. German cases show what is what."""
     verb = draw.pick(verbs_of("transitive", ("person",)))
     target = draw.noun([noun for noun in nouns_of(verb.objects) if noun.gender == "m" or "person" not in noun.kinds])
     stem, english = draw.pick((("d", "the"), ("dies", "this")))
@@ -1685,10 +1472,7 @@ ASKED = {"when": "wann", "why": "warum", "where": "wo", "where motion": "wohin"}
 
 
 def wh_question(draw: Draw) -> Phrase:
-    """A question with a question word: for the subject, an object, a time, a reason or a place.
-
-    Defined in chapter 50: `grammar-wh-questions`.
-    """
+    """A question with a question word: for the subject, an object, a time, a reason or a place."""
     draw.phenomena.add("wh question")
     kind = draw.pick(("subject", "object", "object", "when", "why", "where"))
     if kind == "subject":
@@ -1712,10 +1496,7 @@ def wh_question(draw: Draw) -> Phrase:
 
 # book/50_corpus.ipynb#grammar-object-question
 def object_question(draw: Draw) -> Phrase:
-    """A question for an object, with what, whom or which.
-
-    Defined in chapter 50: `grammar-object-question`.
-    """
+    """A question for an object, with what, whom or which."""
     frame = draw.pick(("transitive", "transitive", "dative"))
     verb = draw.pick(verbs_of(frame, ("person",)))
     case, subject = "accusative" if frame == "transitive" else "dative", None
@@ -1736,10 +1517,7 @@ def object_question(draw: Draw) -> Phrase:
 
 # book/50_corpus.ipynb#grammar-more-sentence-rules
 def that_clause(draw: Draw) -> Phrase:
-    """Somebody knows, says, believes or hears that something is so.
-
-    Defined in chapter 50: `grammar-more-sentence-rules`.
-    """
+    """Somebody knows, says, believes or hears that something is so."""
     tense = draw.pick(("present", "past"))
     main = said(draw, tense)
     main.tail = commas(subordinate(draw, "that", inner_clause(draw, tense)))
@@ -1747,10 +1525,7 @@ def that_clause(draw: Draw) -> Phrase:
 
 
 def condition(draw: Draw) -> Phrase:
-    """Two clauses joined by 'when' or 'if', which comes first or last.
-
-    Defined in chapter 50: `grammar-more-sentence-rules`.
-    """
+    """Two clauses joined by 'when' or 'if', which comes first or last."""
     conjunction = draw.pick(("when", "when", "if"))
     tense = "present" if conjunction == "if" else draw.pick(("present", "past"))
     outer = draw.pick(("present", "will", "can")) if conjunction == "if" else tense
@@ -1764,10 +1539,7 @@ def condition(draw: Draw) -> Phrase:
 
 
 def comparison(draw: Draw) -> Phrase:
-    """Two things of a kind are compared.
-
-    Defined in chapter 50: `grammar-more-sentence-rules`.
-    """
+    """Two things of a kind are compared."""
     kind = draw.pick([kind for kind in COPULA.subjects if adjectives_of((kind,))])
     first, second = (noun_phrase(draw, "nominative", (kind,), definite=True, names=False, plain=True) for _ in range(2))
     clause = verb_group(draw, COPULA, first, draw.pick(("present", "past")), False, False)
@@ -1778,10 +1550,7 @@ def comparison(draw: Draw) -> Phrase:
 
 # book/50_corpus.ipynb#grammar-coordination
 def chain(draw: Draw) -> Phrase:
-    """Two clauses joined by 'and' or 'but'.
-
-    Defined in chapter 50: `grammar-coordination`.
-    """
+    """Two clauses joined by 'and' or 'but'."""
     draw.phenomena.add("coordination")
     both = draw.richness > 1 and draw.chance(0.8)
     rules = ((adjunct, relative), (adjunct, that_clause, relative)) if both else ((simple,), (simple,))
@@ -1791,10 +1560,7 @@ def chain(draw: Draw) -> Phrase:
 
 
 def joint_subject(draw: Draw) -> Phrase:
-    """Two subjects joined by 'and'.
-
-    Defined in chapter 50: `grammar-coordination`.
-    """
+    """Two subjects joined by 'and'."""
     draw.phenomena.add("coordination")
     kinds = draw.pick((("person",), ("person",), ("animal",)))
     one, other = (noun_phrase(draw, "nominative", kinds, definite=True) for _ in range(2))
@@ -1811,10 +1577,7 @@ look find thing | lose find tool | forget lose clothes
 
 
 def object_pronoun(draw: Draw) -> Phrase:
-    """Somebody does one thing to an object, and another thing to it.
-
-    Defined in chapter 50: `grammar-object-rules`.
-    """
+    """Somebody does one thing to an object, and another thing to it."""
     *names, kinds = draw.pick(rows(SEQUENCES))
     first, second = (
         next(verb for verb in verbs_of("transitive", ("person",)) if verb.english[0] == name) for name in names
@@ -1844,10 +1607,7 @@ LONG_RULES = (chain, chain, chain, adjunct, that_clause, relative, condition)
 
 
 def german_words(german: list[tuple[str, tuple[Word, ...]]]) -> list[tuple[str, tuple[Word, ...]]]:
-    """The words of a German sentence with contractions, without needless commas.
-
-    Defined in chapter 50: `grammar-finish`.
-    """
+    """The words of a German sentence with contractions, without needless commas."""
     result: list[tuple[str, tuple[Word, ...]]] = []
     for text, links in german:
         previous = result[-1] if result else ("", ())
@@ -1916,10 +1676,7 @@ INDEX = {noun.german: index for index, noun in enumerate(NOUN_ENTRIES)}
 
 @functools.cache
 def apart(first: Noun, second: Noun) -> bool:
-    """Whether two nouns are kept for the split `pronoun`: some of the pairs that could meet in a frame.
-
-    Defined in chapter 50: `grammar-held-out`.
-    """
+    """Whether two nouns are kept for the split `pronoun`: some of the pairs that could meet in a frame."""
     kinds = ((first.kinds, second.kinds), (second.kinds, first.kinds))
     framed = any(subject in one and target in other for subject, target in ROLES for one, other in kinds)
     product = (INDEX[first.german] + 1) * (INDEX[second.german] + 1)
@@ -1927,18 +1684,12 @@ def apart(first: Noun, second: Noun) -> bool:
 
 
 def novel_uses(draw: Draw) -> list[str]:
-    """The constructions of a sentence that meet a word they are kept from in training.
-
-    Defined in chapter 50: `grammar-held-out`.
-    """
+    """The constructions of a sentence that meet a word they are kept from in training."""
     return sorted({construction for construction, word in draw.uses if (construction, word) in HELD_OUT_USES})
 
 
 def has_pair_apart(draw: Draw) -> bool:
-    """Whether two nouns of a sentence are kept apart in training.
-
-    Defined in chapter 50: `grammar-held-out`.
-    """
+    """Whether two nouns of a sentence are kept apart in training."""
     nouns = [noun for noun in draw.nouns if noun.german in INDEX]
     return any(apart(first, second) for first, second in itertools.combinations(nouns, 2))
 
@@ -1953,19 +1704,13 @@ QUOTED = 346013  # the seed that draws the sentence that everybody quotes
 
 
 def minimal_pair(seed: int) -> list[tuple[SentencePair, Draw]]:
-    """Two sentences that differ in one adjective: it is about the subject in the first, the object in the second.
-
-    Defined in chapter 50: `grammar-splits`.
-    """
+    """Two sentences that differ in one adjective: it is about the subject in the first, the object in the second."""
     draws = [Draw(Random(seed)), Draw(Random(seed))]
     return [(derive(draw, functools.partial(coreference, side=side)), draw) for side, draw in enumerate(draws)]
 
 
 def candidates(name: str, random: Random) -> Iterator[list[tuple[SentencePair, Draw]]]:
-    """Sentences for a split, before any are refused; those of a minimal pair come together.
-
-    Defined in chapter 50: `grammar-splits`.
-    """
+    """Sentences for a split, before any are refused; those of a minimal pair come together."""
     if name == "pronoun":
         yield minimal_pair(QUOTED)
     while True:
@@ -1977,10 +1722,7 @@ def candidates(name: str, random: Random) -> Iterator[list[tuple[SentencePair, D
 
 
 def belongs(name: str, pair: SentencePair, draw: Draw) -> bool:
-    """Whether a sentence may be in a split.
-
-    Defined in chapter 50: `grammar-splits`.
-    """
+    """Whether a sentence may be in a split."""
     length = len(pair.source.split())
     longest, shortest = (LIMIT, LONGEST + 1) if name == "long" else (LONGEST, SHORTEST)
     novel, held = bool(novel_uses(draw)), has_pair_apart(draw)
@@ -2018,10 +1760,7 @@ def embedded_split(name: str) -> list[SentencePair]:
 
 # book/50_corpus.ipynb#grammar-fingerprint
 def canonical_text(pairs: list[SentencePair]) -> str:
-    """The pairs as text, one a line, fields separated by tabs: the form of the files in `data/embedded`.
-
-    Defined in chapter 50: `grammar-fingerprint`.
-    """
+    """The pairs as text, one a line, fields separated by tabs: the form of the files in `data/embedded`."""
 
     def links(field: tuple[tuple[int, int], ...]) -> str:
         return " ".join(f"{first}-{second}" for first, second in field)
@@ -2034,18 +1773,12 @@ def canonical_text(pairs: list[SentencePair]) -> str:
 
 
 def split_checksum(name: str) -> str:
-    """SHA-256 of a split's canonical text in UTF-8.
-
-    Defined in chapter 50: `grammar-fingerprint`.
-    """
+    """SHA-256 of a split's canonical text in UTF-8."""
     return hashlib.sha256(canonical_text(embedded_split(name)).encode()).hexdigest()
 
 
 def corpus_fingerprint() -> str:
-    """The version of the corpus that a trained model belongs to: SHA-256 over the splits valid and test.
-
-    Defined in chapter 50: `grammar-fingerprint`.
-    """
+    """The version of the corpus that a trained model belongs to: SHA-256 over the splits valid and test."""
     return hashlib.sha256((split_checksum("valid") + split_checksum("test")).encode()).hexdigest()
 
 

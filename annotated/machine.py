@@ -25,10 +25,7 @@ def processor() -> dict[str, str]:
 
 
 def matrix_instructions() -> list[str]:
-    """The instructions of this processor that products of matrices use, as far as the system names them.
-
-    Defined in chapter 92: `processor`.
-    """
+    """The instructions of this processor that products of matrices use, as far as the system names them."""
     about = processor()
     flags = f"{about.get('flags', '')} {about.get('Features', '')}".split()  # x86, ARM
     return [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "bf16") if flag in flags]
@@ -91,20 +88,14 @@ def describe_machine(device: torch.device) -> dict:
 
 
 def processor_name() -> str:
-    """The processor's name, and the matrix instructions it has, as far as the system tells.
-
-    Defined in chapter 92: `describe-machine`.
-    """
+    """The processor's name, and the matrix instructions it has, as far as the system tells."""
     name = processor().get("model name") or platform.processor() or platform.machine()
     known = ", ".join(matrix_instructions())
     return f"{name} ({known})" if known else name
 
 
 def code_revision() -> str:
-    """The commit the package runs from, with a plus sign when files differ from it; "unknown" outside a repository.
-
-    Defined in chapter 92: `describe-machine`.
-    """
+    """The commit the package runs from, with a plus sign when files differ from it; "unknown" outside a repository."""
     here = Path(__file__).parent
 
     def git(*arguments: str) -> str:

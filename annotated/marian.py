@@ -26,10 +26,7 @@ __all__ = ["load_marian", "save_ctranslate2", "save_marian"]
 
 # book/90_pretrained.ipynb#to-concatenated
 def to_concatenated(name: str, tensor: Tensor, d_model: int) -> Tensor:
-    """One of our tensors with its d_model channels in another order: the even ones first, then the odd ones.
-
-    Defined in chapter 90: `to-concatenated`.
-    """
+    """One of our tensors with its d_model channels in another order: the even ones first, then the odd ones."""
     if name == "output.bias" or name.endswith(("inner.bias", "query.bias", "key.bias", "value.bias")):
         return tensor  # its channels belong to tokens, to the inner layer or to heads
     order = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
@@ -76,10 +73,7 @@ KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def marian_settings(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Our settings with Marian's values. Raises InputError, naming `path` and what is missing or of the wrong kind.
-
-    Defined in chapter 90: `marian-settings`.
-    """
+    """Our settings with Marian's values. Raises InputError, naming `path` and what is missing or of the wrong kind."""
     settings = {}
     for ours, (theirs, default) in SETTINGS.items():
         value = settings[ours] = values.get(theirs, default)
@@ -93,10 +87,7 @@ def marian_settings(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 # book/90_pretrained.ipynb#marian-config
 def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
-    """The configuration that a Marian `config.json` describes. Raises InputError, naming `path` and the setting.
-
-    Defined in chapter 90: `marian-config`.
-    """
+    """The configuration that a Marian `config.json` describes. Raises InputError, naming `path` and the setting."""
     if values.get("model_type") != "marian":
         raise InputError(f"{path}: not a Marian model: model_type is {values.get('model_type')!r}")
     for name, wanted in REQUIRED.items():
@@ -133,10 +124,7 @@ TENSOR_NAMES = {  # ours: theirs; the longer first, since they contain the short
 
 
 def marian_names(config: TransformerConfig, name: str) -> list[str]:
-    """The names that Marian's format has for one of our tensors: a shared matrix may be stored under any of several.
-
-    Defined in chapter 90: `names`.
-    """
+    """The names that Marian's format has for one of our tensors: a shared matrix may be stored under any of several."""
     source, target = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
     embedding = ["model.shared.weight", source, target] if config.tie_embeddings else [target]
     ends = {
@@ -154,10 +142,7 @@ def marian_names(config: TransformerConfig, name: str) -> list[str]:
 
 # book/90_pretrained.ipynb#read-weights
 def read_weights(model: Transformer, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Copy a Marian model's tensors into `model`. Raises InputError, naming `path` and the tensor.
-
-    Defined in chapter 90: `read-weights`.
-    """
+    """Copy a Marian model's tensors into `model`. Raises InputError, naming `path` and the tensor."""
     left, weights = dict(tensors), {}
     left.setdefault("final_logits_bias", torch.zeros(1, model.config.vocab_size))
     for name, own in weights_of(model).items():
@@ -182,10 +167,7 @@ def read_weights(model: Transformer, tensors: Mapping[str, Tensor], path: Path) 
 
 # book/90_pretrained.ipynb#check-positions
 def check_positions(left: Mapping[str, Tensor], path: Path) -> None:
-    """Refuse what is left of the tensors, unless it is a table of sinusoids, which need not be stored.
-
-    Defined in chapter 90: `check-positions`.
-    """
+    """Refuse what is left of the tensors, unless it is a table of sinusoids, which need not be stored."""
     for name, tensor in left.items():
         if not name.endswith("embed_positions.weight") or tensor.dim() != 2 or tensor.shape[1] % 2:
             raise InputError(f"{path}: {name} is no tensor of this model")
@@ -196,10 +178,7 @@ def check_positions(left: Mapping[str, Tensor], path: Path) -> None:
 
 # book/90_pretrained.ipynb#read-files
 def read_settings(path: Path) -> dict[str, Any]:
-    """The settings in a JSON file. Raises InputError, naming the file, when it holds something else.
-
-    Defined in chapter 90: `read-files`.
-    """
+    """The settings in a JSON file. Raises InputError, naming the file, when it holds something else."""
     settings = read_json(path)
     if not isinstance(settings, dict):
         raise InputError(f"{path}: settings with names were expected, not {type(settings).__name__}")
@@ -207,10 +186,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def marian_tensors(folder: Path) -> dict[str, Tensor]:
-    """The tensors of `model.safetensors`. Raises InputError when it is missing or something else; reads no pickle.
-
-    Defined in chapter 90: `read-files`.
-    """
+    """The tensors of `model.safetensors`. Raises InputError when it is missing or something else; reads no pickle."""
     path = folder / "model.safetensors"
     if not path.exists():
         if (folder / "model.safetensors.index.json").exists():
@@ -228,8 +204,6 @@ def marian_tokenizer(folder: Path, settings: Mapping[str, Any]) -> PairTokenizer
     """The tokenizer of a Marian folder; `settings` are those of its `tokenizer_config.json`.
 
     Raises InputError, naming the file, when one is missing or something else.
-
-    Defined in chapter 90: `marian-tokenizer`.
     """
     models = (read_model_file(folder / "source.spm"), read_model_file(folder / "target.spm"))
     special, lists = [], []
@@ -246,10 +220,7 @@ def marian_tokenizer(folder: Path, settings: Mapping[str, Any]) -> PairTokenizer
 
 
 def check_ids(config: TransformerConfig, tokenizer: PairTokenizer, folder: Path) -> None:
-    """Raises InputError when the pieces and `config.json` do not belong together.
-
-    Defined in chapter 90: `marian-tokenizer`.
-    """
+    """Raises InputError when the pieces and `config.json` do not belong together."""
     lists = ("vocab.json", "target_vocab.json" if tokenizer.target_vocabulary else "vocab.json")
     sizes = (config.source_vocab_size, config.vocab_size)
     for name, number_of, size in zip(lists, tokenizer.numbers, sizes, strict=True):
@@ -276,10 +247,7 @@ NEUTRAL = {  # settings of `generate` that change its output, and the values wit
 
 
 def search_settings(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Notes for a translator: `search`, and `ignored`, the settings that are not followed, if there are any.
-
-    Defined in chapter 90: `search-settings`.
-    """
+    """Notes for a translator: `search`, and `ignored`, the settings that are not followed, if there are any."""
     path, given = folder / "config.json", values
     if (folder / "generation_config.json").exists():
         path = folder / "generation_config.json"
@@ -325,10 +293,7 @@ def load_marian(folder: str | Path, device: str = "auto") -> Translator:
 
 # book/90_pretrained.ipynb#marian-weights
 def marian_weights(model: Transformer) -> dict[str, Tensor]:
-    """The model's weights under Marian's names. Biases that the model does not have are zero.
-
-    Defined in chapter 90: `marian-weights`.
-    """
+    """The model's weights under Marian's names. Biases that the model does not have are zero."""
     config, tensors = model.config, {}
     for name, tensor in weights_of(model).items():
         if config.positions == "sinusoidal":
@@ -346,10 +311,7 @@ def marian_weights(model: Transformer) -> dict[str, Tensor]:
 
 
 def marian_values(config: TransformerConfig) -> dict[str, Any]:
-    """What `config.json` says of this model in Marian's format.
-
-    Defined in chapter 90: `marian-weights`.
-    """
+    """What `config.json` says of this model in Marian's format."""
     values = {theirs: getattr(config, ours) for ours, (theirs, _) in SETTINGS.items()}
     values["decoder_layers"] = config.num_decoder_layers or config.num_layers
     values |= {"vocab_size": config.source_vocab_size or config.vocab_size, "decoder_vocab_size": config.vocab_size}
@@ -362,10 +324,7 @@ def marian_values(config: TransformerConfig) -> dict[str, Any]:
 
 # book/90_pretrained.ipynb#tokenizer-files
 def vocabularies(tokenizer: Tokenizer) -> Sequence[dict[str, int]]:
-    """The ids of the source's pieces and of the target's.
-
-    Defined in chapter 90: `tokenizer-files`.
-    """
+    """The ids of the source's pieces and of the target's."""
     if isinstance(tokenizer, PairTokenizer):
         return tokenizer.numbers
     number_of = {tokenizer.processor.id_to_piece(i): i for i in range(len(tokenizer))}
@@ -373,10 +332,7 @@ def vocabularies(tokenizer: Tokenizer) -> Sequence[dict[str, int]]:
 
 
 def tokenizer_files(translator: Translator) -> dict[str, bytes]:
-    """SentencePiece models, vocabularies and settings of the tokenizer, by file name.
-
-    Defined in chapter 90: `tokenizer-files`.
-    """
+    """SentencePiece models, vocabularies and settings of the tokenizer, by file name."""
     tokenizer, notes = translator.tokenizer, translator.notes
     source, target = vocabularies(tokenizer)
     models = tokenizer.models if isinstance(tokenizer, PairTokenizer) else (tokenizer.model, tokenizer.model)
@@ -407,8 +363,6 @@ def option_limits(translator: Translator, table: Mapping[str, Any]) -> dict[str,
     """The values of our options that a format with this table can express, None for any value.
 
     An epsilon below Marian's passes for Marian's. Sizes and ids are those of the vocabularies.
-
-    Defined in chapter 90: `limits`.
     """
     config, tokenizer = translator.model.config, translator.tokenizer
     (source, target), width = vocabularies(tokenizer), config.d_model // config.num_heads
@@ -422,10 +376,7 @@ def option_limits(translator: Translator, table: Mapping[str, Any]) -> dict[str,
 
 
 def check_options(translator: Translator, system: str, table: Mapping[str, Any]) -> None:
-    """Raises InputError, naming the option, its value and those that fit, for what a format cannot express.
-
-    Defined in chapter 90: `limits`.
-    """
+    """Raises InputError, naming the option, its value and those that fit, for what a format cannot express."""
     config, limits = translator.model.config, option_limits(translator, table)
     for field in fields(config):
         value, known = getattr(config, field.name), limits.get(field.name, (field.default,))
@@ -459,28 +410,19 @@ def save_marian(translator: Translator, folder: str | Path) -> None:
 
 # book/90_pretrained.ipynb#fill
 def fill_linear(spec: Any, *layers: nn.Module) -> None:
-    """Give CTranslate2 the weights of a linear layer, or of several that it runs as one.
-
-    Defined in chapter 90: `fill`.
-    """
+    """Give CTranslate2 the weights of a linear layer, or of several that it runs as one."""
     spec.weight = torch.cat([layer.weight for layer in layers]).detach().cpu().numpy()
     if layers[0].bias is not None:
         spec.bias = torch.cat([layer.bias for layer in layers]).detach().cpu().numpy()
 
 
 def fill_norm(spec: Any, norm: nn.Module) -> None:
-    """Give CTranslate2 the weights of a layer normalisation.
-
-    Defined in chapter 90: `fill`.
-    """
+    """Give CTranslate2 the weights of a layer normalisation."""
     spec.gamma, spec.beta = norm.weight.detach().cpu().numpy(), norm.bias.detach().cpu().numpy()
 
 
 def fill_stack(spec: Any, stack: nn.Module, config: TransformerConfig) -> None:
-    """Give CTranslate2 the weights of an encoder or a decoder.
-
-    Defined in chapter 90: `fill`.
-    """
+    """Give CTranslate2 the weights of an encoder or a decoder."""
     if config.norm_first:
         fill_norm(spec.layer_norm, stack.final_norm)
     for known, layer in zip(spec.layer, stack.layers, strict=True):
@@ -500,10 +442,7 @@ def fill_stack(spec: Any, stack: nn.Module, config: TransformerConfig) -> None:
 
 # book/90_pretrained.ipynb#ctranslate2-spec
 def ctranslate2_spec(model: Transformer) -> Any:
-    """The model as CTranslate2 describes it, still without vocabularies.
-
-    Defined in chapter 90: `ctranslate2-spec`.
-    """
+    """The model as CTranslate2 describes it, still without vocabularies."""
     from ctranslate2.specs import common_spec, transformer_spec
 
     config = model.config

@@ -122,10 +122,7 @@ def build_encoder(config: TransformerConfig) -> Encoder:
 
 
 def build_decoder(config: TransformerConfig) -> Decoder:
-    """N decoder layers (section 3.1), and a final normalisation if `norm_first`.
-
-    Defined in chapter 39: `layers`.
-    """
+    """N decoder layers (section 3.1), and a final normalisation if `norm_first`."""
     add_norm = partial(AddNorm, config.d_model, config.dropout, config.norm_first, config.norm_eps)
     layers = [
         DecoderLayer(_attention(config), _attention(config), _feed_forward(config), add_norm)

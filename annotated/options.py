@@ -68,10 +68,7 @@ LISTED = CHOICES | TRAINING_CHOICES  # the options that have a list of values
 
 # book/91_command_line.ipynb#numbers
 def number(kind: type, wanted: str, fits: Callable[[float], bool]) -> Callable[[str], int | float]:
-    """A function that reads a finite number from an option's text, and refuses one that does not fit.
-
-    Defined in chapter 91: `numbers`.
-    """
+    """A function that reads a finite number from an option's text, and refuses one that does not fit."""
 
     def parse(text: str) -> int | float:
         try:
@@ -104,10 +101,7 @@ def flag(name: str) -> str:
 
 
 def one_of(values: Sequence[str]) -> str:
-    """The values of a list in words: relu, gelu or swish.
-
-    Defined in chapter 91: `options-from-dataclass`.
-    """
+    """The values of a list in words: relu, gelu or swish."""
     return " or ".join(filter(None, (", ".join(values[:-1]), values[-1])))
 
 
@@ -138,19 +132,13 @@ def add_options(parser: argparse.ArgumentParser, title: str, configuration: type
 
 # book/91_command_line.ipynb#chosen
 def given(arguments: argparse.Namespace, configuration: type) -> dict[str, Any]:
-    """The fields of a configuration that the user set.
-
-    Defined in chapter 91: `chosen`.
-    """
+    """The fields of a configuration that the user set."""
     names = [field.name for field in fields(configuration) if field.name not in FIXED]
     return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
 
 
 def chosen(arguments: argparse.Namespace, configuration: type) -> dict[str, Any]:
-    """The fields of a configuration that the recipe or the user set; the user wins.
-
-    Defined in chapter 91: `chosen`.
-    """
+    """The fields of a configuration that the recipe or the user set; the user wins."""
     recipe, own = RECIPES[arguments.recipe or recipe_for(arguments.corpus)], given(arguments, configuration)
     if any(name in own for name in STOPS):  # the user's limit replaces the recipe's
         recipe = {name: value for name, value in recipe.items() if name not in STOPS}
@@ -163,8 +151,6 @@ def resumed(arguments: argparse.Namespace, run: dict[str, Any]) -> dict[str, Any
     """The training settings of a run to resume, with the user's limits if there are any.
 
     Raises InputError when the user, or the recipe asked for, wants another setting changed.
-
-    Defined in chapter 91: `resumed`.
     """
     wanted = dict(RECIPES[arguments.recipe]) if arguments.recipe else {}
     own = given(arguments, TrainingConfig)

@@ -15,10 +15,7 @@ __all__ = ["AdditiveAttention", "RecurrentConfig", "RecurrentTranslator"]
 def gru_step(
     x: Float[Tensor, "batch d_input"], state: Float[Tensor, "batch d_hidden"], cell: nn.GRUCell
 ) -> Float[Tensor, "batch d_hidden"]:
-    """One step h_t = f(h_{t-1}, x_t) of a gated recurrent unit with a PyTorch cell's weights, written out (section 1).
-
-    Defined in chapter 10: `gru-step`.
-    """
+    """One step h_t = f(h_{t-1}, x_t) of a gated recurrent unit with a PyTorch cell's weights, written out (section 1)."""
     of_x = (x @ cell.weight_ih.T + cell.bias_ih).chunk(3, dim=-1)
     of_state = (state @ cell.weight_hh.T + cell.bias_hh).chunk(3, dim=-1)
     r, u = (torch.sigmoid(of_x[gate] + of_state[gate]) for gate in (0, 1))
@@ -88,10 +85,7 @@ class RecurrentConfig:
 
 # book/10_introduction.ipynb#recurrent-decoder
 class RecurrentDecoder(nn.Module):
-    """A loop of gated cells that looks back at the source before each step (Bahdanau et al. 2014; section 1).
-
-    Defined in chapter 10: `recurrent-decoder`.
-    """
+    """A loop of gated cells that looks back at the source before each step (Bahdanau et al. 2014; section 1)."""
 
     def __init__(self, config: RecurrentConfig):
         super().__init__()
@@ -187,10 +181,7 @@ class RecurrentTranslator(nn.Module):
 def greedy_translation(
     model: RecurrentTranslator, source: Int[Tensor, "batch source"], max_steps: int
 ) -> Int[Tensor, "batch steps"]:
-    """The likeliest token at each step, until every sentence has ended or `max_steps` are done; pads after the end.
-
-    Defined in chapter 10: `greedy`.
-    """
+    """The likeliest token at each step, until every sentence has ended or `max_steps` are done; pads after the end."""
     config, memory, mask = model.config, model.encode(source), (source != model.config.pad_id)[:, None]
     state, projected = model.decoder.start(memory)
     tokens = source.new_full((len(source), 1), config.start_id)

@@ -20,8 +20,6 @@ def layer_norm(
     """Normalise every token's vector to mean 0 and variance 1, then scale and shift it (section 3.1; Ba et al. 2016).
 
     `x` has any leading axes; mean and (biased) variance are taken over the last one alone.
-
-    Defined in chapter 31: `layer-norm`.
     """
     mean = x.mean(dim=-1, keepdim=True)
     variance = (x - mean).square().mean(dim=-1, keepdim=True)

@@ -28,10 +28,7 @@ __all__ = [
 
 # book/51_data_and_batching.ipynb#tokenization-imports
 def read_processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
-    """The SentencePiece model in these bytes. Raises InputError when there is none.
-
-    Defined in chapter 51: `tokenization-imports`.
-    """
+    """The SentencePiece model in these bytes. Raises InputError when there is none."""
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         processor.vocab_size()

@@ -135,8 +135,6 @@ def train_step(
     """One update from one or more batches, as if they were one large batch. Returns the loss a target token.
 
     `loss_of` is `training_loss` of the model unless given; `scaler` keeps gradients in the range of float16.
-
-    Defined in chapter 59: `train-step`.
     """
     loss_of = loss_of or partial(training_loss, model)
     scaler = scaler or torch.amp.GradScaler(enabled=False)
@@ -228,10 +226,7 @@ class TrainingState:
 
 
 def new_state(model: Model, config: TrainingConfig) -> TrainingState:
-    """Training before its first step.
-
-    Defined in chapter 59: `training-state`.
-    """
+    """Training before its first step."""
     average = None
     if config.average_decay is not None:
         average = {name: weight.clone() for name, weight in weights_of(model).items()}
@@ -244,10 +239,7 @@ COUNTERS = ("step", "epoch", "batch", "tokens", "seconds", "best_loss")
 
 
 def save_state(folder: Path, state: TrainingState) -> None:
-    """Write all that `load_state` needs to go on exactly where training stands, in one file.
-
-    Defined in chapter 59: `save-state`.
-    """
+    """Write all that `load_state` needs to go on exactly where training stands, in one file."""
     tensors = {f"model.{name}": tensor for name, tensor in weights_of(state.model).items()}
     for name, parameter in state.model.named_parameters():
         tensors |= {f"adam.{name}.{key}": value for key, value in state.optimizer.state[parameter].items()}
@@ -263,10 +255,7 @@ def save_state(folder: Path, state: TrainingState) -> None:
 
 # book/59_training.ipynb#load-state
 def load_state(folder: Path, state: TrainingState) -> None:
-    """Restore what `save_state` wrote. Raises InputError when there is nothing to resume from, or it does not fit.
-
-    Defined in chapter 59: `load-state`.
-    """
+    """Restore what `save_state` wrote. Raises InputError when there is nothing to resume from, or it does not fit."""
     path = folder / "state.safetensors"
     tensors = read_tensors(path)
     with safe_open(path, framework="pt") as file:
@@ -299,8 +288,6 @@ def batch_groups(
     """Endless groups of `accumulation` batches, beginning at batch `position` of `epoch`.
 
     Each epoch has an order of its own, which depends on the seed alone. With each group comes the place after it.
-
-    Defined in chapter 59: `batch-groups`.
     """
     group: list[Batch] = []
     while True:
@@ -319,8 +306,6 @@ class TrainingLog:
     """Metrics as JSON lines and, if wanted, a progress bar with loss, speed and time left.
 
     `every` steps the mean loss since the last line is recorded; a loss that is no number raises InputError then.
-
-    Defined in chapter 59: `training-log`.
     """
 
     def __init__(
@@ -371,10 +356,7 @@ BAR = "{desc} {percentage:3.0f}% |{bar:20}| {postfix}, {elapsed} gone, {remainin
 
 # book/59_training.ipynb#when-to-stop
 def share_done(config: TrainingConfig, state: TrainingState) -> float:
-    """How much of the training is over, from 0 to 1, by whichever limit comes first.
-
-    Defined in chapter 59: `when-to-stop`.
-    """
+    """How much of the training is over, from 0 to 1, by whichever limit comes first."""
     shares = [0.0]
     if config.max_steps is not None:
         shares.append(state.step / config.max_steps)
@@ -387,10 +369,7 @@ def share_done(config: TrainingConfig, state: TrainingState) -> float:
 
 @contextmanager
 def weights_in_place(model: Model, weights: dict[str, Tensor]) -> Iterator[None]:
-    """Let the model use other weights for a while.
-
-    Defined in chapter 59: `when-to-stop`.
-    """
+    """Let the model use other weights for a while."""
     own = {name: weight.clone() for name, weight in weights_of(model).items()}
     load_weights(model, weights, "average")
     try:
@@ -407,10 +386,7 @@ def validate(
     on_best: Callable[[TrainingState], None],
     loss_of: Callable[..., Tensor] = training_loss,
 ) -> float:
-    """Measure the validation loss, record it, and call `on_best` when it is the lowest so far.
-
-    Defined in chapter 59: `validate`.
-    """
+    """Measure the validation loss, record it, and call `on_best` when it is the lowest so far."""
     with weights_in_place(state.model, state.weights()):
         loss = validation_loss(state.model, valid, loss_of)
     if not math.isfinite(loss):
@@ -427,10 +403,7 @@ def validate(
 
 
 def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> None:
-    """Write the weights as `checkpoints/step-N.safetensors` and the state to resume from; keep the last few.
-
-    Defined in chapter 59: `validate`.
-    """
+    """Write the weights as `checkpoints/step-N.safetensors` and the state to resume from; keep the last few."""
     tensors = {name: tensor.contiguous().cpu() for name, tensor in weights_of(state.model).items()}
     write_atomically(folder / "checkpoints" / f"step-{state.step:07d}.safetensors", save(tensors))
     save_state(folder, state)
@@ -450,10 +423,7 @@ def checkpoints(folder: Path) -> list[Path]:
 def losses_of(
     model: Model, optimizer: torch.optim.Optimizer, config: TrainingConfig
 ) -> tuple[LossFunction, Callable[..., Tensor]]:
-    """The loss of a training step and that of validation, in the plain form or in that of chapter 92.
-
-    Defined in chapter 59: `train`.
-    """
+    """The loss of a training step and that of validation, in the plain form or in that of chapter 92."""
     precision = getattr(torch, config.precision) if isinstance(model, Transformer) else torch.float32
     if not config.accelerate:
         return partial(training_loss, model, precision=precision), training_loss
@@ -512,10 +482,7 @@ def train(
 
 # book/59_training.ipynb#prepare-folder
 def prepare_folder(folder: Path, resume: bool) -> None:
-    """See that training can begin in `folder` before hours are spent. Raises InputError, saying what to do, if not.
-
-    Defined in chapter 59: `prepare-folder`.
-    """
+    """See that training can begin in `folder` before hours are spent. Raises InputError, saying what to do, if not."""
     if resume and not (folder / "state.safetensors").exists():
         raise InputError(f"{folder}: nothing to resume there (no state.safetensors): start in another folder")
     if not resume and (folder / "run.json").exists():
@@ -527,10 +494,7 @@ def prepare_folder(folder: Path, resume: bool) -> None:
 
 
 def command_line() -> str:
-    """The command that started this process, as one would type it.
-
-    Defined in chapter 59: `prepare-folder`.
-    """
+    """The command that started this process, as one would type it."""
     program, *arguments = sys.argv
     name = Path(program).name
     return shlex.join(["annotated" if name == "__main__.py" else name, *arguments])

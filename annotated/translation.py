@@ -45,8 +45,6 @@ def tokenize_sources(
     """Token ids of the sources; one longer than `max_length` is cut there, eos kept, and `warn` is told.
 
     Without `warn` the message goes to standard error.
-
-    Defined in chapter 61: `tokenize-sources`.
     """
     warn = warn or (lambda message: print(message, file=sys.stderr))
     sources = tokenize(tokenizer, list(texts))
@@ -166,10 +164,7 @@ WORKER: dict[str, Translator] = {}  # in a worker process: the translator it was
 
 
 def become_worker(translator: Translator) -> None:
-    """Prepare a process for its work: one thread, no pool of its own, and Ctrl-C left to the parent.
-
-    Defined in chapter 61: `workers`.
-    """
+    """Prepare a process for its work: one thread, no pool of its own, and Ctrl-C left to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     translator.pool = None
@@ -177,18 +172,12 @@ def become_worker(translator: Translator) -> None:
 
 
 def search_in_worker(sources: list[list[int]], options: dict) -> list[list[Hypothesis]]:
-    """`search_batch` in a worker.
-
-    Defined in chapter 61: `workers`.
-    """
+    """`search_batch` in a worker."""
     return search_batch(WORKER["translator"], sources, options)
 
 
 def search_batch(translator: Translator, sources: list[list[int]], options: dict) -> list[list[Hypothesis]]:
-    """Beam search for one batch of sources.
-
-    Defined in chapter 61: `workers`.
-    """
+    """Beam search for one batch of sources."""
     model = translator.model
     batch = pad_sequences(sources, model.config.pad_id).to(model.target_embedding.weight.device)
     return beam_search(model, batch, topk=translator.topk, **options)

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 # book/80_attention_visualizations.ipynb#attention-maps
 @dataclass(frozen=True)
 class AttentionMaps:
-    """The softmax weights of all attentions of a model, in the order layer, sentence, head, query, key (section 3.2).
-
-    Defined in chapter 80: `attention-maps`.
-    """
+    """The softmax weights of all attentions of a model, in the order layer, sentence, head, query, key (section 3.2)."""
 
     encoder: Float[Tensor, "layer batch head source source"]
     decoder: Float[Tensor, "layer batch head target target"]
@@ -40,10 +37,7 @@ class AttentionMaps:
 
 
 def attentions(model: Transformer) -> dict[str, list[nn.Module]]:
-    """The attention modules of a model by kind (encoder, decoder, cross), from the first layer to the last.
-
-    Defined in chapter 80: `attention-maps`.
-    """
+    """The attention modules of a model by kind (encoder, decoder, cross), from the first layer to the last."""
     return {
         "encoder": [layer.self_attention for layer in model.encoder.layers],
         "decoder": [layer.self_attention for layer in model.decoder.layers],
@@ -75,10 +69,7 @@ def attention_maps(
 
 # book/80_attention_visualizations.ipynb#word-maps
 def word_of_piece(tokenizer: Tokenizer, text: str, target: bool = False) -> list[int]:
-    """For each token of a text, the word (as `words` counts) that it begins in; eos is one word more.
-
-    Defined in chapter 80: `word-maps`.
-    """
+    """For each token of a text, the word (as `words` counts) that it begins in; eos is one word more."""
     ends = list(itertools.accumulate(len(word) for word in words(text)))  # without the spaces
     result, position, start = [], 0, 0
     for number in tokenize(tokenizer, [text], target)[0]:
@@ -92,10 +83,7 @@ def word_of_piece(tokenizer: Tokenizer, text: str, target: bool = False) -> list
 def by_words(
     weights: Float[np.ndarray, "*axes query key"], queries: Sequence[int], keys: Sequence[int]
 ) -> Float[np.ndarray, "*axes query_word key_word"]:
-    """Weights between tokens as weights between words: summed over a word's keys, averaged over its queries.
-
-    Defined in chapter 80: `word-maps`.
-    """
+    """Weights between tokens as weights between words: summed over a word's keys, averaged over its queries."""
     gather = np.eye(max(keys) + 1)[list(keys)]
     spread = np.eye(max(queries) + 1)[list(queries)]
     spread = spread / spread.sum(axis=0)
@@ -135,8 +123,6 @@ def draw_heads(
     """Curves from attending words to what they attend to, one colour per head, as opaque as the weight (figures 3-5).
 
     `only` are the positions of the attending words to draw; weights below `least` are left out.
-
-    Defined in chapter 80: `head-view`.
     """
     curve = np.linspace(0, 1, 30)
     bend = curve**2 * (3 - 2 * curve)  # leaves and arrives level
@@ -184,8 +170,6 @@ def strongest_links(weights: Float[np.ndarray, "target source"]) -> list[tuple[i
     """A link from each target word to the source word with the largest weight; none where that is eos.
 
     Both sides of the map end with eos, as those of `sentence_maps` do. Links are pairs (source word, target word).
-
-    Defined in chapter 80: `strongest-links`.
     """
     largest = weights[:-1].argmax(axis=-1)
     return [(int(key), row) for row, key in enumerate(largest) if key < weights.shape[1] - 1]
@@ -196,8 +180,6 @@ class IBMModel1:
     """Translation probabilities of words by expectation maximisation (Brown et al. 1993, model 1), for alignments.
 
     Each target word comes from a source word of its sentence or from none. Case is ignored.
-
-    Defined in chapter 80: `ibm-model-1`.
     """
 
     def __init__(self, pairs: Sequence[SentencePair], iterations: int = 6):

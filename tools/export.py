@@ -185,8 +185,8 @@ def number(path: Path) -> int:
     return int(re.match(r"\d+", path.name)[0])
 
 
-def with_back_link(block: Block) -> list[str]:
-    """The cell's lines without its imports, public docstrings ending in the place of their definition."""
+def with_back_link(block: Block, listed: set[str]) -> list[str]:
+    """The cell's lines without its imports, docstrings of the listed names ending in the place of their definition."""
     lines = block.source.split("\n")
     for node in reversed(block.tree.body):
         if is_import(node):
@@ -196,6 +196,8 @@ def with_back_link(block: Block) -> list[str]:
             continue
         if not ast.get_docstring(node):
             raise ExportError(f"{block.place}: {node.name} is public and has no docstring")
+        if node.name not in listed:
+            continue
         docstring = node.body[0]
         last = lines[docstring.end_lineno - 1].encode()[: docstring.end_col_offset].decode()
         if not last.endswith('"""'):
@@ -326,10 +328,10 @@ def module_text(module: str, blocks: list[Block], docstring: str, used: set[str]
     imports = dict.fromkeys(ast.unparse(node) for block in blocks for node in block.tree.body if is_import(node))
     names = {name for block in blocks for name in block.names if not name.startswith("_")}
     parts = [HEADER.format(chapters), docstring, "", *imports, ""]
-    if names:
-        parts += [f"__all__ = {sorted(names & used or names)!r}"]  # a module that nothing uses is there for its reader
+    listed = names & used or names  # a module that nothing uses is there for its reader
+    parts += [f"__all__ = {sorted(listed)!r}"] if listed else []
     for block in blocks:
-        lines = with_back_link(block)
+        lines = with_back_link(block, listed)
         parts += ["", "", f"# {block.place}", "\n".join(lines).strip("\n")] if lines else []
     return "\n".join(parts) + "\n"
 
