@@ -8,13 +8,13 @@ import os
 import urllib.request
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from annotated.files import InputError
-from annotated.grammar import SPLITS, SentencePair, embedded_split, neutral
+from annotated.grammar import ADJECTIVE_ENTRIES, SPLITS, SentencePair, detokenise, embedded_split, words
 
-__all__ = ["Corpus", "EMBEDDED", "NAMED", "load_corpus"]
+__all__ = ["Corpus", "EMBEDDED", "NAMED", "load_corpus", "neutral"]
 
 
 # book/51_data_and_batching.ipynb#corpus
@@ -177,6 +177,22 @@ def folder_corpus(folder: Path, source: str, target: str) -> Corpus:
     if not loaders:
         raise InputError(f"{folder}: no train.{source} and train.{target} there, and no train.tsv")
     return Corpus(str(folder), source, target, loaders)
+
+
+# book/51_data_and_batching.ipynb#neutral
+def neutral(pair: SentencePair) -> SentencePair:
+    """The pair with a neutral word in place of the adjective that decides what its pronoun means, if it has one.
+
+    Defined in chapter 51: `neutral`.
+    """
+    if "pronoun decided by an adjective" not in pair.phenomena:
+        return pair
+    source, target = words(pair.source), words(pair.target)
+    at = next(position for position, _ in pair.antecedents if source[position] == "it") + 3  # it was too ...
+    adjective = ADJECTIVE_ENTRIES[source[at]]
+    there = next(german for english, german in pair.alignment if english == at)
+    source[at], target[there] = "strange", target[there].replace(adjective.german, "seltsam")
+    return replace(pair, source=detokenise(source), target=detokenise(target), tree="")
 
 
 # book/51_data_and_batching.ipynb#load-corpus

@@ -21,13 +21,14 @@ from annotated.corpora import (
     download_multi30k,
     load_corpus,
     multi30k_folder,
+    neutral,
     read_lines,
     read_pairs,
     read_tsv,
     split_pairs,
 )
 from annotated.files import InputError
-from annotated.grammar import SPLITS, SentencePair, embedded_split, neutral
+from annotated.grammar import SPLITS, SentencePair, embedded_split
 
 
 def complaint(action) -> str:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from annotated.corpora import neutral
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
 from annotated.files import read_json
-from annotated.grammar import corpus_fingerprint, embedded_split, neutral, words
+from annotated.grammar import corpus_fingerprint, embedded_split, words
 from annotated.recipes import RECIPES
 from annotated.translation import Translator
 

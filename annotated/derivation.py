@@ -1,0 +1,111 @@
+# Written by `make export` from book/50_corpus.ipynb: do not edit here, edit the chapter.
+"""The embedded corpus: chapter 50 of the book."""
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from random import Random
+
+from annotated import grammar
+
+__all__ = ["express"]
+
+
+# book/50_corpus.ipynb#express
+class DeadEnd(Exception):
+    """No option goes with the sentence that is wanted."""
+
+
+# book/50_corpus.ipynb#express-2
+class Wanted(grammar.Draw):
+    """A draw that takes prescribed decisions, then the likeliest of those that go with an English sentence."""
+
+    def __init__(self, source: str, path: list[int]):
+        super().__init__(Random(0))
+        self.text = f" {' '.join(grammar.words(source.lower()))} "
+        self.path = path
+        self.taken: list[int] = []
+        self.weights: list[list[float]] = []  # of the options of each decision
+
+    def decide(self, options: Sequence, weights: list[float]):
+        """The option that is prescribed, or the likeliest."""
+        if not options:
+            raise DeadEnd
+        at = len(self.taken)
+        self.taken.append(self.path[at] if at < len(self.path) else weights.index(max(weights)))
+        self.weights.append(weights)
+        return options[self.taken[-1]]
+
+    def chance(self, probability: float) -> bool:
+        """True or False."""
+        return self.decide((True, False), [probability, 1 - probability])
+
+    def option(self, probability: float) -> bool:
+        """True or False."""
+        return self.chance(probability)
+
+    def fresh(self, options: Sequence):
+        """One of the options that the sentence has and the derivation does not have yet."""
+        return super().fresh([option for option in options if option not in self.used and self.has(option)])
+
+    def pick(self, options: Sequence):
+        """One of the options that the sentence has."""
+        fitting = {id(option): option for option in options if self.has(option)}
+        counts = Counter(id(option) for option in options if id(option) in fitting)
+        return self.decide(list(fitting.values()), [count / counts.total() for count in counts.values()])
+
+    def has(self, option: object) -> bool:
+        """Whether a form of a word stands in the sentence; what has no English form may always."""
+        if isinstance(option, list | tuple):
+            return any(self.has(item) for item in option)
+        forms = [f" {form.lower()} " for form in english_forms(option) if form]
+        return not forms or any(form in self.text for form in forms)
+
+
+# book/50_corpus.ipynb#express-3
+def english_forms(option: object) -> Sequence[str]:
+    """The English forms that an option of a draw may bring into a sentence; none where that cannot be told."""
+    if isinstance(option, grammar.Noun):
+        return option.english, option.plurals[0]
+    if isinstance(option, grammar.Adjective):
+        return option.english, option.more[0]
+    if isinstance(option, grammar.Verb):
+        be = [grammar.FORMS[f"be {tense}"][who] for tense in ("present", "past") for who in "sp1"]
+        return be if option.frame == "copula" else option.english
+    if isinstance(option, grammar.Row):
+        return option.get("english", ""), option.get("plural", "")
+    known = isinstance(option, str) and (option in grammar.CONJUNCTIONS or option in grammar.MODALS)
+    return (str(option),) if known else ()
+
+
+# book/50_corpus.ipynb#express-search
+def express(source: str, limit: int = 4_000) -> grammar.SentencePair | None:
+    """The pair whose English is `source`, found by trying derivations, the most promising first.
+
+    None when the grammar does not have it, as far as so many derivations can tell.
+
+    Defined in chapter 50: `express-search`.
+    """
+    wanted = Counter(grammar.words(source.lower()))
+    heap: list[tuple[float, float, list[int]]] = [(0.0, 0.0, [])]  # priority, cost and decisions to begin with
+    for _ in range(limit):
+        if not heap:
+            return None
+        priority, start, path = heapq.heappop(heap)
+        draw, bonus = Wanted(source, path), start - priority
+        with suppress(DeadEnd):
+            pair = grammar.derive(draw)
+            if pair.source == source:
+                return pair
+            found = Counter(grammar.words(pair.source.lower()))
+            bonus = 2.0 * ((found & wanted).total() - (found - wanted).total())
+        cost = 0.0
+        for at, (taken, weights) in enumerate(zip(draw.taken, draw.weights, strict=True)):
+            for other, weight in enumerate(weights if at >= len(path) else ()):
+                if other != taken and weight > 0:
+                    higher = cost - math.log(weight)
+                    heapq.heappush(heap, (higher - bonus, higher, [*draw.taken[:at], other]))
+            cost -= math.log(weights[taken])
+    return None
