@@ -805,7 +805,7 @@ def clear_subject(draw: Draw, verb: Verb, gender: str) -> Phrase | None:
         return None
     if "person" in verb.subjects and draw.chance(0.4):
         return pronoun(draw, *draw.pick(FIRST if draw.clauses else (PEOPLE[0], *FIRST)), "nominative")
-    return noun_phrase(draw, "nominative", (), noun=draw.fresh(nouns_of(verb.subjects, "m")))
+    return noun_phrase(draw, "nominative", (), noun=draw.fresh(nouns_of(verb.subjects, "m")), names=False)
 
 
 # book/50_corpus.ipynb#grammar-subjects-2
@@ -820,7 +820,7 @@ def object_pronoun(draw: Draw, subject: Phrase, case: str, main: bool) -> Phrase
     first = subject.pronoun in ("we", "I")
     others = [person for person in allowed if person[0] != subject.pronoun and not (person in FIRST and first)]
     clear = main or subject.is_pronoun or case == "dative"
-    others = [person for person in others if clear or person[0] not in ("she", "they")] or list(FIRST)
+    others = [person for person in others if clear or person[0] not in ("she", "they")] or [("they", "p")]
     return pronoun(draw, *draw.pick(others), case)
 
 
@@ -1065,9 +1065,8 @@ def with_relative(draw: Draw, phrase: Phrase, kind: str, tense: str = "") -> Phr
     german = (ENDINGS["relative", phrase.gender][case], (english,))
     if kind == "subject":
         gap = replace(phrase, english=[], german=[german], is_pronoun=True, bare=False)
-        avoid = (
-            ("state", "trait") if any(isinstance(word, Adjective) for word in draw.used) else ()
-        )  # no *cheap mirror that is expensive*
+        described = any(isinstance(word, Adjective) for word in draw.used)  # no *cheap mirror that is expensive*
+        avoid = ("change", "state", "trait") if described else ("change",)
         clause = make_clause(draw, subject=gap, after=tense, avoid=avoid)
     else:
         subject = clear_subject(draw, verb, phrase.gender if case == "accusative" else "m")
