@@ -445,7 +445,7 @@ def genitive(draw: Draw, kind: str, gender: str, case: str) -> tuple[Phrase, str
     """
     draw.phenomena |= {"genitive"}
     mark = Word("'s", "POS")
-    if kind != "building" and draw.chance(0.4):
+    if kind != "building" and "f" not in draw.barred and draw.chance(0.4):
         name = proper_name(draw)
         german = [(name.german[0][0] + "s", (name.head, mark))]
         return Phrase(["(NP", name.head, mark, ")"], german), "strong", Phrase()
@@ -663,10 +663,10 @@ def german_side(clause: Clause, order: str) -> German:
         finite, end = [(clause.end[0][0] + clause.finite[0], clause.finite[1])], []
     subject, pronouns, middle = clause.subject.german, clause.german_parts("pronoun"), MIDDLE
     if order != "main" and not clause.subject.is_pronoun:
-        if clause.subject.bare:
-            subject = [*clause.german_parts("time"), *subject]
-            middle = [slot for slot in MIDDLE if slot != "time"]
-        if any(text in EARLY and not (text in ("uns", "ihr") and clause.subject.bare) for text, _ in pronouns):
+        times = clause.german_parts("time") if clause.subject.bare else []
+        subject, middle = [*times, *subject], [slot for slot in MIDDLE if not times or slot != "time"]
+        apart = times or not clause.subject.bare  # *uns Frauen*, *ihr Frauen* would be one phrase
+        if any(text in EARLY and (apart or text not in ("uns", "ihr")) for text, _ in pronouns):
             subject, pronouns = pronouns, subject
     by_name = {"subject": subject, "finite": finite, "end": end, "tail": clause.tail.german}
     by_name |= {"pronoun": pronouns, "middle": clause.german_parts(*middle)}
@@ -1231,7 +1231,7 @@ def object_question(draw: Draw) -> Phrase:
     frame = draw.pick(("transitive", "transitive", "dative"))
     verb = draw.pick(verbs_of(frame, ("person",)))
     case, subject = "accusative" if frame == "transitive" else "dative", None
-    if verb.objects == ("person",) or case == "dative":
+    if set(verb.objects) <= {"person", "animal", "known", "pet"} or case == "dative":
         front = bracket("WHNP", aligned("whom", "wen" if case == "accusative" else "wem", "WP"))
     elif draw.chance(0.5):
         front = bracket("WHNP", aligned("what", "was", "WP"))
@@ -1305,6 +1305,7 @@ def condition(draw: Draw) -> Phrase:
     outer = draw.pick(("present", "will", "can")) if conjunction == "if" else tense
     draw.barred |= {"jed", "habit"} if conjunction == "if" else {"jed", "habit", "kein"}
     avoid = ("state", "trait", "slip") if outer == "can" else ("state", "trait")
+    draw.clauses = 2  # either clause may come first, so neither has a *she* that the other could explain
     main = make_clause(draw, tense=outer, adverbial=0.0, negated=False, avoid=avoid)
     once = (conjunction, tense) == ("when", "past")
     inner = make_clause(draw, tense=tense, adverbial=0.3 if once else 0.0, avoid=avoid)

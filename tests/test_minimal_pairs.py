@@ -1,0 +1,136 @@
+"""Minimal pairs of the corpus's rules: two English constructions that differ in one thing, and what German makes of each.
+
+Every pair below is looked for in 20,000 draws. Where the first English pattern is found, the first German one has to
+match, and likewise for the second; both have to be found. NEVER as the German pattern: no such English may be written.
+"""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+import pytest
+
+from annotated.grammar import Draw, SentencePair, derive
+
+pytestmark = pytest.mark.slow  # the draws take seconds
+
+DRAWS = 20_000
+NEVER = "(?!)"
+THE = "(?:the|The)"
+PEOPLE = "(?:man|woman|girl|boy|teacher|mother|father|sister|brother|aunt|queen|king|student|doctor|baker|farmer|guest)"
+ANIMALS = "(?:dog|cat|bird|bear|lion|fox|wolf|goat|cow|mouse|duck|snake|owl|horse|pig|rabbit|chicken|camel|donkey|hare)"
+FLAT = "(?:book|novel|newspaper|key|stone|hat|pillow|scarf|cap|shirt|knife|sword|football)"
+UPRIGHT = "(?:flower|candle|suitcase|basket|bucket|box|bottle|vase|cup|lamp|lantern|plate)"
+ALONE = r"^[^,]*(?<!because)(?<!although)"  # a sentence of one clause, as far as commas of the German tell
+
+PAIRS = {  # name: English, German; English, German
+    # what may, must, and must not be
+    "must no, must the": (r"\bmust \w+ no\b", r"\bd(arf|ürfen)\b.* kein", r"^[^,]*\bmust (?!not|be)\w+ the \w+\.$", r"\bm(uss|üssen)\b"),
+    "must not, must": (r"\bmust not\b", r"\b[Dd](arf|ürfen)\b.*\bnicht\b", r"^\w+ must \w+\.$", r"\bm(uss|üssen)\b"),
+    "no ... must, the ... must": (r"^No \w+ must\b", r"^Keine? \w+ darf\b", r"^The \w+ must (?!not)\w+\.$", r"\bm(uss|üssen)\b"),
+    "should not, should": (r"\bshould not\b", r"\bsollten?\b.*\bnicht\b", r"^\w+ should \w+\.$", r"\bsollten?\b"),
+    "cannot, can": (r"\bcannot\b", r"\b[Kk](ann|önnen)\b.*\bnicht\b", r"^(He|She) can \w+\.$", r"^(Er|Sie) kann\b(?!.*nicht)"),
+    "will not, will": (r"\bwill not\b", r"\bw(ird|erden|erde)\b.*\bnicht\b", r"^(He|She) will \w+\.$", r"^(Er|Sie) wird\b(?!.*nicht)"),
+    "did not, -ed": (r"^[^,]*\bdid not \w+\.$", r"nicht\b", r"^The \w+ (slept|laughed|danced|sang)\.$", r"(schlief|lachte|tanzte|sang)(en)?\.$"),
+    "no, a": (r"\b(reads|buys|sees|washes) no\b", r"\bkein", r"\b(buys|sees|washes) a\b", r"\bein"),
+    "not every day": (r"\b(no|not)\b[^,]*\bevery (day|evening)\b(?!.*(because|although|that|who|if|when))", NEVER, r"\bevery day\b", r"\b[Jj]eden Tag\b"),
+    # conjunctions
+    "when once, when again": (r"^When [^,]*\b(slept|laughed|hurried|rested|helped|ran)\b", r"^Als\b", r"^When [^,]*\b(sleeps?|laughs?|hurry|hurries|rests?|helps?)\b", r"^Wenn\b"),
+    "whenever, when": (r"^Whenever\b", r"^Immer wenn\b", r"^When [^,]*\b(sleeps?|laughs?|rests?|helps?)\b", r"^Wenn\b"),
+    "if, although": (r"^If\b", r"^Wenn\b", r"\balthough\b", r", obwohl\b"),
+    "because, because of": (r"\bbecause (?!of)", r", weil\b", r"\b[Bb]ecause of\b", r"\b[Ww]egen (des|der)\b"),
+    "before, that": (r"\bbefore\b", r", bevor\b", r"\b(said|says|knew|knows) that\b", r", dass\b"),
+    "while, during": (r"\bwhile\b", r", während\b", r"\b[Dd]uring the\b", r"\b[Ww]ährend (des|der)\b"),
+    "and, but": (r", and\b", r", und\b", r", but\b", r", aber\b"),
+    # verbs with two translations
+    "people eat, animals eat": (rf"^The {PEOPLE} (eats|ate) (?!.*\b(who|that)\b)", r"\b(isst|aß)\b", rf"^The {ANIMALS} (eats|ate)\b", r"\b(frisst|fraß)\b"),
+    "put what lies, put what stands": (rf"\b(puts?|put) the {FLAT} (on|under|behind)\b", r"\bleg|gelegt|\blag", rf"\bputs? the {UPRIGHT} (on|under|behind)\b", r"stell"),
+    "wake, wake up": (r"\b(wakes|woke) (the|him|her|us|me)\b", r"\bweck", r"\b(wakes|woke) up\b", r"\b(wach\w+ .*auf\b|aufwach\w+)"),
+    "wear, carry": (r"\b(wears|wore) (the|it|them)\b", r"\btr(ägt|ug|agen|ugen)\b", r"\bsupports?\b", r"\btr(ägt|ug|agen|ugen)\b"),
+    "hold": (r"\b(hold|holds|held)\b", NEVER, r"\b(support|supported|supports)\b", r"\b([Tt]rägt|[Tt]rug|[Tt]rugen|[Tt]ragen|getragen)\b"),
+    "hear, listen to": (r"\b(hears|heard) the \w+\.$", r"\bhört|hörte|gehört", r"\blistens? to (me|us|him)\b", r"\b(zu|zuh\w+)\b"),
+    "look for, look forward to": (r"\blook(s|ed)? for\b", r"such", r"\blook(s|ed)? forward to\b", r"\b(freu|[Ff]reu)\w*\b.*\bauf\b|\bauf\b.*freu"),
+    # objects
+    "help the, visit the": (rf"\b(helps|helped) the (man|boy|king|doctor)\b", r"\bdem (Mann|Jungen|König|Arzt)\b", r"\b(visits|visited) the (man|boy|king|doctor)\b", r"\bden (Mann|Jungen|König|Arzt)\b"),
+    "helps me, sees me": (r"\b(helps|helped|thanked|thanks) me\b", r"\bmir\b", r"\b(sees|saw|greets|greeted|visited|visits) me\b", r"\bmich\b"),
+    "helps him, sees him": (r"\b(helps|helped|thanked|thanks) him\b", r"\bihm\b", r"\b(sees|saw|greets|greeted|visited|visits) him\b", r"\bihn\b"),
+    "helps them, sees them": (r"\b(helps|helped|thanked|thanks) them\b", r"\bihnen\b", r"\b(sees|saw|greets|greeted) them\b", r"\bsie\b"),
+    "whom help, whom see": (r"^Whom\b.*\b(help|thank|answer|helped|thanked|answered)\b\?", r"^Wem\b", r"^Whom\b.*\b(visit|greet|phone|invite|visited|greeted)\b\?", r"^Wen\b"),
+    "who, what": (r"^Who\b", r"^Wer\b", r"^What\b", r"^Was\b"),
+    "which m, which f": (r"^Which (hat|key|dog|coat|cake)\b", r"^Welchen\b", r"^Which (cat|cup|lamp|cap|story)\b", r"^Welche\b"),
+    "a bear, of a bear": (r"^The bear (?!that)", r"^Der Bär\b", r"\b(saw|sees|heard|hears|followed|follows|looks for) the bear\b", r"\b(den|dem) Bären\b"),
+    "think of, dream of": (r"\bthinks? of the \w+\.$", r"\ban (den|die|das)\b", r"\bdreams? of the \w+\.$", r"\b(vom|von (der|den))\b"),
+    "wait for, play with": (r"\bwait(s|ed)? for the\b", r"\bauf (den|die|das)\b", r"\bplay(s|ed)? with the\b", r"\bmit (dem|der|den)\b"),
+    "laugh, laugh at": (r"\blaughed\.$", r"\blachten?\.$", r"\blaughed at the\b", r"\bl?achten?\b.*\büber (den|die|das)\b|über .*lach"),
+    # places and directions
+    "in the, into the kitchen": (r"\bin the kitchen\b", r"\bin der Küche\b", r"\binto the kitchen\b", r"\bin die Küche\b"),
+    "in the, into the garden": (r"\b[Ii]n the garden\b", r"\b[Ii]m Garten\b", r"\binto the garden\b", r"\bin den Garten\b"),
+    "in the, into the room": (r"\b[Ii]n the room\b", r"\b[Ii]m Zimmer\b", r"\binto the room\b", r"\bins Zimmer\b"),
+    "lie on, put on": (r"\b(lies|lay|sits|sat|stands|stood) on the (bed|sofa|chair|table|shelf)\b", r"\bauf dem\b", r"\bputs? .* on the (table|chair)\b", r"\bauf den (Tisch|Stuhl)\b"),
+    "where live, where go": (r"^Where\b.*\b(live|sit|work|sleep|dance)\b\?", r"^Wo\b", r"^Where\b.*\bgo\?$", r"^Wohin\b"),
+    "next to, behind": (r"\bstands? next to the\b", r"\bneben (dem|der|den)\b", r"\bstands? behind the\b", r"\bhinter (dem|der|den)\b"),
+    "across, through": (r"\b(runs|ran|goes|went) across the\b", r"\büber (den|die|das)\b", r"\b(runs|ran|goes|went) through the\b", r"\bdurch (den|die|das)\b"),
+    "with, without": (r"\b(sings|sang|works|worked|dances|danced) with the\b", r"\bmit (dem|der|den)\b", r"\b(sings|sang|works|worked|dances|danced) without the\b", r"\bohne (den|die|das)\b"),
+    # tenses
+    "has slept, has run away": (r"\b(has|have) slept\b", r"\b(hat|haben|habe)\b", r"\b(has|have) run away\b", r"\b(ist|sind|bin)\b"),
+    "has lived": (r"\b(has|have) (lived|loved|known|believed|supported|covered|fitted)\b", NEVER, r"\b(lived|lives)\b", r"\bwohn"),
+    "during, perfect": (r"\b[Dd]uring the\b[^,]*\b(has|have) \w+(ed|en|ung|un)\b", NEVER, r"\b[Dd]uring the\b", r"\b[Ww]ährend\b"),
+    "today, present": (r"^Today [\w ]*\b(sleeps|laughs|works|sings|dances|helps|thanks|sees)\b", NEVER, r"^Today\b", r"^Heute\b"),
+    "is carried, has carried": (r"\bis (carried|seen|woken|chased|pulled) by\b", r"\bwird\b", r"\bhas (carried|seen|woken|chased|pulled)\b", r"\bhat\b"),
+    "was seen, will be seen": (r"\bwas (seen|carried|chased|lifted|woken)\b", r"\bwurde\b", r"\b(will|can) be \w+(ed|en|n)\b", r"\bwerden\b"),
+    # separable and reflexive verbs
+    "closes, must close": (r"^\w+ closes (the|this)\b", r"\bmacht\b.* zu\.$", r"\b(can|will|must|should) close\b", r"\bzumachen\b"),
+    "knows that he opens": (r"\bthat (he|she) opens\b", NEVER, r"\bthat the \w+ (opens|opened)\b", r"\bauf(macht|machte|machten|machen)\b"),
+    "I hurry, he hurries": (r"\b(I hurry|I hurried)\b", r"\bmich\b", r"\b([Hh]e|[Ss]he) (hurries|hurried)\b", r"\bsich\b"),
+    "we rest, they rest": (r"\b([Ww]e) rest(ed)?\b", r"\buns\b", r"\b([Tt]hey) rest(ed)?\b", r"\bsich\b"),
+    "washes, washes itself": (r"\bwash(es|ed) the\b", r"\bw(äscht|usch|uschen|aschen)\b(?!.*\bsich\b)", r"\bwash(es|ed) (itself|himself|herself|themselves)\b", r"\bsich\b"),
+    # noun phrases
+    "this, every": (rf"^This {PEOPLE}\b", r"^Diese[rs]?\b", rf"^Every {PEOPLE}\b", r"^Jede[rs]?\b"),
+    "all, no": (r"^All the \w+s\b", r"^Alle\b", rf"^No {PEOPLE}\b", r"^Keine?\b"),
+    "many, some": (r"^Many\b", r"^Viele\b", r"^Some\b", r"^Einige\b"),
+    "two, ten": (r"^Two\b", r"^Zwei\b", r"^Ten\b", r"^Zehn\b"),
+    "the old, an old man": (r"\bThe old man\b", r"\bDer alte Mann\b", r"\b[Aa]n old (man|king|doctor|teacher)\b", r"\b[Ee]in(en|em)? alte[rn]\b"),
+    "my, our": (r"^My (brother|son|father)\b", r"^Mein\b", r"^Our (brother|son|father)\b", r"^Unser\b"),
+    "his, her": (r"^(He|Peter|Tom|Paul|Otto) \w+ his\b", r"\bsein", r"^(She|Anna|Lena|Emma|Maria) \w+ her \w", r"\bihr"),
+    "vehicle ... its": (r"\b(vehicle|machine|crane|robot|car|lorry|train|tram|house|blanket|bell|clock)\b[^,]*\bits\b", NEVER, rf"\b{ANIMALS}\b.*\bits\b", r"\b(sein|ihr)"),
+    "Anna's, the teacher's": (r"\bAnna's (?!\w+'s)\w+", r"\bAnnas\b", r"\bthe (teacher|king|man|baker)'s\b", r"\bde[sr] (Lehrers|Königs|Mannes|Bäckers)\b"),
+    "the children, with the children": (r"^The children\b", r"^Die Kinder\b", r"\b(help|helps|helped|thanked|answered|for|with) the children\b", r"\b(den Kindern|die Kinder)\b"),
+    # comparison and degree
+    "older than, as old as": (r"\bolder than\b", r"\bälter als\b", r"\bas old as\b", r"\bso alt wie\b"),
+    "more expensive, expensive": (r"\bmore expensive than\b", r"\bteurer als\b", r"\bvery expensive\b", r"\bsehr teuer\b"),
+    "too, so": (r"\btoo (heavy|weak|big)\b", r"\bzu (schwer|schwach|groß)\b", r"\bso (heavy|strong|light)\b", r"\bso (schwer|stark|leicht)\b"),
+    # word order
+    "us the mother, the mother us": (rf"\b(that|because|although) the {PEOPLE} (sees|saw|helps|helped|phoned|invited|visited|answered|greeted|followed|heard|woke|thanked) (us|me)\b", r"\b(dass|weil|obwohl) (uns|mich|mir) (der|die|das)\b", r"\b(that|because|although) (he|she) \w+ (us|me)\b", r"\b(dass|weil|obwohl) (er|sie) (uns|mich|mir)\b"),
+    "yesterday he, he": (r"^Yesterday (he|she)\b", r"^Gestern \w+ (er|sie)\b", r"^(He|She) (slept|laughed|sang|danced|worked)\b", r"^(Er|Sie) \w+"),
+    "it is the ... that": (r"^(The|This) \w+( \w+)? (I|we|he|she|they) \w+", NEVER, r"^It (is|was) the \w+ that (I|we|he|she|they)\b", r"^(Den|Die|Das) \w+ \w+ (ich|wir|er|sie)\b"),
+    "the friend Paul": (r"^[^,]*\bdid the \w+ (help|thank|answer|visit|greet|see) (Anna|Maria|Emma|Lena|Paul|Peter|Tom|Otto)\b", NEVER, r"^The \w+ (helped|thanked|answered|visited|greeted|saw) (Anna|Maria|Emma|Lena|Paul|Peter|Tom|Otto)\b", r" (Anna|Maria|Emma|Lena|Paul|Peter|Tom|Otto)\b"),
+    "the picture of the goat": (r"\bthat the \w+ (was|is) (?:not )?(carried|seen|lifted|washed|bought|sold|repaired) by\b", r"\bdass .* (von|vom)\b", r"^The \w+ (was|is) (carried|seen|lifted|transported) by\b", r"\b(wird|wurde) (vom|von)\b"),
+    "who, that": (r"^The (man|king|boy) who\b", r"^Der \w+, der\b", r"^The (cat|duck|cow|tram) that (?!the|a|I|we|he)\w+", r"^Die \w+, die\b"),
+}  # fmt: skip
+
+
+def draws() -> list[SentencePair]:
+    """The sentences that are looked at."""
+    random = Random(27)
+    return [derive(Draw(random)) for _ in range(DRAWS)]
+
+
+@pytest.fixture(scope="module")
+def written() -> list[SentencePair]:
+    return draws()
+
+
+def test_there_are_at_least_sixty() -> None:
+    assert len(PAIRS) >= 60
+    assert sum(NEVER in rows for rows in PAIRS.values()) < 15, "most of them say what is written"
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_minimal_pair(written: list[SentencePair], name: str) -> None:
+    rows = PAIRS[name]
+    for english, german in (rows[:2], rows[2:]):
+        found = [pair for pair in written if re.search(english, pair.source)]
+        assert found or german == NEVER, f"nothing is written like {english}"
+        wrong = [f"{pair.source} | {pair.target}" for pair in found if not re.search(german, pair.target)]
+        assert not wrong, f"{len(wrong)} of {len(found)}, such as {wrong[0]}"
