@@ -48,7 +48,7 @@ class Wanted(grammar.Draw):
 
     def fresh(self, options: Sequence):
         """One of the options that the sentence has and the derivation does not have yet."""
-        return super().fresh([option for option in options if option not in self.used and self.has(option)])
+        return super().fresh([option for option in options if self.has(option)])
 
     def pick(self, options: Sequence):
         """One of the options that the sentence has."""

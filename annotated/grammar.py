@@ -225,7 +225,8 @@ class Draw:
 
     def fresh(self, options: Sequence):
         """One of the options that the sentence does not have yet."""
-        option = self.pick([option for option in options if option not in self.used] or options)
+        said = [word.german for word in self.used]  # *carry* and *support* are both *tragen*
+        option = self.pick([option for option in options if option.german not in said] or options)
         self.used.append(option)
         return option
 
@@ -868,6 +869,7 @@ def make_clause(
         fitting = fitting_verbs(kinds, tense, after, avoid) or fitting_verbs(kinds, tense, after, ())
         fitting = [verbs for verbs in fitting if not set(verbs) <= set(draw.used)] or fitting
         verb = draw.fresh(draw.pick(fitting))
+    allow_no = allow_no and verb.frame != "resultative"
     tense = tense or tense_of(draw, verb, after)
     tense = "perfect" if tense in ("present", "past") and not past_is_visible(verb) else tense
     negated = not question and not gap and draw.chance(0.15) if negated is None else negated
@@ -877,7 +879,7 @@ def make_clause(
     draw.barred |= set() if plain else {"f"}
     subject = subject or subject_for(draw, verb, negated, allow_no)
     result = verb_group(draw, verb, subject, tense, negated, question)
-    add_complements(draw, result, verb, negated, allow_no and verb.frame != "resultative", gap, plain)
+    add_complements(draw, result, verb, negated, allow_no, gap, plain)
     if allow_no and draw.denied and tense == "must":
         forbid(result)
     if not gap and draw.option(adverbial):

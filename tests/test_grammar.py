@@ -18,23 +18,31 @@ from annotated.grammar import (
     ADJECTIVE_ENTRIES,
     CASES,
     COPULA,
-    COREFERENCE_ENTRIES,
+    FRAMES,
     GENDERS,
+    KINDS,
     NAME_ENTRIES,
     NOUN_ENTRIES,
-    PRONOUN_ENTRIES,
+    OWNERS,
+    PREPOSITIONS,
+    PRONOUNS,
+    RESULTS,
+    SEQUENCES,
     SPLITS,
     VERB_ENTRIES,
+    Adjective,
     Draw,
     SentencePair,
+    Verb,
     Word,
     adjective_form,
-    adjectives_of,
     bracket,
     canonical_text,
     derive,
     determiner_form,
     embedded_split,
+    fitting_verbs,
+    german_side,
     german_words,
     nouns_of,
     pronoun,
@@ -115,8 +123,9 @@ def test_adjective_paradigm(declension: str) -> None:
 
 
 def test_adjective_in_e_keeps_one_e() -> None:
-    assert adjective_form("müde", "mixed", "m", "nominative") == "müder"
-    assert adjective_form("müde", "weak", "f", "nominative") == "müde"
+    stem = ADJECTIVE_ENTRIES["tired"].stem
+    assert adjective_form(stem, "mixed", "m", "nominative") == "müder"
+    assert adjective_form(stem, "weak", "f", "nominative") == "müde"
 
 
 NOUN_TABLES = """
@@ -140,6 +149,11 @@ courtyard Hof Hof Hof Hofes            | Höfe Höfe Höfen Höfe
 fire   Feuer Feuer Feuer Feuers          | Feuer Feuer Feuern Feuer
 key    Schlüssel Schlüssel Schlüssel Schlüssels | Schlüssel Schlüssel Schlüsseln Schlüssel
 river  Fluss Fluss Fluss Flusses         | Flüsse Flüsse Flüssen Flüsse
+snake  Schlange Schlange Schlange Schlange | Schlangen Schlangen Schlangen Schlangen
+hare   Hase Hasen Hasen Hasen            | Hasen Hasen Hasen Hasen
+boat   Boot Boot Boot Bootes             | Boote Boote Booten Boote
+weight Gewicht Gewicht Gewicht Gewichts  | Gewichte Gewichte Gewichten Gewichte
+coconut Kokosnuss Kokosnuss Kokosnuss Kokosnuss | Kokosnüsse Kokosnüsse Kokosnüssen Kokosnüsse
 tractor Traktor Traktor Traktor Traktors | Traktoren Traktoren Traktoren Traktoren
 """
 
@@ -196,7 +210,7 @@ def test_word_order_of_small_derivations(name: str) -> None:
     subject = pronoun(draw, "he", "m", "nominative")
     tense, _, voice = tense.partition(" ")
     clause = verb_group(draw, verb, subject, tense, negated, order == "question", voice == "passive")
-    assert " ".join(text for text, _ in clause.german(order)) == expected
+    assert " ".join(text for text, _ in german_side(clause, order)) == expected
 
 
 def test_contraction_keeps_both_links_and_commas_merge() -> None:
@@ -257,6 +271,7 @@ PATTERNS = {  # phenomenon: what its German must contain
     "because clause": r", weil\b",
     "that clause": r", dass\b",
     "when clause": r"\b([Ww]enn|[Aa]ls)\b",
+    "whenever clause": r"\b[Ii]mmer wenn\b",
     "relative clause": r", (der|die|das|den|dem|denen)\b",
     "contraction": r"\b([Ii]m|[Ii]ns|[Zz]um|[Zz]ur|[Vv]om)\b",
     "yes/no question": r"^(?!(Wer|Wen|Wem|Was|Wann|Warum|Wo|Wohin|Welch\w*)\b)[^,]*\?$",
@@ -269,11 +284,11 @@ PATTERNS = {  # phenomenon: what its German must contain
     "comparison": r"(\w+er\b|\bso \w+ wie\b)",
     "genitive": r"\b(des|der|\w+s)\b",
     "number": r"\b([Zz]wei|[Dd]rei|[Ff]ünf|[Zz]ehn)\b",
-    "weak noun": r"\b(Jungen|Nachbarn|Studenten|Bauern|Bären|Löwen)\b",
+    "weak noun": r"\b(Jungen|Nachbarn|Studenten|Bauern|Bären|Löwen|Hasen)\b",
     "separable verb, joined": rf"\b({'|'.join(JOINED)})\b",
     "perfect with haben": r"\b([Hh]at|[Hh]aben|[Hh]abe)\b",
     "perfect with sein": r"\b([Ii]st|[Ss]ind|[Bb]in)\b",
-    "possessive": r"\b(sein|ihr|unser|mein)(e|en|em|er|es)?\b",
+    "possessive": r"\b([Ss]ein|[Ii]hr|[Uu]nser|[Mm]ein)(e|en|em|er|es)?\b",
 }
 
 
@@ -326,8 +341,8 @@ def test_pronouns_have_the_gender_of_their_antecedents(corpus: dict[str, Sentenc
     gender = {noun.english: noun.gender for noun in NOUN_ENTRIES}
     gender |= {noun.plurals[0]: "p" for noun in NOUN_ENTRIES}
     gender |= {noun.capitalize(): of for noun, of in gender.items()} | names
-    personal = {(row[5 + k], row[4]) for row in PRONOUN_ENTRIES.values() for k in range(3)}
-    stems = {(row[9], row[4]) for row in PRONOUN_ENTRIES.values()}
+    personal = {(row[case], row["gender"]) for row in PRONOUNS.values() for case in CASES[:3]}
+    stems = {(row["german possessive"], row["gender"]) for row in PRONOUNS.values()}
     seen = set()
     for pair in corpus.values():
         source, target = words(pair.source), words(pair.target)
@@ -352,24 +367,43 @@ def test_one_translation_and_disjoint_splits() -> None:
 def test_the_lexicon_is_rich_enough() -> None:
     """At least 250 words of content, and 40 frames for pronouns in which both nouns have every gender."""
     entries = [*NOUN_ENTRIES, *VERB_ENTRIES, *ADJECTIVE_ENTRIES.values()]
-    assert len({(type(entry), entry.english[0], str(entry.german)) for entry in entries}) >= 250
-    assert len({tuple(row[:4]) for row in COREFERENCE_ENTRIES}) >= 40
-    for _, subject, _, target, *adjectives in COREFERENCE_ENTRIES:
-        for kind in (subject, target):
+    assert len({(type(entry), entry.english, entry.german) for entry in entries}) >= 250
+    assert len({(row["reason"], row["subject"], row["verb"], row["object"]) for row in FRAMES}) >= 40
+    for row in FRAMES:
+        for kind in (row["subject"], row["object"]):
             assert all(len(nouns_of((kind,), gender)) >= 2 for gender in "mfn"), kind
-        assert not set(adjectives[0]) & set(adjectives[1])
-        assert {*adjectives[0], *adjectives[1]} <= ADJECTIVE_ENTRIES.keys()
+        adjectives = [set(row[side].split()) for side in ("of subject", "of object")]
+        assert not adjectives[0] & adjectives[1]
+        assert adjectives[0] | adjectives[1] <= ADJECTIVE_ENTRIES.keys()
 
 
-def test_every_noun_has_a_verb_and_an_adjective() -> None:
-    """Else a derivation would look for one for ever."""
+def test_every_kind_is_used_and_every_noun_can_be_a_subject() -> None:
+    """Else a derivation would look for a verb in vain; an event is only when something happens."""
     kinds = {kind for noun in NOUN_ENTRIES for kind in noun.kinds}
+    assert kinds == set(KINDS)
     for noun in NOUN_ENTRIES:
-        assert adjectives_of(noun.kinds), noun
-        assert set(COPULA.subjects) & set(noun.kinds), noun
+        assert noun.kinds == ("event",) or fitting_verbs(noun.kinds, "", "", ()), noun.english
     for entry in (*VERB_ENTRIES, *ADJECTIVE_ENTRIES.values()):
-        used = (*entry.subjects, *entry.objects) if hasattr(entry, "subjects") else entry.kinds
-        assert {kind for kind in used if kind} <= kinds, entry
+        used = (*entry.subjects, *entry.objects) if isinstance(entry, Verb) else entry.kinds
+        assert set(used) <= kinds, entry.english
+    rows = [row["kinds"].split() for table in (PREPOSITIONS, OWNERS, SEQUENCES, RESULTS) for row in table]
+    asked = {kind for entry in (*VERB_ENTRIES, *ADJECTIVE_ENTRIES.values()) for kind in kinds_of(entry)}
+    asked |= {kind for row in rows for kind in row} | {row[side] for row in FRAMES for side in ("subject", "object")}
+    assert kinds - asked == {"parent"}, "that nothing asks for, but a rule"
+
+
+def kinds_of(entry: Verb | Adjective) -> tuple[str, ...]:
+    return (*entry.subjects, *entry.objects) if isinstance(entry, Verb) else entry.kinds
+
+
+def test_must_with_no_is_never_muss_kein(corpus: dict[str, SentencePair]) -> None:
+    """*Otto muss kein Paket aufmachen* says that he need not."""
+    need_not = re.compile(r"\b[Mm](uss|üssen)\b[^,]*\b[Kk]ein|\b[Kk]ein[^,]*\bm(uss|üssen)\b")
+    found = [pair for pair in corpus.values() if re.search(r"\bmust\b", pair.source) and need_not.search(pair.target)]
+    assert not found, found[0]
+    forbidden = [pair for pair in corpus.values() if re.search(r"\b[Dd](arf|ürfen)\b", pair.target)]
+    assert len(forbidden) > 200
+    assert all(re.search(r"\b(nicht|[Kk]ein\w*)\b", pair.target) for pair in forbidden)
 
 
 def majority(examples: list[tuple[object, object]], tests: list[tuple[object, object]]) -> float:
@@ -384,7 +418,7 @@ def majority(examples: list[tuple[object, object]], tests: list[tuple[object, ob
 
 def seen(pair: SentencePair) -> tuple[str, str, str, bool]:
     """Of such a sentence: the adjective, the genders of the antecedent and of the nearest noun, and if they are one."""
-    gender = {noun.english: noun.gender for noun in NOUN_ENTRIES if noun.plurals[0] or "drink" in noun.kinds}
+    gender = {noun.english: noun.gender for noun in NOUN_ENTRIES}
     source = [token.lower() for token in words(pair.source)]
     (pronoun_at, noun_at), *_ = [link for link in pair.antecedents if source[link[0]] == "it"]
     nearest = max(at for at in range(pronoun_at) if source[at] in gender and f"(NN {source[at]})" in pair.tree)
