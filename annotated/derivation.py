@@ -4,7 +4,7 @@
 import heapq
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
@@ -81,8 +81,8 @@ def english_forms(option: object) -> Sequence[str]:
 
 
 # book/50_corpus.ipynb#express-search
-def express(source: str, limit: int = 4_000) -> grammar.SentencePair | None:
-    """The pair whose English is `source`, found by trying derivations, the most promising first.
+def express(source: str, rule: Callable | None = None, limit: int = 4_000) -> grammar.SentencePair | None:
+    """The pair whose English is `source`, by one rule or any, found by trying derivations, the most promising first.
 
     None when the grammar does not have it, as far as so many derivations can tell.
 
@@ -96,7 +96,7 @@ def express(source: str, limit: int = 4_000) -> grammar.SentencePair | None:
         priority, start, path = heapq.heappop(heap)
         draw, bonus = Wanted(source, path), start - priority
         with suppress(DeadEnd):
-            pair = grammar.derive(draw)
+            pair = grammar.derive(draw, rule)
             if pair.source == source:
                 return pair
             found = Counter(grammar.words(pair.source.lower()))

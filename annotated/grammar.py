@@ -874,7 +874,8 @@ def make_clause(
     tense = "perfect" if tense in ("present", "past") and not past_is_visible(verb) else tense
     negated = not question and not gap and draw.chance(0.15) if negated is None else negated
     negated = negated and tense != "perfect" and "kein" not in draw.barred
-    if free and plain and verb.frame == "transitive" and draw.chance(0.3) and tense != "perfect":
+    passive = free and plain and verb.frame == "transitive" and "moves" not in verb.notes and tense != "perfect"
+    if passive and draw.chance(0.3):
         return passive_clause(draw, verb, tense, negated)
     draw.barred |= set() if plain else {"f"}
     subject = subject or subject_for(draw, verb, negated, allow_no)
@@ -1287,7 +1288,8 @@ def adjunct(draw: Draw) -> Phrase:
         avoid = ("state", "trait") if conjunction == "before" else ("state", "once")
         options = {"tense": tense, "negated": False, "avoid": avoid}
     subject, clear = main.subject, main.subject.pronoun != "it" or not main.parts
-    wanted = bool(subject.pronoun) and clear and not draw.denied and conjunction != "while" and draw.chance(0.7)
+    clear = clear and conjunction != "while" and verb.frame != "position"  # nobody lies while running away
+    wanted = bool(subject.pronoun) and clear and not draw.denied and draw.chance(0.7)
     tense = "present" if main.tense == "perfect" else tense
     if wanted and fitting_verbs(subject.kinds, options.get("tense", ""), tense, options.get("avoid", ())):
         options["subject"] = refer(draw, subject, "nominative")

@@ -1,0 +1,72 @@
+"""The examples in the grammar's docstrings, each asked of the grammar, and the search that asks."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+
+import pytest
+
+from annotated import grammar
+from annotated.derivation import DeadEnd, Wanted, english_forms, express
+
+RULES = {name: rule for name, rule in vars(grammar).items() if inspect.isfunction(rule)}
+EXAMPLES = {
+    name: tuple(found[1].strip().split(" | "))
+    for name, rule in RULES.items()
+    if (found := re.search(r"Example: ([^\n]+)", inspect.getdoc(rule) or ""))
+}
+
+
+def test_every_rule_of_a_sentence_has_an_example() -> None:
+    """What takes a draw and gives a phrase or a clause is a rule, apart from helpers that only put parts together."""
+    hints = {name: inspect.signature(rule) for name, rule in RULES.items() if rule.__module__ == grammar.__name__}
+    writes = {name for name, hint in hints.items() if hint.return_annotation in (grammar.Phrase, grammar.Clause)}
+    rules = {name for name in writes if next(iter(hints[name].parameters), "") == "draw"}
+    assert rules - set(EXAMPLES) == {"singular", "said"}
+    assert len(EXAMPLES) >= 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_example_of_a_rule_is_what_it_writes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The grammar has the English sentence, gives it this German one, and calls the rule on the way."""
+    source, target = EXAMPLES[name]
+    calls = []
+
+    def noted(*arguments, **options):
+        calls.append(name)
+        return RULES[name](*arguments, **options)
+
+    monkeypatch.setattr(grammar, name, noted)
+    rule = next((rule for rule in grammar.RULES if rule.__name__ == name), None)
+    pair = express(source, noted if rule else None)
+    assert pair is not None, f"the grammar does not have {source!r}"
+    assert pair.target == target
+    assert calls
+
+
+def test_the_examples_of_words_are_what_they_print() -> None:
+    failed, tried = doctest.testmod(grammar)
+    assert tried >= 4
+    assert not failed
+
+
+def test_what_the_grammar_does_not_have() -> None:
+    assert express("The soup helps her.", limit=300) is None
+    assert express("Tom helps her.").target == "Tom hilft ihr."
+
+
+def test_a_wanted_draw_offers_what_the_sentence_has() -> None:
+    draw = Wanted("The dog sees an old cat.", [])
+    dog, cat, cow = (
+        next(noun for noun in grammar.NOUN_ENTRIES if noun.english == name) for name in ("dog", "cat", "cow")
+    )
+    assert draw.fresh([cow, cat, dog]) is cat
+    assert draw.fresh([cow, cat, dog]) is dog, "each word once"
+    with pytest.raises(DeadEnd):
+        draw.pick([cow])
+    assert not draw.chance(0.2)
+    assert Wanted("", [0]).chance(0.2), "a prescribed decision"
+    assert "are" in english_forms(grammar.COPULA)

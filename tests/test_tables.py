@@ -1,0 +1,67 @@
+"""Tables of words: what is read, and how a wrong line is named."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from annotated import grammar
+from annotated.files import InputError
+from annotated.tables import TABLES, read_table
+
+ROOT = Path(__file__).resolve().parents[1]
+GOOD = ["# Two nouns.", "english\tgender\tkinds", "dog\tm\tanimal pet", "bridge\tf\t-"]
+
+
+def read(folder: Path, lines: list[str]) -> list[dict[str, str]]:
+    (folder / "nouns.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return read_table("nouns", folder, unique="english", gender="mfn", kinds=("animal", "pet"))
+
+
+def test_entries_by_the_names_of_their_columns(tmp_path: Path) -> None:
+    dog, bridge = read(tmp_path, GOOD)
+    assert (dog["english"], dog["gender"], dog["kinds"]) == ("dog", "m", "animal pet")
+    assert bridge["kinds"] == "", "a hyphen is none"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("cat\tf", "nouns.tsv, line 5: 2 columns, but the header names 3"),
+        ("cat\tx\tanimal", "nouns.tsv, line 5, column 'gender': 'x' is none of m, f, n"),
+        ("cat\tf\tanimal plant", "nouns.tsv, line 5, column 'kinds': 'plant' is none of animal, pet"),
+        (
+            "\tf\tanimal",
+            "nouns.tsv, line 5, column 'english': words with one space between them, or - for none, instead of ''",
+        ),
+        ("big  cat\tf\tanimal", "nouns.tsv, line 5, column 'english': words with one space"),
+        ("dog\tf\tanimal", "nouns.tsv, line 5, column 'english': 'dog' stands in an earlier line, too"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        read(tmp_path, [*GOOD, line])
+
+
+def test_a_missing_column_is_named(tmp_path: Path) -> None:
+    row = read(tmp_path, GOOD)[0]
+    with pytest.raises(InputError, match=r"nouns.tsv, line 2: a column named 'plural' is missing"):
+        row["plural"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "data" / "grammar").glob("*")), ids=lambda path: path.stem)
+def test_every_table_says_what_it_is_and_is_read(path: Path) -> None:
+    comment, header, *lines = path.read_text(encoding="utf-8").split("\n")
+    assert re.fullmatch(r"# [A-Z].*\.", comment)
+    assert header.split("\t") == [column for column in header.split("\t") if re.fullmatch(r"[a-z0-9 ]+", column)]
+    assert len(lines) > 1
+    assert lines[-1] == "", "the last line ends, too"
+    assert f'read_table("{path.stem}"' in Path(grammar.__file__).read_text(encoding="utf-8")
+
+
+def test_the_package_reads_what_is_edited() -> None:
+    """The exporter's check compares the copies byte for byte; here they are where the package looks."""
+    edited = {path.name: path.read_bytes() for path in (ROOT / "data" / "grammar").iterdir()}
+    assert edited == {file.name: file.read_bytes() for file in TABLES.iterdir()}
