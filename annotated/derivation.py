@@ -58,15 +58,24 @@ class Wanted(grammar.Draw):
 
     def has(self, option: object) -> bool:
         """Whether a form of a word stands in the sentence; what has no English form may always."""
-        if isinstance(option, list | tuple):
+        if isinstance(option, list):
             return any(self.has(item) for item in option)
         forms = [f" {form.lower()} " for form in english_forms(option) if form]
         return not forms or any(form in self.text for form in forms)
 
 
 # book/50_corpus.ipynb#express-3
+NEEDS = {  # words without which a rule writes nothing
+    "question": ("?",), "wh_question": ("?",), "cleft": ("it is", "it was"), "comparison": ("than", "as"),
+    "relative": ("who", "whom", "that"), "that_clause": ("that",), "coreference": ("because", "although"),
+    "adjunct": ("because", "although", "before", "while"), "condition": ("when", "whenever", "if"),
+    "chain": ("and", "but"), "joint_subject": ("and",), "sequence": ("and",),
+    "perfect": ("has", "have"), "modal": grammar.MODALS,
+}  # fmt: skip
+
+
 def english_forms(option: object) -> Sequence[str]:
-    """The English forms that an option of a draw may bring into a sentence; none where that cannot be told."""
+    """The English forms of which an option of a draw brings one into a sentence; none where that cannot be told."""
     if isinstance(option, grammar.Noun):
         return option.english, option.plurals[0]
     if isinstance(option, grammar.Adjective):
@@ -74,14 +83,22 @@ def english_forms(option: object) -> Sequence[str]:
     if isinstance(option, grammar.Verb):
         be = [grammar.FORMS[f"be {tense}"][who] for tense in ("present", "past") for who in "sp1"]
         return be if option.frame == "copula" else option.english
+    if isinstance(option, tuple) and isinstance(option[0], grammar.Row):
+        return english_forms(option[0])
     if isinstance(option, grammar.Row):
         return option.get("english", ""), option.get("plural", "")
-    known = isinstance(option, str) and (option in grammar.CONJUNCTIONS or option in grammar.MODALS)
-    return (str(option),) if known else ()
+    if option in grammar.PEOPLE:
+        return [grammar.PRONOUNS[option][column] for column in ("subject", "object", "possessive")]
+    name = getattr(option, "__name__", option)
+    if not isinstance(name, str):
+        return ()
+    if name in grammar.CONJUNCTIONS or name in grammar.MODALS:
+        return (name,)
+    return name.split()[:1] if " " in name else NEEDS.get(name, ())
 
 
 # book/50_corpus.ipynb#express-search
-def express(source: str, rule: Callable | None = None, limit: int = 4_000) -> grammar.SentencePair | None:
+def express(source: str, rule: Callable | None = None, limit: int = 10_000) -> grammar.SentencePair | None:
     """The pair whose English is `source`, by one rule or any, found by trying derivations, the most promising first.
 
     None when the grammar does not have it, as far as so many derivations can tell.

@@ -310,7 +310,7 @@ def noun_phrase(
     `owner` may be named by a possessive, and `names` allows names and owners in the genitive. A given noun is singular;
     `plain` is without adjective. A gender to `avoid` is that of a singular noun that could be misread.
 
-    Example: The clever girl reads a long letter. | Das kluge Mädchen liest einen langen Brief.
+    Example: The clever girl finds a long letter. | Das kluge Mädchen findet einen langen Brief.
     """
     draw.phenomena.add(case)
     if noun is None and names and case != "genitive" and "person" in kinds and draw.chance(0.2):
@@ -861,7 +861,7 @@ def make_clause(
     A verb is without the notes to `avoid`. A `plain` clause will have the order of a main clause, where the finite verb
     keeps apart what would else be read together: *das Bild von der Ziege*, *der Freund Paul*.
 
-    Example: The farmer does not show Maria the horse. | Der Bauer zeigt Maria das Pferd nicht.
+    Example: The farmer does not show Maria the car. | Der Bauer zeigt Maria das Auto nicht.
     """
     free, allow_no = subject is None and verb is None, not (question or gap or draw.denied)
     if verb is None:
@@ -935,10 +935,10 @@ def add_complements(
     """
     subject = clause.subject
     owner = subject if subject.pronoun and (subject.is_pronoun or subject.head) and draw.chance(0.5) else None
-    for slot in CLASSES[verb.frame]["complements"].split():
+    for number, slot in enumerate(CLASSES[verb.frame]["complements"].split()):
         if slot != gap:
             no = allow_no and not negated and not draw.denied
-            part = complement(draw, slot, verb, subject, owner, negated, no, main and not clause.parts)
+            part = complement(draw, slot, verb, subject, owner, negated, no, main and not number)
             owner = None if slot == "dative" and not part.is_pronoun else owner  # *einem Mann seine Tassen*
             name = part.head is not None and part.head.tag == "NNP"  # pronouns and names stand further to the front
             clause.parts.append(("pronoun" if part.is_pronoun else "name" if name else SLOTS.get(slot, slot), part))
@@ -950,7 +950,7 @@ def complement(
 ) -> Phrase:
     """A complement of a verb: an object, a place, a direction or an adjective.
 
-    Example: My brother puts the vase on the table. | Mein Bruder stellt die Vase auf den Tisch.
+    Example: My son will put the vase on the table. | Mein Sohn wird die Vase auf den Tisch stellen.
     """
     if name in ("place", "direction", "target"):
         return prepositional(draw, name, negated, verb.objects if name != "target" else ())
@@ -968,9 +968,10 @@ def complement(
         return object_pronoun(draw, subject, name, main)
     avoid = "f" if name == "dative" and not subject.is_pronoun else ""  # *die Schwester der Tochter* is a genitive
     made = "makes" in verb.notes or verb.frame == "resultative"  # not there yet: neither cheap nor somebody's
-    draw.barred |= {""} if name == "dative" or verb.frame == "resultative" else set()
+    draw.barred |= {""} if name == "dative" or verb.frame == "resultative" else {"jed"} if made else set()
     definite = negated or (subject.pronoun == "we" and subject.is_pronoun and not main)  # *wir drei Studenten*
-    options = {"definite": definite, "allow_no": allow_no, "avoid": avoid, "names": main, "plain": made}
+    noun = draw.fresh(nouns_of(kinds)) if "single" in verb.notes else None
+    options = {"definite": definite, "allow_no": allow_no, "avoid": avoid, "names": main, "plain": made, "noun": noun}
     return noun_phrase(draw, name, kinds, None if made else owner, **options)
 
 
@@ -987,6 +988,7 @@ def add_adverbial(draw: Draw, clause: Clause, verb: Verb, tense: str, negated: b
     times = ("time",) if "dative" in CLASSES[verb.frame]["complements"] else (*times, "week")  # *jeden Tag der Tante*
     group = group_of(tense)
     roles = [role for role in roles if role not in draw.barred and (role != "time" or adverbs(times, group))]
+    roles = [role for role in roles if role != "cause" or group != "modal"]
     if not roles:
         return
     role = draw.pick(roles)
@@ -1007,7 +1009,7 @@ CONJUNCTIONS = {row["english"]: row for row in read_table("conjunctions", unique
 def subordinate(draw: Draw, conjunction: str, clause: Clause, once: bool = False) -> Phrase:
     """A subordinate clause without its commas; *when* is *als* for what happened once and *wenn* otherwise.
 
-    Example: When the fox ran away, the goat slept. | Als der Fuchs weglief, schlief die Ziege.
+    Example: When Tom hurried, Anna slept. | Als sich Tom beeilte, schlief Anna.
     """
     row = CONJUNCTIONS[conjunction]
     word = aligned(conjunction, row["once" if once else "german"], row["tag"])
@@ -1026,7 +1028,7 @@ def note_joined(draw: Draw, clause: Clause) -> None:
 def inner_clause(draw: Draw, after: str, nested: bool = True, **options) -> Clause:
     """A clause that depends on another, and if `nested` now and then has one that depends on it.
 
-    Example: I know that he sleeps because he is tired. | Ich weiß, dass er schläft, weil er müde ist.
+    Example: I know that Anna sleeps because Tom sings. | Ich weiß, dass Anna schläft, weil Tom singt.
     """
     clause = make_clause(draw, after=after, adverbial=0.1, **options)
     if nested and draw.option(0.12):
@@ -1052,7 +1054,7 @@ def inverted(draw: Draw, front: Phrase, clause: Clause, comma: bool = False) -> 
 def with_relative(draw: Draw, phrase: Phrase, kind: str, tense: str = "") -> Phrase:
     """A noun phrase with a relative clause whose pronoun is the subject or the object of its clause.
 
-    Example: The dog that the cat follows sleeps. | Der Hund, dem die Katze folgt, schläft.
+    Example: I see the dog that Tom loves. | Ich sehe den Hund, den Tom liebt.
     """
     draw.barred.add("jed")
     person = "person" in phrase.kinds
@@ -1092,7 +1094,7 @@ def relative(draw: Draw) -> Phrase:
         kinds = draw.pick((("person",), ("animal",), ("vehicle",)))
         subject = noun_phrase(draw, "nominative", kinds, names=False)
         subject = with_relative(draw, subject, kind, tense)
-        return make_clause(draw, subject=subject, after=tense, plain=True).phrase("main")
+        return make_clause(draw, subject=subject, after=tense, plain=True, avoid=("change",)).phrase("main")
     verb = draw.fresh([verb for verb in verbs_of("transitive") if "makes" not in verb.notes and past_is_visible(verb)])
     main = verb_group(draw, verb, subject_for(draw, verb), tense, False, False)
     target = noun_phrase(draw, "accusative", verb.objects, names=False)
@@ -1139,7 +1141,7 @@ def cleft(draw: Draw) -> Phrase:
 
     Example: It was the wolf that he did not see. | Den Wolf sah er nicht.
     """
-    verb = draw.pick(verbs_of("transitive", ("person",)))
+    verb = draw.pick([verb for verb in verbs_of("transitive", ("person",)) if "alone" not in verb.notes])
     draw.barred.add("jed")
     noun = draw.fresh([noun for noun in nouns_of(verb.objects) if noun.gender == "m" or "person" not in noun.kinds])
     front = noun_phrase(draw, "accusative", (), noun=noun, definite=True, names=False)
@@ -1176,8 +1178,8 @@ def comparison(draw: Draw) -> Phrase:
 
 @functools.cache
 def compared(kind: str) -> list[Adjective]:
-    """The adjectives with a comparative that go with a kind."""
-    return [adjective for adjective in adjectives_of((kind,)) if adjective.more[0]]
+    """The adjectives with a comparative that go with a kind of more than one noun."""
+    return [adjective for adjective in adjectives_of((kind,)) if adjective.more[0] and len(nouns_of((kind,))) > 1]
 
 
 COMPARED = [kind for verb in verbs_of("copula") for kind in verb.subjects if compared(kind)]
@@ -1260,7 +1262,7 @@ def said(draw: Draw, tense: str, gender: str = "") -> Clause:
 
 
 def that_clause(draw: Draw) -> Phrase:
-    """Somebody knows or says something. Example: I know that he works. | Ich weiß, dass er arbeitet."""
+    """Somebody knows or says something. Example: I know that Anna sleeps. | Ich weiß, dass Anna schläft."""
     tense = draw.pick(("present", "past"))
     main = said(draw, tense)
     main.tail = commas(subordinate(draw, "that", inner_clause(draw, tense)))
@@ -1290,7 +1292,8 @@ def adjunct(draw: Draw) -> Phrase:
     subject, clear = main.subject, main.subject.pronoun != "it" or not main.parts
     clear = clear and conjunction != "while" and verb.frame != "position"  # nobody lies while running away
     wanted = bool(subject.pronoun) and clear and not draw.denied and draw.chance(0.7)
-    tense = "present" if main.tense == "perfect" else tense
+    if main.tense == "perfect":
+        tense = options["tense"] = draw.pick(("present", "perfect"))
     if wanted and fitting_verbs(subject.kinds, options.get("tense", ""), tense, options.get("avoid", ())):
         options["subject"] = refer(draw, subject, "nominative")
     second = inner_clause(draw, tense, nested=timed, **options)
@@ -1300,15 +1303,12 @@ def adjunct(draw: Draw) -> Phrase:
 
 # book/50_corpus.ipynb#grammar-complex-sentences-3
 def condition(draw: Draw) -> Phrase:
-    """Two clauses joined by *when*, *whenever* or *if*, which comes first or last.
-
-    Example: Whenever the cat sleeps, Otto laughs. | Immer wenn die Katze schläft, lacht Otto.
-    """
+    """Clauses joined by *when* or *if*. Example: Whenever Tom sings, Otto laughs. | Immer wenn Tom singt, lacht Otto."""
     conjunction = draw.pick(("when", "when", "whenever", "if"))
     tense = "present" if conjunction == "if" else draw.pick(("present", "past"))
     outer = draw.pick(("present", "will", "can")) if conjunction == "if" else tense
     draw.barred |= {"jed", "habit"} if conjunction == "if" else {"jed", "habit", "kein"}
-    avoid = ("state", "trait", "slip") if outer == "can" else ("state", "trait")
+    avoid = ("state", "trait", *(("slip",) if outer == "can" else ("makes",) if conjunction == "whenever" else ()))
     draw.clauses = 2  # either clause may come first, so neither has a *she* that the other could explain
     main = make_clause(draw, tense=outer, adverbial=0.0, negated=False, avoid=avoid)
     once = (conjunction, tense) == ("when", "past")
@@ -1383,7 +1383,7 @@ def frame_verb(row: Row) -> Verb:
 def coreference(draw: Draw, side: int | None = None) -> Phrase:
     """A clause and a reason whose adjective decides which of two nouns its pronoun means: `side` 0 is the subject.
 
-    Example: The cat hears the bell because it is so loud. | Die Katze hört die Glocke, weil sie so laut ist.
+    Example: The dog hears the bell because it is so loud. | Der Hund hört die Glocke, weil sie so laut ist.
     """
     row = draw.pick(FRAMES)
     kinds, genders = (row["subject"], row["object"]), draw.pick(GENDER_PAIRS)

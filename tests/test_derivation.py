@@ -18,6 +18,10 @@ EXAMPLES = {
     if (found := re.search(r"Example: ([^\n]+)", inspect.getdoc(rule) or ""))
 }
 
+WITHIN = {  # sentences with two clauses take long to find, if one does not know the rule that begins
+    "with_relative": grammar.relative, "inner_clause": grammar.that_clause, "coreference_clause": grammar.coreference,
+}  # fmt: skip
+
 
 def test_every_rule_of_a_sentence_has_an_example() -> None:
     """What takes a draw and gives a phrase or a clause is a rule, apart from helpers that only put parts together."""
@@ -40,8 +44,8 @@ def test_the_example_of_a_rule_is_what_it_writes(name: str, monkeypatch: pytest.
         return RULES[name](*arguments, **options)
 
     monkeypatch.setattr(grammar, name, noted)
-    rule = next((rule for rule in grammar.RULES if rule.__name__ == name), None)
-    pair = express(source, noted if rule else None)
+    inside = WITHIN.get(name) or (noted if RULES[name] in grammar.RULES else None)
+    pair = express(source, inside)
     assert pair is not None, f"the grammar does not have {source!r}"
     assert pair.target == target
     assert calls
