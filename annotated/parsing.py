@@ -141,7 +141,7 @@ PUNCTUATION = frozenset({",", ":", "``", "''", "."})  # parts of speech that EVA
 
 
 def count_words(tree: Tree) -> int:
-    """How many words, without punctuation; 's belongs to the word before, as in `LONGEST` of chapter 51 (6.3).
+    """How many words, without punctuation; 's belongs to the word before, as in `LONGEST` of chapter 50 (6.3).
 
     Defined in chapter 63: `count-words`.
     """
@@ -425,8 +425,8 @@ def transduce(translator: Translator, texts: Sequence[str], max_tokens: int = 40
 
 
 # book/63_constituency_parsing.ipynb#entity-kinds
-ENTITY_KINDS = {  # tag: kinds of nouns in the lexicon of chapter 51
-    "PER": {"person"}, "ANI": {"animal"}, "LOC": {"building", "room", "town", "way"},
+ENTITY_KINDS = {  # tag: kinds of nouns in the tables of chapter 50
+    "PER": {"person"}, "ANI": {"animal"}, "LOC": {"building", "home", "room", "town", "way", "road"},
 }  # fmt: skip
 TIME_WORDS = {"day", "evening", "week", "Monday", "summer", "today", "yesterday", "tomorrow"}
 BEFORE_NOUN = {"DT", "CD", "PRP$", "JJ"}
