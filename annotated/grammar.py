@@ -452,8 +452,7 @@ def genitive(draw: Draw, kind: str, gender: str, case: str) -> tuple[Phrase, str
         return Phrase(["(NP", name.head, mark, ")"], german), "strong", Phrase()
     the = aligned("the", determiner_form("d", gender, case), "DT")
     options = [noun for noun in nouns_of((kind,)) if noun.gender not in draw.barred]  # *der Freund der Frau das Buch*
-    noun = draw.fresh(options) if kind != "building" else None
-    owner = noun_phrase(draw, "genitive", (kind,), definite=True, plain=True, noun=noun)
+    owner = noun_phrase(draw, "genitive", (kind,), definite=True, plain=True, noun=draw.fresh(options))
     if kind == "building":
         of = Word("of", "IN")
         first, *rest = owner.german
@@ -787,6 +786,7 @@ def suits(verb: Verb, tense: str, after: str = "") -> bool:
 # book/50_corpus.ipynb#grammar-subjects
 def subject_for(draw: Draw, verb: Verb, definite: bool = False, allow_no: bool = False) -> Phrase:
     """A subject that suits the verb. Example: They hurry. | Sie beeilen sich."""
+    draw.barred |= {"jed"} if "once" in verb.notes else set()  # not every storm destroys the house
     people = {"person", "adult", "kin", "known"} & set(verb.subjects)
     if people and verb.frame != "copula" and draw.chance(0.15):
         return pronoun(draw, *draw.pick(PEOPLE if not draw.clauses else FIRST), "nominative")
@@ -1056,7 +1056,6 @@ def with_relative(draw: Draw, phrase: Phrase, kind: str, tense: str = "") -> Phr
 
     Example: I see the dog that Tom loves. | Ich sehe den Hund, den Tom liebt.
     """
-    draw.barred.add("jed")
     person = "person" in phrase.kinds
     if kind == "subject":
         case, english = "nominative", Word("who" if person else "that", "WP" if person else "WDT")
@@ -1064,7 +1063,11 @@ def with_relative(draw: Draw, phrase: Phrase, kind: str, tense: str = "") -> Phr
         dative = draw.chance(0.5) and phrase.kinds[0] in ("person", "animal")
         verbs = verbs_of("dative" if dative else "transitive", (), phrase.kinds)
         verbs = [verb for verb in verbs if past_is_visible(verb) or tense != "past"]
-        verb = draw.fresh([verb for verb in verbs if "makes" not in verb.notes] or verbs)
+        said = [word.german for word in draw.used]
+        verbs = [verb for verb in verbs if "makes" not in verb.notes and verb.german not in said]
+        if not verbs:
+            return with_relative(draw, phrase, "subject", tense)
+        verb = draw.fresh(verbs)
         case = "dative" if dative else "accusative"
         english = Word("whom" if person else "that", "WP" if person else "WDT")
     german = (ENDINGS["relative", phrase.gender][case], (english,))
@@ -1089,13 +1092,14 @@ def with_relative(draw: Draw, phrase: Phrase, kind: str, tense: str = "") -> Phr
 def relative(draw: Draw) -> Phrase:
     """A clause with a relative clause in it. Example: I see the boy who sings. | Ich sehe den Jungen, der singt."""
     kind, tense = draw.pick(("subject", "object")), draw.pick(("present", "present", "past"))
-    draw.barred.add("dies")
+    draw.barred |= {"dies", "jed", ""}
     if draw.chance(0.5):
         kinds = draw.pick((("person",), ("animal",), ("vehicle",)))
         subject = noun_phrase(draw, "nominative", kinds, names=False)
         subject = with_relative(draw, subject, kind, tense)
         return make_clause(draw, subject=subject, after=tense, plain=True, avoid=("change",)).phrase("main")
-    verb = draw.fresh([verb for verb in verbs_of("transitive") if "makes" not in verb.notes and past_is_visible(verb)])
+    verbs = [verb for verb in verbs_of("transitive") if not {"makes", "change"} & set(verb.notes)]
+    verb = draw.fresh([verb for verb in verbs if past_is_visible(verb)])
     main = verb_group(draw, verb, subject_for(draw, verb), tense, False, False)
     target = noun_phrase(draw, "accusative", verb.objects, names=False)
     long, size = with_relative(draw, target, kind, main.tense), len(target.german)
@@ -1303,12 +1307,12 @@ def adjunct(draw: Draw) -> Phrase:
 
 # book/50_corpus.ipynb#grammar-complex-sentences-3
 def condition(draw: Draw) -> Phrase:
-    """Clauses joined by *when* or *if*. Example: Whenever Tom sings, Otto laughs. | Immer wenn Tom singt, lacht Otto."""
+    """Clauses joined by *when*, *if*. Example: Whenever Tom sings, Otto cries. | Immer wenn Tom singt, weint Otto."""
     conjunction = draw.pick(("when", "when", "whenever", "if"))
     tense = "present" if conjunction == "if" else draw.pick(("present", "past"))
     outer = draw.pick(("present", "will", "can")) if conjunction == "if" else tense
     draw.barred |= {"jed", "habit"} if conjunction == "if" else {"jed", "habit", "kein"}
-    avoid = ("state", "trait", *(("slip",) if outer == "can" else ("makes",) if conjunction == "whenever" else ()))
+    avoid = ("state", "trait", *(("slip",) if outer == "can" else ("once",) if conjunction == "whenever" else ()))
     draw.clauses = 2  # either clause may come first, so neither has a *she* that the other could explain
     main = make_clause(draw, tense=outer, adverbial=0.0, negated=False, avoid=avoid)
     once = (conjunction, tense) == ("when", "past")
@@ -1341,7 +1345,7 @@ def joint_subject(draw: Draw) -> Phrase:
     one = noun_phrase(draw, "nominative", kinds, definite=True, names=False)  # no *Emma and Anna's guest*
     other = noun_phrase(draw, "nominative", kinds, definite=True)
     subject = replace(bracket("NP", one, aligned("and", "und", "CC"), other), gender="p", kinds=kinds)
-    return make_clause(draw, subject=subject, plain=True).phrase("main")
+    return make_clause(draw, subject=subject, plain=True, avoid=("trait",)).phrase("main")
 
 
 SEQUENCES = read_table("sequences", kinds=KINDS)
@@ -1416,9 +1420,9 @@ def coreference_clause(
 ) -> tuple[Clause, tuple[Phrase, Phrase]]:
     """The first clause of such a sentence and its two noun phrases; half of them are passives, with the second first.
 
-    Example: The cow was woken by the radio because it was so loud. | Die Kuh wurde vom Radio geweckt, weil es so laut war.
+    Example: The cow is woken by the radio because it is so loud. | Die Kuh wird vom Radio geweckt, weil es so laut ist.
     """
-    passive, ability = draw.chance(0.5), draw.chance(0.3)
+    passive, ability = draw.chance(0.5), draw.chance(0.4) and (negated or tense == "present")  # no *could* for a deed
     first, second = (
         noun_phrase(draw, case, (), noun=noun, definite=True, plain=True)
         for case, noun in zip(("dative", "nominative") if passive else ("nominative", "accusative"), nouns, strict=True)

@@ -36,9 +36,9 @@ PAIRS = {  # name: English, German; English, German
     "no ... must, the ... must": (r"^No \w+ must\b", r"^Keine? \w+ darf\b", r"^The \w+ must (?!.*\b(no|not)\b)[^,]*\.$", r"\bm(uss|üssen)\b"),
     "should not, should": (r"\bshould not\b", r"(?=.*\b[Ss]ollten?\b)" + NICHT, r"^\w+ should \w+\.$", r"\bsollten?\b"),
     "cannot, can": (r"\bcannot\b", KANN + NICHT, r"^(He|She) can (?!.*\bnot\b)[^,]*\.$", r"^(Er|Sie) kann\b(?!.*nicht)"),
-    "will not, will": (r"\bwill not\b", WIRD + NICHT, r"^(He|She) will \w+\.$", r"^(Er|Sie) wird\b(?!.*nicht)"),
+    "will not, will": (r"\bwill not\b", WIRD + NICHT, r"^(He|She) will (?!.*\b(not|no)\b)[^,]*\.$", r"^(Er|Sie) wird\b(?!.*nicht)"),
     "did not, -ed": (r"^[^,]*\bdid not \w+\.$", r"nicht\b", r"(?<!has )(?<!have )\b(slept|laughed|danced|sang)\.$", r"\b(schlief|lachte|tanzte|sang)(en|n)?\b"),
-    "no, a": (r"\b(reads|buys|sees|washes) no\b", r"\bkein", r"\b(buys|sees|washes) a\b", r"\bein"),
+    "no, a": (r"\b(ate|eats|finds|found|sees|saw|invited|greeted|carried|opened|helped|cooked) no\b", r"\bkein", r"\b(buys|sees|washes) a\b", r"\bein"),
     "not every day": (r"\b(no|not)\b[^,]*\bevery (day|evening)\b(?!.*(because|although|that|who|if|when))", NEVER, r"\bevery day\b", r"\b[Jj]eden Tag\b"),
     # conjunctions
     "when once, when again": (r"^When [^,?]*(slept|laughed|hurried|rested|helped),", r"^Als\b", WHEN_PRESENT, r"^Wenn\b"),
@@ -58,8 +58,8 @@ PAIRS = {  # name: English, German; English, German
     "look for, look forward to": (r"\blook(s|ed)? for\b", r"[Ss]uch", r"\blook(s|ed)? forward to\b", r"\b(freu|[Ff]reu)\w*\b.*\bauf\b|\bauf\b.*freu"),
     # objects
     "help the, visit the": (r"\b(helps|helped) the (man|boy|king|doctor)\b(?!')", r"\bdem (Mann|Jungen|König|Arzt)\b", r"\b(visits|visited) the (man|boy|king|doctor)\b(?!')", r"\bden (Mann|Jungen|König|Arzt)\b"),
-    "helps me, sees me": (r"\b(helps|helped|thanked|thanks) me\b", r"\bmir\b", r"\b(sees|saw|greets|greeted|visited|visits) me\b", r"\bmich\b"),
-    "helps him, sees him": (r"\b(helps|helped|thanked|thanks) him\b", r"\bihm\b", r"\b(sees|saw|greets|greeted|visited|visits) him\b", r"\bihn\b"),
+    "helps me, sees me": (r"\b(helps|helped|thanked|thanks) me\b", r"\bmir\b", r"\b(sees?|saw|greets?|greeted|visited|visits?|phoned|invited?|invites|woke) me\b", r"\bmich\b"),
+    "helps him, sees him": (r"\b(helps|helped|thanked|thanks) him\b", r"\bihm\b", r"\b(sees?|saw|greets?|greeted|visited|visits?|phoned|invited?|invites|woke) him\b", r"\bihn\b"),
     "helps them, sees them": (r"\b(helps|helped|thanked|thanks) them\b", r"\bihnen\b", r"\b(sees|saw|greets|greeted) them\b", r"\bsie\b"),
     "whom help, whom see": (r"^Whom\b.*\b(help|thank|answer|helped|thanked|answered)\b\?", r"^Wem\b", r"^Whom\b.*\b(visit|greet|phone|invite|visited|greeted)\b\?", r"^Wen\b"),
     "who, what": (r"^Who\b", r"^Wer\b", r"^What\b", r"^Was\b"),
