@@ -464,10 +464,7 @@ def genitive(draw: Draw, kind: str, gender: str, case: str) -> tuple[Phrase, str
 
 # book/50_corpus.ipynb#grammar-pronouns
 def pronoun(draw: Draw, english: str, gender: str, case: str, head: Word | None = None) -> Phrase:
-    """A personal pronoun in a German case; `head` is the noun that it refers to.
-
-    Example: She helps him. | Sie hilft ihm.
-    """
+    """A pronoun; `head` is the noun that it refers to. Example: She helps him. | Sie hilft ihm."""
     row = PRONOUNS[english, gender]
     word = Word(row["subject" if case == "nominative" else "object"], "PRP", head)
     draw.phenomena |= {case, "pronoun"} | ({"pronoun with antecedent"} if head else set())
@@ -488,10 +485,7 @@ def refer(draw: Draw, phrase: Phrase, case: str) -> Phrase:
 
 # book/50_corpus.ipynb#grammar-adjective-phrases
 def attribute(draw: Draw, noun: Noun, declension: str, gender: str, case: str) -> Phrase:
-    """An adjective before a noun, or none; its ending depends on what stands before it.
-
-    Example: A hungry bear sees the old church. | Ein hungriger Bär sieht die alte Kirche.
-    """
+    """An adjective, or none. Example: A hungry bear sees the old church. | Ein hungriger Bär sieht die alte Kirche."""
     options = adjectives_of(noun.kinds)
     if not options or not draw.option(0.22):
         return Phrase()
@@ -500,7 +494,7 @@ def attribute(draw: Draw, noun: Noun, declension: str, gender: str, case: str) -
     return aligned(adjective.english, adjective_form(adjective.stem, declension, gender, case), "JJ")
 
 
-def predicate(draw: Draw, adjective: Adjective, degrees: tuple[str, ...] = ("", "", "very sehr", "too zu")) -> Phrase:
+def predicate(draw: Draw, adjective: Adjective, degrees: tuple[str, ...]) -> Phrase:
     """An adjective after *be*, which has no ending, perhaps with an adverb of degree.
 
     Example: The rooms were too dark. | Die Zimmer waren zu dunkel.
@@ -934,7 +928,9 @@ def add_complements(
     Example: The woman gives her friend a pear. | Die Frau gibt ihrem Freund eine Birne.
     """
     subject = clause.subject
-    owner = subject if subject.pronoun and (subject.is_pronoun or subject.head) and draw.chance(0.5) else None
+    clear = draw.clauses < 2 or subject.pronoun in ("I", "we")  # *sein* could be anybody's who came before
+    owner = subject if clear and subject.pronoun and (subject.is_pronoun or subject.head) else None
+    owner = owner if draw.chance(0.6) else None
     for number, slot in enumerate(CLASSES[verb.frame]["complements"].split()):
         if slot != gap:
             no = allow_no and not negated and not draw.denied
@@ -955,7 +951,8 @@ def complement(
     if name in ("place", "direction", "target"):
         return prepositional(draw, name, negated, verb.objects if name != "target" else ())
     if name == "adjective":
-        return predicate(draw, draw.fresh(adjectives_of(subject.kinds or ("person",))))
+        degrees = ("", "", "very sehr") if "too" in draw.barred else ("", "", "very sehr", "too zu")
+        return predicate(draw, draw.fresh(adjectives_of(subject.kinds or ("person",))), degrees)
     if name == "result":
         row = next(row for row in RESULTS if row["kinds"] in verb.objects)
         return comparative(draw, ADJECTIVE_ENTRIES[draw.pick(row["adjectives"].split())])
@@ -1092,7 +1089,7 @@ def with_relative(draw: Draw, phrase: Phrase, kind: str, tense: str = "") -> Phr
 def relative(draw: Draw) -> Phrase:
     """A clause with a relative clause in it. Example: I see the boy who sings. | Ich sehe den Jungen, der singt."""
     kind, tense = draw.pick(("subject", "object")), draw.pick(("present", "present", "past"))
-    draw.barred |= {"dies", "jed", ""}
+    draw.barred |= {"dies", "jed", "too", ""}  # nobody crosses the bridge that is too short
     if draw.chance(0.5):
         kinds = draw.pick((("person",), ("animal",), ("vehicle",)))
         subject = noun_phrase(draw, "nominative", kinds, names=False)

@@ -31,7 +31,7 @@ NICHT, KEIN, TRAGEN = r"(?=.*\bnicht\b)", r"(?=.*\b[Kk]ein)", r"(\b[Tt]r(ägt|ug
 
 PAIRS = {  # name: English, German; English, German
     # what may, must, and must not be
-    "must no, must the": (r"\bmust \w+ no\b", DARF + KEIN, r"^(?!No )[^,]*\bmust (?!not|be)\w+ the \w+\.$", r"\bm(uss|üssen)\b"),
+    "must no, must the": (r"\bmust \w+ no\b", DARF + KEIN, r"^(?!.*\b[Nn]o\b)[^,]*\bmust (?!not|be)\w+ the \w+\.$", r"\bm(uss|üssen)\b"),
     "must not, must": (r"\bmust not\b", DARF + NICHT, r"^\w+ must \w+\.$", r"\bm(uss|üssen)\b"),
     "no ... must, the ... must": (r"^No \w+ must\b", r"^Keine? \w+ darf\b", r"^The \w+ must (?!.*\b(no|not)\b)[^,]*\.$", r"\bm(uss|üssen)\b"),
     "should not, should": (r"\bshould not\b", r"(?=.*\b[Ss]ollten?\b)" + NICHT, r"^\w+ should \w+\.$", r"\bsollten?\b"),
@@ -95,7 +95,7 @@ PAIRS = {  # name: English, German; English, German
     "all, no": (r"^All the \w+s\b", r"^Alle\b", rf"^No {PEOPLE}\b", r"^Keine?\b"),
     "many, some": (r"^Many\b", r"^Viele\b", r"^Some\b", r"^Einige\b"),
     "two, ten": (r"^Two\b", r"^Zwei\b", r"^Ten\b", r"^Zehn\b"),
-    "the old, an old man": (r"\bThe old man\b", r"\bDer alte Mann\b", r"\b[Aa]n old (man|king|doctor|teacher)\b", r"\b[Ee]in(en|em)? alte[rn]\b"),
+    "the old, an old man": (r"\b[Tt]he old (man|king|doctor|teacher|baker|farmer|guest)\b", r"\b([Dd]e[rnms]|[Vv]om) alten?\b", r"\b[Aa]n old (man|king|doctor|teacher|baker|farmer|guest)\b", r"\b[Ee]in(en|em)? alte[rn]\b"),
     "my, our": (r"^My (brother|son|father)\b", r"^Mein\b", r"^Our (brother|son|father)\b", r"^Unser\b"),
     "his, her": (r"^(He|Peter|Tom|Paul|Otto) \w+ his\b", r"\bsein", r"^(She|Anna|Lena|Emma|Maria) \w+ her \w", r"\bihr"),
     "vehicle ... its": (r"^(?:The|This|A|Every) (?:\w+ )?(vehicle|machine|crane|robot|car|lorry|train|tram|house|blanket|bell|clock) (?!.*(because|although|that|when))[^,]*\bits\b", NEVER, rf"\b{ANIMALS}\b.*\bits\b", r"\b(sein|ihr)"),
