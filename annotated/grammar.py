@@ -165,7 +165,6 @@ class Verb:
         return irregular.get((infinitive, agreement), regular[agreement])
 
 
-# book/50_corpus.ipynb#grammar-verbs-2
 CHECKS |= {"subjects": KINDS, "objects": KINDS, "case": CASES, "auxiliary": ("haben", "sein"), "notes": NOTES}
 VERB_ENTRIES = [Verb(row) for row in read_table("verbs", **CHECKS, **{"class": CLASSES})]
 
@@ -377,10 +376,10 @@ def specifier(
         return possessive(draw, owner.pronoun, owner.gender, owner.head, gender, case), "mixed", Phrase()
     if "kin" in noun.kinds and gender != "p" and owning == "any" and draw.chance(0.3):
         return possessive(draw, *draw.pick((("I", "1"), ("we", "p"))), None, gender, case), "mixed", Phrase()
+    adult = "adult" if "child" in noun.kinds else "person"  # a girl has no daughter
     owners = [kind for kind in ("person", "building") if owned(noun.kinds, (kind,), "genitive")]
     if owners and owning == "any" and draw.option(0.1):
-        young = "child" in noun.kinds and owners[0] == "person"  # a girl has no daughter
-        return genitive(draw, "adult" if young else owners[0], gender, case)
+        return genitive(draw, adult if owners[0] == "person" else owners[0], gender, case)
     row = determiner(draw, noun, gender == "p", definite, allow_no)
     return article(draw, row, gender, case), row["declension"], Phrase()
 
@@ -438,7 +437,6 @@ def possessive(draw: Draw, english: str, owner: str, head: Word | None, gender: 
     return Phrase([word], [(determiner_form(stem, gender, case), (word,))])
 
 
-# book/50_corpus.ipynb#grammar-owners-2
 def genitive(draw: Draw, kind: str, gender: str, case: str) -> tuple[Phrase, str, Phrase]:
     """An owner: *Anna's car*, *the teacher's car*, *the door of the house*.
 
@@ -505,7 +503,6 @@ def predicate(draw: Draw, adjective: Adjective, degrees: tuple[str, ...]) -> Phr
     return bracket("ADJP", *before, aligned(adjective.english, adjective.german, "JJ"))
 
 
-# book/50_corpus.ipynb#grammar-adjective-phrases-2
 def comparative(draw: Draw, adjective: Adjective, than: Phrase | None = None, equal: bool = False) -> Phrase:
     """*bigger than the dog* or, of equals, *as big as the dog*.
 
@@ -559,12 +556,12 @@ def adverb(draw: Draw, roles: tuple[str, ...], tense: str) -> Phrase:
     return bracket(row["label"], aligned(row["english"], row["german"], row["tags"]))
 
 
-# book/50_corpus.ipynb#grammar-adverbials-2
 def group_of(tense: str) -> str:
     """What an adverb of time goes with: present, past, perfect or modal."""
     return {"could": "past"}.get(tense, "modal" if tense in MODALS else tense)
 
 
+# book/50_corpus.ipynb#grammar-adverbials-2
 @functools.cache
 def adverbs(roles: tuple[str, ...], tense: str) -> list[Row]:
     """The adverbs of these roles that go with a tense."""
@@ -803,7 +800,6 @@ def clear_subject(draw: Draw, verb: Verb, gender: str) -> Phrase | None:
     return noun_phrase(draw, "nominative", (), noun=draw.fresh(nouns_of(verb.subjects, "m")), names=False)
 
 
-# book/50_corpus.ipynb#grammar-subjects-2
 def object_pronoun(draw: Draw, subject: Phrase, case: str, main: bool) -> Phrase:
     """A pronoun for somebody: not the subject, and nobody whom an earlier clause could mean.
 
@@ -819,6 +815,7 @@ def object_pronoun(draw: Draw, subject: Phrase, case: str, main: bool) -> Phrase
     return pronoun(draw, *draw.pick(others), case)
 
 
+# book/50_corpus.ipynb#grammar-subjects-2
 @functools.cache
 def fitting_verbs(kinds: tuple[str, ...], tense: str, after: str, avoid: tuple[str, ...]) -> list[list[Verb]]:
     """The verbs for a subject of these kinds and a tense, without notes to avoid: a list for each share of a class."""
@@ -1096,7 +1093,7 @@ def relative(draw: Draw) -> Phrase:
         subject = with_relative(draw, subject, kind, tense)
         return make_clause(draw, subject=subject, after=tense, plain=True, avoid=("change",)).phrase("main")
     verbs = [verb for verb in verbs_of("transitive") if not {"makes", "change"} & set(verb.notes)]
-    verb = draw.fresh([verb for verb in verbs if past_is_visible(verb)])
+    verb = draw.fresh([verb for verb in verbs if suits(verb, tense)])
     main = verb_group(draw, verb, subject_for(draw, verb), tense, False, False)
     target = noun_phrase(draw, "accusative", verb.objects, names=False)
     long, size = with_relative(draw, target, kind, main.tense), len(target.german)
@@ -1167,7 +1164,6 @@ def singular(draw: Draw, noun: Noun, case: str) -> Phrase:
     return Phrase([head], [(noun.german_form(False, case), (head,))])
 
 
-# book/50_corpus.ipynb#grammar-statements-3
 def comparison(draw: Draw) -> Phrase:
     """Two things are compared. Example: The lamp is brighter than the candle. | Die Lampe ist heller als die Kerze."""
     kind = draw.pick(COMPARED)
@@ -1177,6 +1173,7 @@ def comparison(draw: Draw) -> Phrase:
     return clause.phrase("main")
 
 
+# book/50_corpus.ipynb#grammar-statements-3
 @functools.cache
 def compared(kind: str) -> list[Adjective]:
     """The adjectives with a comparative that go with a kind of more than one noun."""
@@ -1356,7 +1353,7 @@ def sequence(draw: Draw) -> Phrase:
     first, second = (next(verb for verb in doing if verb.english[0] == row[name]) for name in ("first", "second"))
     tense = draw.pick(("present", "past")) if past_is_visible(second) else "present"
     draw.barred.add("jed")
-    subject = subject_for(draw, first if first.english[0] in ("write", "cook") else second)
+    subject = subject_for(draw, first if "makes" in first.notes else second)
     target = noun_phrase(draw, "accusative", (row["kinds"],), plain="makes" in first.notes)
     main = verb_group(draw, first, subject, tense, False, False)
     main.parts.append(("accusative", target))
@@ -1380,7 +1377,6 @@ def frame_verb(row: Row) -> Verb:
     return next(verb for verb in both if row["object"] in verb.objects)
 
 
-# book/50_corpus.ipynb#grammar-coreference-2
 def coreference(draw: Draw, side: int | None = None) -> Phrase:
     """A clause and a reason whose adjective decides which of two nouns its pronoun means: `side` 0 is the subject.
 
@@ -1411,7 +1407,7 @@ def coreference(draw: Draw, side: int | None = None) -> Phrase:
     return outer.phrase("main")
 
 
-# book/50_corpus.ipynb#grammar-coreference-3
+# book/50_corpus.ipynb#grammar-coreference-2
 def coreference_clause(
     draw: Draw, verb: Verb, nouns: list[Noun], tense: str, negated: bool
 ) -> tuple[Clause, tuple[Phrase, Phrase]]:
