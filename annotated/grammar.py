@@ -1058,7 +1058,7 @@ def with_relative(draw: Draw, phrase: Phrase, kind: str, tense: str = "") -> Phr
         verbs = verbs_of("dative" if dative else "transitive", (), phrase.kinds)
         verbs = [verb for verb in verbs if past_is_visible(verb) or tense != "past"]
         said = [word.german for word in draw.used]
-        verbs = [verb for verb in verbs if "makes" not in verb.notes and verb.german not in said]
+        verbs = [verb for verb in verbs if not {"makes", "ends"} & set(verb.notes) and verb.german not in said]
         if not verbs:
             return with_relative(draw, phrase, "subject", tense)
         verb = draw.fresh(verbs)

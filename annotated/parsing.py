@@ -532,7 +532,7 @@ NEEDS_PLACE = {  # forms of verbs that may need their first prepositional phrase
     form for verb in VERB_ENTRIES if verb.frame in ("motion", "position", "placing", "prepositional")
     for form in verb.english[:4]
 }  # fmt: skip
-CLAUSES = {"because", "although", "before", "while", "if", "when"}  # not that: what is said or known stays
+CLAUSES = {"because", "although", "before", "while", "if", "when", "whenever"}  # not that: what is said or known stays
 
 
 def when_or_why(phrase: Tree) -> bool:
