@@ -49,7 +49,7 @@ def evaluate_translations(translations: Sequence[str], references: Sequence[str]
 
 # book/61_machine_translation.ipynb#by-phenomenon
 def exact_match_by_phenomenon(translations: Sequence[str], pairs: Sequence[SentencePair]) -> dict[str, tuple[int, int]]:
-    """For each phenomenon, most frequent first: how many sentences that show it equal the reference, and how many do."""
+    """For each phenomenon, most frequent first: how many sentences with it equal the reference, and how many do."""
     right: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for translation, pair in zip(translations, pairs, strict=True):

@@ -15,7 +15,7 @@ __all__ = ["AdditiveAttention", "RecurrentConfig", "RecurrentTranslator"]
 def gru_step(
     x: Float[Tensor, "batch d_input"], state: Float[Tensor, "batch d_hidden"], cell: nn.GRUCell
 ) -> Float[Tensor, "batch d_hidden"]:
-    """One step h_t = f(h_{t-1}, x_t) of a gated recurrent unit with a PyTorch cell's weights, written out (section 1)."""
+    """One step h_t = f(h_{t-1}, x_t) of a gated recurrent unit with a PyTorch cell's weights, in full (section 1)."""
     of_x = (x @ cell.weight_ih.T + cell.bias_ih).chunk(3, dim=-1)
     of_state = (state @ cell.weight_hh.T + cell.bias_hh).chunk(3, dim=-1)
     r, u = (torch.sigmoid(of_x[gate] + of_state[gate]) for gate in (0, 1))

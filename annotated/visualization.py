@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # book/80_attention_visualizations.ipynb#attention-maps
 @dataclass(frozen=True)
 class AttentionMaps:
-    """The softmax weights of all attentions of a model, in the order layer, sentence, head, query, key (section 3.2)."""
+    """The softmax weights of all attentions of a model, ordered layer, sentence, head, query, key (section 3.2)."""
 
     encoder: Float[Tensor, "layer batch head source source"]
     decoder: Float[Tensor, "layer batch head target target"]
