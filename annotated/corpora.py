@@ -85,7 +85,7 @@ def read_tsv(path: Path) -> list[SentencePair]:
     return pairs
 
 
-# book/51_data_and_batching.ipynb#multi30k-files
+# book/51_data_and_batching.ipynb#multi30k
 MULTI30K_URL = (
     "https://raw.githubusercontent.com/multi30k/dataset/331f697e45acf3753745a789a3c0aae13f3a982b/data/task1/raw/"
 )
@@ -99,7 +99,6 @@ MULTI30K_FILES = {  # name: SHA-256
 }
 
 
-# book/51_data_and_batching.ipynb#multi30k
 def multi30k_folder() -> Path:
     """Where Multi30k is, or would be downloaded to: $ANNOTATED_DATA/multi30k, else ~/.cache/annotated/multi30k."""
     root = os.environ.get("ANNOTATED_DATA")
