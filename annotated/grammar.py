@@ -1367,7 +1367,8 @@ def sequence(draw: Draw) -> Phrase:
 
 
 # book/50_corpus.ipynb#grammar-coreference
-FRAMES = read_table("coreference", reason=("not", "so"), subject=KINDS, object=KINDS, of_subject=ADJECTIVE_ENTRIES)
+SIDES = {"of subject": ADJECTIVE_ENTRIES, "of object": ADJECTIVE_ENTRIES}
+FRAMES = read_table("coreference", reason=("not", "so"), subject=KINDS, object=KINDS, **SIDES)
 GENDER_PAIRS = list(itertools.permutations("mfn", 2))
 
 
@@ -1377,6 +1378,7 @@ def frame_verb(row: Row) -> Verb:
     return next(verb for verb in both if row["object"] in verb.objects)
 
 
+# book/50_corpus.ipynb#grammar-coreference-2
 def coreference(draw: Draw, side: int | None = None) -> Phrase:
     """A clause and a reason whose adjective decides which of two nouns its pronoun means: `side` 0 is the subject.
 
@@ -1394,7 +1396,7 @@ def coreference(draw: Draw, side: int | None = None) -> Phrase:
     nested = "passive" not in draw.phenomena and draw.chance(0.24)  # somebody whom the pronoun could not mean
     outer = said(draw, tense, next(gender for gender in "mfn" if gender not in genders)) if nested else None
     side = int(draw.chance(0.5)) if side is None else side
-    adjective = ADJECTIVE_ENTRIES[draw.pick(row[("of subject", "of object")[side]].split())]
+    adjective = ADJECTIVE_ENTRIES[draw.pick(row[list(SIDES)[side]].split())]
     reason = verb_group(draw, COPULA, refer(draw, phrases[side], "nominative"), tense, False, False)
     reason.parts.append(("adjective", predicate(draw, adjective, (degree,))))
     main.tail = commas(subordinate(draw, conjunction, reason))
@@ -1407,7 +1409,7 @@ def coreference(draw: Draw, side: int | None = None) -> Phrase:
     return outer.phrase("main")
 
 
-# book/50_corpus.ipynb#grammar-coreference-2
+# book/50_corpus.ipynb#grammar-coreference-3
 def coreference_clause(
     draw: Draw, verb: Verb, nouns: list[Noun], tense: str, negated: bool
 ) -> tuple[Clause, tuple[Phrase, Phrase]]:
