@@ -53,6 +53,7 @@ class SinusoidalPositions(nn.Module):
 class LearnedPositions(nn.Module):
     """Adds one learned vector for each position (section 3.5; row (E) of Table 3).
 
+    They start from N(0, 1/2), whose mean square is that of the sinusoids.
     Raises ValueError for a position beyond `max_length`: there is no vector for it.
 
     Defined in chapter 35: `learned-positions`.
@@ -60,7 +61,7 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, d_model: int, max_length: int):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)
+        self.weight = nn.Parameter(torch.randn(max_length, d_model) * 0.5**0.5)
 
     def forward(
         self, x: Float[Tensor, "batch length d_model"], start: int = 0

@@ -219,10 +219,12 @@ def test_learned_positions_end_at_max_length():
             place(torch.zeros(1, length, 16), start=start)
 
 
-def test_learned_positions_begin_small_and_train_only_where_used():
-    """The vectors start from N(0, 1 / d_model); a position that no input reaches gets no gradient."""
+def test_learned_positions_begin_as_large_as_sinusoids_and_train_only_where_used():
+    """The mean square is that of the sinusoids at every width; a position that no input reaches gets no gradient."""
+    for d_model in (16, 64, 512):
+        size = sinusoidal_encoding(2000, d_model).square().mean().item()
+        assert LearnedPositions(d_model, 2000).weight.square().mean().item() == pytest.approx(size, rel=0.03)
     place = LearnedPositions(64, max_length=2000)
-    assert place.weight.var().item() * 64 == pytest.approx(1, abs=0.03)
     place(torch.zeros(3, 7, 64)).sum().backward()
     assert place.weight.grad.abs().sum(-1).nonzero().flatten().tolist() == list(range(7))
 
