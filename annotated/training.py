@@ -314,7 +314,8 @@ class TrainingLog:
         self.config, self.state, self.path, self.every = config, state, path, every
         self.losses: list[Tensor] = []
         self.tokens, self.seconds = state.tokens, state.seconds
-        self.bar = tqdm(total=100, initial=0, disable=not progress, bar_format=BAR, mininterval=1)
+        done = 100 * share_done(config, state)  # after a resume: not part of what the time left is counted by
+        self.bar = tqdm(total=100, initial=done, disable=not progress, bar_format=BAR, mininterval=1)
         if path is not None:  # after a resume: only what happened up to the saved state
             write_atomically(path, "".join(json.dumps(line) + "\n" for line in state.history).encode())
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from annotated.tokenization import train_tokenizer
 from annotated.training import (
     TRAINING_CHOICES,
     TrainingConfig,
+    TrainingLog,
     batch_all,
     batch_groups,
     checkpoints,
@@ -378,6 +380,16 @@ def test_the_first_limit_reached_ends_the_run():
     assert share_done(TrainingConfig(max_minutes=3.0, max_steps=100), state) == 0.5
     by_epoch = train(small_model(), PAIRS, [make_batch(PAIRS)], TrainingConfig(max_epochs=2, max_tokens=4))
     assert (by_epoch.epoch, by_epoch.batch) == (2, 0)
+
+
+def test_the_time_left_is_counted_from_where_a_run_was_resumed():
+    """Ten steps of a hundred in ten seconds leave forty for the rest, also when fifty were done before."""
+    state = new_state(small_model(), CONFIG)
+    state.step = 50
+    log = TrainingLog(TrainingConfig(max_steps=100), state, path=None, progress=True)
+    with closing(log.bar):
+        line = log.bar.format_meter(**log.bar.format_dict | {"n": 60, "elapsed": 10})
+    assert "00:10 gone, 00:40 left" in line
 
 
 def test_stop_ends_after_the_step_at_hand(tmp_path: Path):

@@ -8,7 +8,8 @@ end. One more trial has no parts of speech in its trees. The beam is the paper's
 Each run has one thread; two run at a time. Finished runs and evaluations are kept in `runs/parsing/`, so a command that
 was stopped goes on where it was. When all are done, `data/runs/parsing/` gets `results.json` and the outputs on the
 embedded corpus's splits; of the treebank it holds scores and counts only. The parser of the embedded corpus becomes
-`data/models/parser`, in half precision, and is scored as such.
+`data/models/parser`, in half precision, and is scored as such. When only the embedded corpus has changed,
+`--keep-treebank` leaves the recorded runs on the treebank as they are.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ TRAINING = TrainingConfig(
     validate_every=100, checkpoint_minutes=1.0, keep_checkpoints=1,
 )  # fmt: skip
 STEPS = {"parsing": 2200, "tagging": 900, "marking": 900, "compression": 900, "treebank": 4500}
+EMBEDDED_TASKS = ("parsing", "tagging", "marking", "compression")
 TRIAL_STEPS = 700
 TRIALS = (  # dropout, attention dropout, factor on the schedule of section 5.3
     (0.1, 0.0, 0.5),
@@ -77,11 +79,6 @@ SPLITS = {  # what is scored, with which beams
 }
 
 
-def all_scores(task: str) -> list[tuple[str, int]]:
-    """The splits and beams to score a task with."""
-    return [(split, beam) for split, beams in SPLITS[task].items() for beam in beams]
-
-
 @dataclass(frozen=True)
 class Run:
     """One training: its name, its corpus, the size of its vocabulary, the model's options, and the training's."""
@@ -95,6 +92,12 @@ class Run:
 
     def corpus(self) -> Corpus:
         return treebank_corpus(tags=self.tags) if self.task == "treebank" else task_corpus(self.task, PAIRS)
+
+
+def all_scores(run: Run) -> list[tuple[str, int]]:
+    """The splits and beams to score a run with; a trial has one of each."""
+    splits = {"valid": BEAMS[:1]} if run.name.startswith("trial") else SPLITS[run.task]
+    return [(split, beam) for split, beams in splits.items() for beam in beams]
 
 
 def embedded_run(task: str, share: float) -> Run:
@@ -133,7 +136,7 @@ def train_run(run: Run, folder: Path) -> dict:
     drop = ("command", "finished", "device", "threads", "python", "torch", "revision")
     result = {key: value for key, value in description.items() if key not in drop}
     result["sentences_seen"] = sentences_seen(run, path, result["target_tokens"])
-    return {"name": run.name, "tags": run.tags} | result | {"curves": curves}
+    return {"tags": run.tags} | result | {"curves": curves}
 
 
 def sentences_seen(run: Run, path: Path, tokens: int) -> int:
@@ -205,46 +208,50 @@ def corpus_sizes() -> dict:
     return sizes
 
 
-def run_all(folder: Path, target: Path, model: Path, processes: int, share: float, limit: int) -> None:
-    """Train and score what `folder` does not hold yet; gather everything in `target`, the parser in `model`."""
+def run_all(
+    folder: Path, target: Path, model: Path, processes: int, share: float, limit: int, keep_treebank: bool
+) -> None:
+    """Train and score what `folder` does not hold yet; gather everything in `target`, the parser in `model`.
+
+    With `keep_treebank` the runs on the treebank stay as `target` has them.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    embedded = [embedded_run(task, share) for task in ("parsing", "tagging", "marking", "compression")]
+    embedded = [embedded_run(task, share) for task in EMBEDDED_TASKS]
     steps = round(share * TRIAL_STEPS)
     trials = [treebank_run(f"trial-{i}", steps, *trial) for i, trial in enumerate(TRIALS, start=1)]
     untagged = treebank_run("trial-untagged", steps, *UNTAGGED, tags=False)
     with ProcessPoolExecutor(processes, max_tasks_per_child=1) as pool:
-        started = [pool.submit(train_run, run, folder) for run in [*trials, untagged, *embedded]]
-        results = []
-        for future in started[: len(trials)]:
-            results.append(future.result())
-            print(f"{results[-1]['name']}: validation loss {results[-1]['best_valid_loss']:.4f}", flush=True)
-        best = min(range(len(trials)), key=lambda i: results[i]["best_valid_loss"])
-        final = treebank_run("treebank", round(share * STEPS["treebank"]), *TRIALS[best])
-        runs = [*embedded, final, *trials, untagged]
-        results += [future.result() for future in [*started[len(trials) :], pool.submit(train_run, final, folder)]]
-        for run in runs:
-            result = next(result for result in results if result["name"] == run.name)
-            print(f"{run.name}: {result['wall_seconds']} s, loss {result['best_valid_loss']:.4f}", flush=True)
-        wanted = [(run, split, beam) for run in runs[: len(embedded) + 1] for split, beam in all_scores(run.task)]
-        wanted += [(run, "valid", 1) for run in [*trials, untagged]]
+        first = embedded if keep_treebank else [*trials, untagged, *embedded]
+        training = {run.name: pool.submit(train_run, run, folder) for run in first}
+        runs = list(first)
+        if not keep_treebank:
+            best = min(range(len(trials)), key=lambda i: training[trials[i].name].result()["best_valid_loss"])
+            final = treebank_run("treebank", round(share * STEPS["treebank"]), *TRIALS[best])
+            training[final.name] = pool.submit(train_run, final, folder)
+            runs.append(final)
+        results = {name: future.result() for name, future in training.items()}
+        for name, result in results.items():
+            print(f"{name}: {result['wall_seconds']} s, loss {result['best_valid_loss']:.4f}", flush=True)
         ship(folder / "parsing", model)
+        jobs = [(run, split, beam) for run in runs for split, beam in all_scores(run)]
         shipped = {"parsing": model}
-        scoring = [
-            pool.submit(evaluate, run, folder, split, beam, limit, shipped.get(run.name)) for run, split, beam in wanted
-        ]
-        evaluations: dict[str, list[dict]] = {run.name: [] for run in runs}
-        for (run, split, beam), future in zip(wanted, scoring, strict=True):
+        scoring = [pool.submit(evaluate, run, folder, *job, limit, shipped.get(run.name)) for run, *job in jobs]
+        for (run, split, beam), future in zip(jobs, scoring, strict=True):
             found = future.result()
-            evaluations[run.name].append(found)
+            results[run.name].setdefault("evaluations", []).append(found)
             scores = f"F1 {found['f1']:.2f}, exact {found['exact']:.1%}, malformed {found['malformed']}"
             print(f"{run.name}, {split}, beam {beam}: {scores}, {found['seconds']} s", flush=True)
     torch.set_num_threads(1)  # as in the processes
     record = {"command": "python -m tools.parsing", **describe_machine(torch.device("cpu")), "processes": processes}
-    record |= {"share": share, "treebank": corpus_sizes(), "best_trial": f"trial-{best + 1}"}
-    runs_by_name = {result.pop("name"): result for result in results}
-    for name, scores in evaluations.items():
-        runs_by_name[name]["evaluations"] = scores
-    write_json(target / "results.json", record | {"runs": runs_by_name})
+    record["share"] = share
+    if keep_treebank:
+        old = read_json(target / "results.json")
+        record["treebank_revision"] = old.get("treebank_revision", old["revision"])
+        record |= {key: old[key] for key in ("treebank", "best_trial")}
+        results |= {name: run for name, run in old["runs"].items() if run["corpus"] == "treebank"}
+    else:
+        record |= {"treebank": corpus_sizes(), "best_trial": trials[best].name}
+    write_json(target / "results.json", record | {"runs": results})
     for run in embedded:
         for path in sorted((folder / run.name).glob("scores-*.txt")):
             shutil.copy(path, target / f"outputs-{run.name}-{path.stem.removeprefix('scores-')}.txt")
@@ -269,9 +276,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--processes", type=int, default=2, help="how many at a time (default: %(default)s)")
     parser.add_argument("--share", type=float, default=1.0, help="of the steps, for a trial (default: %(default)s)")
     parser.add_argument("--sentences", type=int, default=500, help="to score of each split (default: %(default)s)")
+    parser.add_argument(
+        "--keep-treebank", action="store_true", help="leave the recorded runs on the treebank as they are"
+    )
     options = parser.parse_args(arguments)
     where = (options.folder, options.output, options.model)
-    run_all(*where, options.processes, options.share, options.sentences)
+    run_all(*where, options.processes, options.share, options.sentences, options.keep_treebank)
     return 0
 
 
