@@ -1,0 +1,207 @@
+"""How much a chapter of the main line asks of its reader, and whether its figures are true: `python -m tools.prose 32`.
+
+For each chapter: its cells and words, the exported cells before the first picture, the printed lines that say True,
+False, same or agrees instead of a number, and the figures of its prose that nothing vouches for.
+
+A figure is a number in the text of a chapter, outside of formulas, code and references. It has to be, rounded as it is
+quoted, a whole number in what a cell prints and nbval compares, in the paper's tables (`data/paper.yml`), in a named
+value of the chapter's code (`d_model=64`, `LENGTH = 16`), or in a recorded run that the chapter reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import yaml
+from nbformat import NotebookNode
+
+from tools.clean import ROOT
+from tools.contents import workshops
+from tools.outputs import code_cells, is_exempt
+
+CELLS, WORDS = 60, 2000
+VERDICT = re.compile(r"\b(?:True|False|same|agrees?)\W*$")
+NUMBER = re.compile(r"(?<![\w.,/^-])(?P<number>[-\u2212]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)(?P<scale>%| ?(?:million|thousand|billion)\b)?(?![\w/]|[.,]\d)")
+SCALES = {"%": "0.01", "thousand": "1e3", "million": "1e6", "billion": "1e9"}
+NOT_PROSE = (  # in this order
+    r"(?ms)^(`{3,}|:{3,}).*?code-cell.*?\1",
+    r"(?m)^(?::{3,}|`{3,}).*$",  # what opens or closes a box
+    r"(?m)^:\w[\w-]*:.*$",  # an option of a box
+    r"(?s)\$\$.*?\$\$",
+    r"\$[^$\n]*(?:\n[^$\n]+)*?\$",
+    r"\{[a-z:-]+\}`[^`]*`",
+    r"`[^`]*`",
+    r"\]\([^)]*\)",
+    r"https?://\S+",
+    r"<[^>]+>",
+)
+REFERENCES = re.compile(
+    r"(?i)\b(?:(?:chapters?|sections?|tables?|figures?|equations?|exercises?|rows?|claims?|layers?|heads?|parts?|steps?|arXiv)\W{1,2}\(?[\dA-Z.]+\)?"
+    r"(?:(?:,| and| to| or)\s+\(?[\d.]+\)?)*|(?:19|20)\d\d\b|\d+(?:st|nd|rd|th)\b|WMT \d+|newstest\d+|float\d+|bfloat\d+)"
+)
+
+
+def prose_of(cell: NotebookNode) -> str:
+    """What a text cell says, without formulas, code, addresses and references by number."""
+    text = cell.source
+    for pattern in NOT_PROSE:
+        text = re.sub(pattern, " ", text)
+    return REFERENCES.sub(" ", text)
+
+
+def figures(text: str) -> list[str]:
+    """The figures of a text as they are quoted, such as `1,024`, `0.24` or `4.5 million`."""
+    return [match[0] for match in NUMBER.finditer(text)]
+
+
+def value_of(figure: str) -> tuple[Decimal, Decimal]:
+    """A figure's value and the unit of its last digit: 0.24 is 24 hundredths, 4.5 million 45 hundred thousands."""
+    match = NUMBER.fullmatch(figure)
+    assert match, figure
+    number = Decimal(match["number"].replace(",", "").replace("\u2212", "-"))
+    scale = Decimal(SCALES[match["scale"].strip()]) if match["scale"] else Decimal(1)
+    return number * scale, Decimal(1).scaleb(number.as_tuple().exponent) * scale
+
+
+def vouches(number: Decimal, figure: str) -> bool:
+    """Whether `number`, rounded to the figure's last digit, is the figure; a sign may be left to the words."""
+    value, unit = value_of(figure)
+    modes = (ROUND_HALF_UP, ROUND_HALF_EVEN)
+    return any(abs(value) == abs((number / unit).quantize(Decimal(1), mode) * unit) for mode in modes)
+
+
+def printed(cell: NotebookNode) -> Iterator[str]:
+    """The texts of a cell's outputs; none where they are not compared."""
+    for output in [] if is_exempt(cell) else cell.outputs:
+        data = output.get("data", {})
+        yield output.get("text") or data.get("text/markdown") or data.get("text/plain", "")
+
+
+def named_values(source: str) -> Iterator[int | float]:
+    """The numbers that code gives a name: in assignments, keywords, defaults and dictionaries with such keys."""
+    for node in ast.walk(ast.parse(source)):
+        values: list[ast.AST | None] = []
+        match node:
+            case ast.Assign(value=value) | ast.AnnAssign(value=value) | ast.keyword(value=value):
+                values = [value]
+            case ast.arguments(defaults=defaults, kw_defaults=kw_defaults):
+                values = [*defaults, *kw_defaults]
+        for value in filter(None, values):
+            parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+            for part in parts:
+                if isinstance(part, ast.Constant) and type(part.value) in (int, float):
+                    yield part.value
+
+
+def leaves(value: object) -> Iterator[int | float]:
+    """The numbers of a JSON or YAML document."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from leaves(part)
+    elif type(value) in (int, float):
+        yield value
+
+
+@cache
+def paper_numbers(root: Path) -> frozenset[Decimal]:
+    text = (root / "data" / "paper.yml").read_text(encoding="utf-8")
+    return frozenset(Decimal(str(number)) for number in leaves(yaml.safe_load(text)))
+
+
+@cache
+def recorded_numbers(folder: Path) -> frozenset[Decimal]:
+    """What a recorded run says of itself, without its curves."""
+    files = [*folder.glob("run.json"), *folder.glob("evaluation-*.json"), *folder.glob("results.json")]
+    documents = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    return frozenset(Decimal(str(number)) for number in leaves(documents))
+
+
+def sources_of(notebook: NotebookNode, root: Path) -> set[Decimal]:
+    """Every number that can vouch for a figure of this chapter."""
+    found, code = set(paper_numbers(root)), "\n\n".join(cell.source for cell in code_cells(notebook))
+    for cell in code_cells(notebook):
+        for text in printed(cell):
+            found |= {value_of(figure)[0] for figure in figures(text)}
+        found |= {Decimal(str(value)) for value in named_values(cell.source)}
+    for folder in (root / "data" / "runs").iterdir():
+        if f'"{folder.name}"' in code or f"runs/{folder.name}" in code:
+            found |= recorded_numbers(folder)
+    return found
+
+
+def unfounded(notebook: NotebookNode, root: Path = ROOT) -> list[str]:
+    """The figures that nothing vouches for, each with its cell."""
+    sources = sources_of(notebook, root)
+    return [
+        f"#{cell.id}: {figure}"
+        for cell in notebook.cells
+        if cell.cell_type == "markdown"
+        for figure in figures(prose_of(cell))
+        if not any(vouches(number, figure) for number in sources)
+    ]
+
+
+def words_in(notebook: NotebookNode) -> int:
+    return sum(len(cell.source.split()) for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+def exported_before_a_picture(notebook: NotebookNode) -> int:
+    """How many exported cells a reader meets before the first picture."""
+    count = 0
+    for cell in code_cells(notebook):
+        if any({"image/png", "image/svg+xml"} & set(o.get("data", {})) or "<svg" in str(o.get("data", {}).get("text/html")) for o in cell.outputs):
+            return count
+        count += cell.source.startswith("#| export")
+    return count
+
+
+def verdicts(notebook: NotebookNode) -> list[str]:
+    """Printed lines that end in True, False, same or agree(s), each with its cell."""
+    return [
+        f"#{cell.id}: {line.strip()}"
+        for cell in code_cells(notebook)
+        for output in cell.outputs
+        for line in (output.get("text") or output.get("data", {}).get("text/plain", "")).splitlines()
+        if VERDICT.search(line)
+    ]
+
+
+def main_line(root: Path = ROOT) -> dict[str, NotebookNode]:
+    """The chapters of the main line by name."""
+    names = sorted(path.stem for path in (root / "book").glob("[0-9]*.ipynb"))
+    apart = workshops(names, root)
+    return {name: nbformat.read(root / "book" / f"{name}.ipynb", as_version=4) for name in names if name not in apart}
+
+
+def report(name: str, notebook: NotebookNode, root: Path) -> Iterable[str]:
+    misreadings = sum(cell.source.count("Common misreading") for cell in notebook.cells)
+    yield f"{name}: {len(notebook.cells)} cells of {CELLS}, {words_in(notebook):,} words of {WORDS:,}"
+    yield f"    {exported_before_a_picture(notebook)} exported cells before the first picture, {misreadings} misreadings"
+    for title, found in (("no number", verdicts(notebook)), ("nothing vouches for", unfounded(notebook, root))):
+        for line in found:
+            yield f"    {title}: {line}"
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.prose", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("chapters", nargs="*", help="their numbers (default: the main line)")
+    wanted = parser.parse_args(arguments).chapters
+    for name, notebook in main_line(root).items():
+        if not wanted or name.split("_")[0] in wanted:
+            print("\n".join(report(name, notebook, root)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
