@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
@@ -54,7 +55,14 @@ def test_every_misreading_is_there_once():
 
 
 @pytest.mark.parametrize("entry", MISREADINGS, ids=lambda entry: entry["id"])
-def test_a_misreading_is_refuted_by_a_cell_that_asserts(entry):
+def test_a_misreading_is_refuted_by_a_cell_or_a_test_that_asserts(entry):
+    if "test" in entry:
+        file, _, name = entry["test"].partition("::")
+        module = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        (function,) = (node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == name)
+        assert re.search(r"\bassert\b|assert_close|raises", ast.unparse(function)), entry["test"]
+        assert entry["chapter"] in CHAPTERS
+        return
     refuting, explaining = cell(entry["cell"]), cell(entry["text"])
     assert refuting["cell_type"] == "code"
     assert re.search(r"^\s*assert ", "".join(refuting["source"]), re.MULTILINE), entry["cell"]

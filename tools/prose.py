@@ -30,7 +30,9 @@ from tools.outputs import code_cells, is_exempt
 
 CELLS, WORDS = 60, 2000
 VERDICT = re.compile(r"\b(?:True|False|same|agrees?)\W*$")
-NUMBER = re.compile(r"(?<![\w.,/^-])(?P<number>[-\u2212]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)(?P<scale>%| ?(?:million|thousand|billion)\b)?(?![\w/]|[.,]\d)")
+NUMBER = re.compile(
+    r"(?<![\w.,/^-])(?P<number>[-\u2212]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)(?P<scale>%| ?(?:million|thousand|billion)\b)?(?![\w/]|[.,]\d)"
+)
 SCALES = {"%": "0.01", "thousand": "1e3", "million": "1e6", "billion": "1e9"}
 NOT_PROSE = (  # in this order
     r"(?ms)^(`{3,}|:{3,}).*?code-cell.*?\1",
@@ -158,7 +160,10 @@ def exported_before_a_picture(notebook: NotebookNode) -> int:
     """How many exported cells a reader meets before the first picture."""
     count = 0
     for cell in code_cells(notebook):
-        if any({"image/png", "image/svg+xml"} & set(o.get("data", {})) or "<svg" in str(o.get("data", {}).get("text/html")) for o in cell.outputs):
+        if any(
+            {"image/png", "image/svg+xml"} & set(o.get("data", {})) or "<svg" in str(o.get("data", {}).get("text/html"))
+            for o in cell.outputs
+        ):
             return count
         count += cell.source.startswith("#| export")
     return count

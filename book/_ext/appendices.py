@@ -18,7 +18,7 @@ import yaml
 from annotated_book import DIRECTIVE
 from docutils import nodes
 from docutils.statemachine import StringList
-from ledger import anchor, reference_to
+from ledger import anchor, name_that_breaks, reference_to
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -62,7 +62,7 @@ class Appendix(SphinxDirective):
     def entries(self, name: str) -> list[dict[str, Any]]:
         """What such a file lists."""
         (listed,) = yaml.safe_load(self.beside(name).read_text(encoding="utf-8")).values()
-        return sorted(listed, key=lambda entry: entry["cell"].split("#")[0])
+        return sorted(listed, key=lambda entry: entry.get("chapter") or entry["cell"].split("#")[0])
 
     def line(self, text: str | None) -> list[nodes.Node]:
         """A line of Markdown."""
@@ -75,14 +75,20 @@ class Appendix(SphinxDirective):
 
 
 class Misreadings(Appendix):
-    """`{misreadings}`: what is often said of the paper, and the cell that refutes it."""
+    """`{misreadings}`: what is often said of the paper, and the cell or the test that refutes it."""
 
     columns: ClassVar[dict[str, int]] = {"What is often said": 28, "What is true": 38, "Refuted by, explained in": 24}
 
     def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
         for entry in self.entries("misreadings.yml"):
             said, so = self.line(entry["misreading"]), self.line(entry["truth"])
-            yield entry["id"].lower(), [[said], [so], [self.cell(entry["cell"]), self.cell(entry["text"])]]
+            if "cell" in entry:
+                places = [self.cell(entry["cell"]), self.cell(entry["text"])]
+            else:
+                places = [
+                    [nodes.Text(f"{entry['chapter'][:2]}: "), name_that_breaks(entry["test"].removeprefix("tests/"))]
+                ]
+            yield entry["id"].lower(), [[said], [so], places]
 
 
 class CodeDifferences(Appendix):
