@@ -3,7 +3,8 @@
 A code cell whose first line is `#| export` goes to the module named in the notebook's metadata, `#| export masks` to
 annotated/masks.py. The cell `#| export __init__` holds `__version__`, PUBLIC, the names of the package's top level by
 module, and MOVED, names that work there as well and are not listed. The metadata may name `data`, folders below data/
-that are copied into the package, and `lends`, modules that all chapters may import.
+that are copied into the package, `lends`, modules that all chapters may import, and `copied`, modules that people copy
+as a file: without `__all__` and links back.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class Chapter:
     docstring: str
     lends: list[str]
     data: list[str]
+    copied: list[str]
 
     @property
     def blocks(self) -> list[Block]:
@@ -165,9 +167,10 @@ def read_chapter(path: Path) -> Chapter:
     if section := about.get("section"):
         kind = "" if not section[0].isdigit() else "sections " if "," in section else "section "
         docstring += f", {kind}{section} of the paper"
-    lends, data = (named(path, about, key) for key in ("lends", "data"))
-    chapter = Chapter(path, cells, f'"""{docstring}."""', lends, data)
-    if missing := sorted({*lends} - {block.module for block in chapter.blocks}):
+    chapter = Chapter(
+        path, cells, f'"""{docstring}."""', *(named(path, about, key) for key in ("lends", "data", "copied"))
+    )
+    if missing := sorted({*chapter.lends, *chapter.copied} - {block.module for block in chapter.blocks}):
         raise ExportError(f"book/{path.name}: lends {', '.join(missing)}, which no cell of it exports")
     return chapter
 
@@ -321,14 +324,17 @@ def names_in_use(cells: Iterable[Block], front: Front | None) -> dict[str, set[s
     return found
 
 
-def module_text(module: str, blocks: list[Block], docstring: str, used: set[str]) -> str:
-    """The module's text, before formatting: header, docstring, imports, `__all__`, one block a cell."""
+def module_text(module: str, blocks: list[Block], docstring: str, used: set[str] | None) -> str:
+    """The module's text, before formatting: header, docstring, imports, `__all__`, one block a cell.
+
+    `used` are the names that others use; None for a file that people copy, which has no list and no links.
+    """
     check_module(module, blocks)
     chapters = ", ".join(dict.fromkeys(f"book/{block.chapter.name}" for block in blocks))
     imports = dict.fromkeys(ast.unparse(node) for block in blocks for node in block.tree.body if is_import(node))
     names = {name for block in blocks for name in block.names if not name.startswith("_")}
     parts = [HEADER.format(chapters), docstring, "", *imports, ""]
-    listed = names & used or names  # a module that nothing uses is there for its reader
+    listed = set() if used is None else names & used or names  # what nothing uses is there for its reader
     parts += [f"__all__ = {sorted(listed)!r}"] if listed else []
     for block in blocks:
         lines = with_back_link(block, listed)
@@ -417,7 +423,11 @@ def package_files(root: Path) -> dict[str, bytes]:
     files = {"py.typed": b""}
     for chapter in chapters:
         files |= data_files(chapter, root)
-    texts = {name: module_text(name, held, docstrings[name], used.get(name, set())) for name, held in modules.items()}
+    copied = {module for chapter in chapters for module in chapter.copied}
+    texts = {
+        name: module_text(name, held, docstrings[name], None if name in copied else used.get(name, set()))
+        for name, held in modules.items()
+    }
     for module, text in {"__init__": init_text(init[0] if init else None, front, modules), **texts}.items():
         kept = ["--ignore", "F401"] if module == "__init__" else []
         text = ruff(["check", "--select", "F401,I", *kept, "--fix-only"], text, root, f"{module}.py")

@@ -1,0 +1,192 @@
+# Written by `make export` from book/00_whole.ipynb: do not edit here, edit the chapter.
+"""The whole Transformer, once: chapter 0 of the book, figure 1 of the paper."""
+
+import math
+
+import torch
+from torch import nn
+
+# book/00_whole.ipynb#imports
+PAD, BOS, EOS = 0, 2, 3  # the ids of padding, of the beginning and of the end of a sentence
+
+
+# book/00_whole.ipynb#attention
+class Attention(nn.Module):
+    """Section 3.2: every position of `x` looks at those positions of `memory` that `mask` allows."""
+
+    def __init__(self, d: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.output = (nn.Linear(d, d, bias=False) for _ in range(4))
+
+    def split(self, x):  # (b, n, d) -> (b, h, n, d / h): each head has its own part of the projected vectors
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def forward(self, x, memory, mask):
+        q, k, v = self.split(self.query(x)), self.split(self.key(memory)), self.split(self.value(memory))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(k.shape[-1])  # (b, h, m, n)
+        self.weights = scores.masked_fill(~mask, -math.inf).softmax(-1)  # each row adds up to 1; kept to look at
+        return self.output((self.weights @ v).transpose(1, 2).flatten(2))  # heads side by side: (b, m, d)
+
+
+# book/00_whole.ipynb#layers
+class FeedForward(nn.Module):
+    """Section 3.3: each position for itself, up to d_ff numbers, through a ReLU, and back."""
+
+    def __init__(self, d: int, d_ff: int):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(d, d_ff), nn.Linear(d_ff, d)
+
+    def forward(self, x):
+        return self.outer(self.inner(x).relu())
+
+
+class AddNorm(nn.Module):
+    """Section 3.1: what came out of a part is added to what went in, and the sum is normalised."""
+
+    def __init__(self, d: int, dropout: float):
+        super().__init__()
+        self.norm, self.dropout = nn.LayerNorm(d, eps=1e-6), nn.Dropout(dropout)
+
+    def forward(self, x, y):
+        return self.norm(x + self.dropout(y))
+
+
+# book/00_whole.ipynb#stacks
+class EncoderLayer(nn.Module):
+    """Section 3.1: look at the sentence, then think about it."""
+
+    def __init__(self, d: int, d_ff: int, heads: int, dropout: float):
+        super().__init__()
+        self.self_attention, self.around_self_attention = Attention(d, heads), AddNorm(d, dropout)
+        self.feed_forward, self.around_feed_forward = FeedForward(d, d_ff), AddNorm(d, dropout)
+
+    def forward(self, x, mask):
+        x = self.around_self_attention(x, self.self_attention(x, x, mask))
+        return self.around_feed_forward(x, self.feed_forward(x))
+
+
+class DecoderLayer(nn.Module):
+    """Section 3.1: look at what is written, then at the source (`memory`), then think."""
+
+    def __init__(self, d: int, d_ff: int, heads: int, dropout: float):
+        super().__init__()
+        self.self_attention, self.around_self_attention = Attention(d, heads), AddNorm(d, dropout)
+        self.cross_attention, self.around_cross_attention = Attention(d, heads), AddNorm(d, dropout)
+        self.feed_forward, self.around_feed_forward = FeedForward(d, d_ff), AddNorm(d, dropout)
+
+    def forward(self, x, memory, mask, memory_mask):
+        x = self.around_self_attention(x, self.self_attention(x, x, mask))
+        x = self.around_cross_attention(x, self.cross_attention(x, memory, memory_mask))
+        return self.around_feed_forward(x, self.feed_forward(x))
+
+
+class Stack(nn.Module):
+    """Layers of one kind, one after the other."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x, *others):
+        for layer in self.layers:
+            x = layer(x, *others)
+        return x
+
+
+# book/00_whole.ipynb#ends
+class Embedding(nn.Module):
+    """Section 3.4: a learned vector for each token. The same matrix scores the next token at the other end."""
+
+    def __init__(self, vocab_size: int, d: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(vocab_size, d) / math.sqrt(d))
+
+    def forward(self, tokens):
+        return self.weight[tokens] * math.sqrt(self.weight.shape[1])
+
+
+def positions(length: int, d: int):
+    """Section 3.5: a row for each position, sines and cosines of angles that turn ever more slowly. (length, d)"""
+    angles = torch.arange(length)[:, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+# book/00_whole.ipynb#model
+class Transformer(nn.Module):
+    """Figure 1. The defaults are the paper's base model."""
+
+    def __init__(self, vocab_size: int, d_model=512, d_ff=2048, num_heads=8, num_layers=6, dropout=0.1):
+        super().__init__()
+        sizes = (d_model, d_ff, num_heads, dropout)
+        self.target_embedding = Embedding(vocab_size, d_model)  # for source, target and output alike
+        self.encoder = Stack(EncoderLayer(*sizes) for _ in range(num_layers))
+        self.decoder = Stack(DecoderLayer(*sizes) for _ in range(num_layers))
+        self.dropout = nn.Dropout(dropout)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    def embed(self, tokens):  # (b, n) -> (b, n, d)
+        x = self.target_embedding(tokens)
+        return self.dropout(x + positions(x.shape[1], x.shape[2]).to(x))
+
+    def encode(self, source):
+        mask = (source != PAD)[:, None, None, :]  # nobody looks at padding
+        return self.encoder(self.embed(source), mask), mask
+
+    def decode(self, target, memory, memory_mask):
+        m = target.shape[1]
+        mask = torch.ones(m, m, dtype=torch.bool, device=target.device).tril()  # nobody looks ahead
+        x = self.decoder(self.embed(target), memory, mask, memory_mask)
+        return x @ self.target_embedding.weight.T  # (b, m, vocab): a score for each token that could come next
+
+    def forward(self, source, target):
+        return self.decode(target, *self.encode(source))
+
+
+# book/00_whole.ipynb#greedy
+@torch.no_grad()
+def translate(model, source, extra=50):
+    """Section 6.1 without its beam: write the likeliest token, read it, write the next, until all have ended."""
+    memory, mask = model.encode(source)
+    target = torch.full((len(source), 1), BOS, device=source.device)
+    ended = torch.zeros(len(source), dtype=torch.bool, device=source.device)
+    for _ in range(source.shape[1] + extra):
+        best = model.decode(target, memory, mask)[:, -1].argmax(-1).masked_fill(ended, PAD)
+        target, ended = torch.cat([target, best[:, None]], dim=1), ended | (best == EOS)
+        if ended.all():
+            break
+    return target[:, 1:]
+
+
+# book/00_whole.ipynb#training
+def loss(model, source, target, smoothing=0.1):
+    """Section 5.4: how surprised the model is by each token of the target, given those before it. Nats a token."""
+    scores = model(source, target[:, :-1])  # reads <bos> a b c
+    wanted = target[:, 1:]  # should say a b c <eos>
+    return nn.functional.cross_entropy(
+        scores.flatten(0, 1), wanted.flatten(), ignore_index=PAD, label_smoothing=smoothing
+    )
+
+
+def learning_rate(step: int, d: int, warmup=4000):
+    """Section 5.3, equation (3): up in a straight line for `warmup` steps, then down with the root of the step."""
+    return d**-0.5 * min(step**-0.5, step * warmup**-1.5)
+
+
+def make_optimizer(model):
+    """Section 5.3."""
+    return torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+
+
+def train_step(model, optimizer, step: int, source, target, warmup=4000):
+    """One batch: loss, gradients, a small step downhill. `step` counts from 1."""
+    optimizer.param_groups[0]["lr"] = learning_rate(step, model.target_embedding.weight.shape[1], warmup)
+    optimizer.zero_grad()
+    value = loss(model, source, target)
+    value.backward()
+    optimizer.step()
+    return value.item()
