@@ -246,7 +246,8 @@ def run_all(
     record["share"] = share
     if keep_treebank:
         old = read_json(target / "results.json")
-        record["treebank_revision"] = old.get("treebank_revision", old["revision"])
+        made = ("device", "threads", "python", "torch", "revision", "processes")
+        record["treebank_made"] = old.get("treebank_made", {key: old[key] for key in made})
         record |= {key: old[key] for key in ("treebank", "best_trial")}
         results |= {name: run for name, run in old["runs"].items() if run["corpus"] == "treebank"}
     else:
