@@ -23,7 +23,7 @@ from annotated.acceleration import accelerate, chunked_training_loss, working_co
 from annotated.batching import Batch, Example, make_batch, token_batches
 from annotated.checkpoint import load_weights, save_model, save_tokenizer, weights_of
 from annotated.corpora import Corpus, SentencePair
-from annotated.files import InputError, read_tensors, write_atomically, write_json
+from annotated.files import InputError, read_json, read_tensors, write_atomically, write_json
 from annotated.machine import PRECISIONS, choose_precision, describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentTranslator
@@ -537,7 +537,8 @@ def train_on_corpus(
     if not examples or not valid:
         raise InputError(f"corpus {corpus.name}: no usable pairs in train or valid")
     notes = {"corpus": corpus.name, "source": corpus.source_language, "target": corpus.target_language}
-    run = {"command": command_line(), **notes, "pairs": len(examples), "pairs_left_out": len(pairs) - len(examples)}
+    command = read_json(folder / "run.json")["command"] if resume else command_line()
+    run = {"command": command, **notes, "pairs": len(examples), "pairs_left_out": len(pairs) - len(examples)}
     run |= {"parameters": model.num_parameters(), "model": asdict(model.config), "training": asdict(config)}
     run |= {"beyond_the_paper": config.beyond_the_paper(model.config), "settings": dict(settings or {})}
     run |= describe_machine(device)  # now: the files may change while it trains

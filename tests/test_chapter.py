@@ -25,8 +25,9 @@ MODULE = NAME[3:]
 
 
 def copied(root):
-    """A copy of the book, its table of contents and the names of the tests."""
+    """A copy of the book, the tables that it exports, its table of contents and the names of the tests."""
     shutil.copytree(ROOT / "book", root / "book", ignore=shutil.ignore_patterns("_ext", "__pycache__"))
+    shutil.copytree(ROOT / "data" / "grammar", root / "data" / "grammar")
     shutil.copy(ROOT / "_toc.yml", root)
     shutil.copy(ROOT / "pyproject.toml", root)
     (root / "tests").mkdir()

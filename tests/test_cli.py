@@ -168,6 +168,8 @@ def test_resume_continues_as_if_never_stopped(corpus, says, tmp_path):
     limit = ["--validate-every", 15, "--max-steps"]
     assert says("train", "--corpus", corpus, "--output", tmp_path / "whole", *TINY, *limit, 50)[0] == 0
     assert says("train", "--corpus", corpus, "--output", tmp_path / "parts", *TINY, *limit, 30)[0] == 0
+    described = json.loads((tmp_path / "parts" / "run.json").read_text())
+    (tmp_path / "parts" / "run.json").write_text(json.dumps(described | {"command": "what started it"}))
     status, _, err = says("train", "--resume", "--output", tmp_path / "parts", "--max-steps", 50, "--quiet")
     assert (status, err.count("resuming the run in")) == (0, 1)
     assert_in_order(metrics(tmp_path / "parts"))
@@ -178,6 +180,7 @@ def test_resume_continues_as_if_never_stopped(corpus, says, tmp_path):
     records = [json.loads((tmp_path / folder / "run.json").read_text()) for folder in ("whole", "parts")]
     for key in ("model", "training", "steps", "target_tokens", "beyond_the_paper", "corpus"):
         assert records[0][key] == records[1][key], key
+    assert records[1]["command"] == "what started it"  # the command that can be repeated, not that of the resume
     assert records[0]["best_valid_loss"] == pytest.approx(records[1]["best_valid_loss"], abs=1e-6)
 
 

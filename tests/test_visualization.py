@@ -225,8 +225,8 @@ def test_ibm_model_1_finds_who_belongs_to_whom():
     assert ibm.probability("cat", "Buch") == ibm.probability("book", "Tier") == 0.0
 
 
-def test_heads_look_at_both_nouns_and_choose_neither(translator: Translator):
-    """C-V-c, measured: some head gives the two nouns most of the pronoun's weight, none prefers the right one."""
+def test_a_head_looks_at_a_noun_and_often_at_the_wrong_one(translator: Translator):
+    """C-V-c, measured: a head gives a noun most of the pronoun's weight; none is near the share of genders decided."""
     pairs = embedded_split("pronoun")[:60]
     right, wrong = [], []
     for i, pair in enumerate(pairs):
@@ -235,7 +235,8 @@ def test_heads_look_at_both_nouns_and_choose_neither(translator: Translator):
         right.append(weights[:, :, noun])
         wrong.append(weights[:, :, rival])
     assert np.mean(np.add(right, wrong), axis=0).max() > 0.5
-    assert np.mean(np.greater(right, wrong), axis=0) == pytest.approx(0.5, abs=0.1)
+    best = np.mean(np.greater(right, wrong), axis=0).max()
+    assert 0.5 < best < antecedent_accuracy(translator.translate([pair.source for pair in pairs]), pairs) - 0.15
 
 
 def test_silencing_the_needed_head_costs_the_pronouns(translator: Translator):

@@ -242,11 +242,13 @@ def run_all(
             scores = f"F1 {found['f1']:.2f}, exact {found['exact']:.1%}, malformed {found['malformed']}"
             print(f"{run.name}, {split}, beam {beam}: {scores}, {found['seconds']} s", flush=True)
     torch.set_num_threads(1)  # as in the processes
-    record = {"command": "python -m tools.parsing", **describe_machine(torch.device("cpu")), "processes": processes}
+    command = "python -m tools.parsing" + (" --keep-treebank" if keep_treebank else "")
+    record = {"command": command, **describe_machine(torch.device("cpu")), "processes": processes}
     record["share"] = share
     if keep_treebank:
         old = read_json(target / "results.json")
-        record["treebank_revision"] = old.get("treebank_revision", old["revision"])
+        made = ("device", "threads", "python", "torch", "revision", "processes")
+        record["treebank_made"] = old.get("treebank_made", {key: old[key] for key in made})
         record |= {key: old[key] for key in ("treebank", "best_trial")}
         results |= {name: run for name, run in old["runs"].items() if run["corpus"] == "treebank"}
     else:
