@@ -184,7 +184,7 @@ def gradient_at_the_bottom(step, depth: int = 40) -> float:
 
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_gradient_reaches_the_bottom_through_frames_only(norm_first):
-    """Chapter 31's picture: a bare stack loses the gradient, framed sub-layers keep its size."""
+    """Chapter 31: a bare stack loses the gradient, framed sub-layers keep its size."""
     frame = AddNorm(32, dropout=0.0, norm_first=norm_first)
     assert gradient_at_the_bottom(lambda x, sublayer: sublayer(x)) < 1e-4
     assert 0.02 < gradient_at_the_bottom(frame) < 50
@@ -328,6 +328,70 @@ def test_pre_norm_sums_grow_with_depth_and_post_norm_does_not():
 
     assert size_after(32, norm_first=True) > 2 * size_after(2, norm_first=True)
     assert size_after(32, norm_first=False) == pytest.approx(1, abs=1e-3)
+
+
+class Averaging(nn.Module):
+    """A stand-in for attention whose weights are all equal."""
+
+    def __init__(self, d_model: int):
+        super().__init__()
+        self.linear = nn.Linear(d_model, d_model, bias=False)
+        nn.init.xavier_uniform_(self.linear.weight)
+
+    def forward(self, query: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is None:
+            mask = torch.ones(query.shape[1], memory.shape[1], dtype=torch.bool)
+        return self.linear(mask / mask.sum(dim=-1, keepdim=True) @ memory)
+
+
+def decoder_gradients(depth: int, norm_first: bool, cross: bool = True) -> Tensor:
+    """Sizes of the loss's gradient at the networks of a decoder with random weights, lowest layer first."""
+    d, length, add_norm = 32, 8, partial(AddNorm, 32, 0.0, norm_first)
+
+    def network() -> nn.Sequential:
+        parts = nn.Sequential(nn.Linear(d, d), nn.ReLU(), nn.Linear(d, d))
+        for linear in (parts[0], parts[2]):  # as the model's
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+        return parts
+
+    memory = torch.randn(8, 1, d).expand(-1, length, -1)  # the vectors of an encoder at random weights are much alike
+    x, output = torch.randn(8, length, d), torch.randn(d, 20) / d**0.5
+    mask, wanted = torch.ones(length, length).tril().bool(), torch.randint(20, (8 * length,))
+    final_norm = nn.LayerNorm(d) if norm_first else None
+    if cross:
+        layers = [DecoderLayer(Averaging(d), Averaging(d), network(), add_norm) for _ in range(depth)]
+        result = Decoder(layers, final_norm)(x, memory, mask, torch.ones(length, length).bool())
+    else:
+        layers = [EncoderLayer(Averaging(d), network(), add_norm) for _ in range(depth)]
+        result = Encoder(layers, final_norm)(x, mask)
+    F.cross_entropy((result @ output).flatten(0, 1), wanted).backward()
+    return torch.stack([layer.feed_forward[2].weight.grad.norm() for layer in layers])
+
+
+def test_gradient_at_the_top_shrinks_with_depth_in_pre_norm_only():
+    """Chapter 31, after Xiong et al. 2020: at random weights, whatever the depth in post-norm."""
+    top = {(order, depth): decoder_gradients(depth, order)[-1] for order in (False, True) for depth in (4, 36)}
+    assert top[False, 36] > 0.5 * top[False, 4]
+    assert top[True, 36] < 0.6 * top[True, 4]
+
+
+def test_post_norm_decoder_loses_its_gradient_to_cross_attention():
+    """Chapter 31: it falls from the top to the bottom, not in pre-norm, and not where cross-attention is missing."""
+    post, pre, alone = (decoder_gradients(16, *options) for options in ((False,), (True,), (False, False)))
+    assert post[0] < 0.2 * post[-1]
+    assert pre[0] > pre[-1]
+    assert alone[0] > 0.1 * alone[-1]
+
+
+def test_pytorch_normalises_a_post_norm_stack_once_more():
+    """D-2: its encoder and decoder end with a norm though norm_first is off; before training it changes nothing."""
+    model = nn.Transformer(8, nhead=2, num_encoder_layers=1, num_decoder_layers=1, batch_first=True)
+    assert not model.encoder.layers[0].norm_first
+    assert isinstance(model.encoder.norm, nn.LayerNorm)
+    assert isinstance(model.decoder.norm, nn.LayerNorm)
+    normalised = AddNorm(8).norm(torch.randn(4, 8))
+    assert torch.allclose(model.encoder.norm(normalised), normalised, atol=1e-3)
 
 
 # The base model
