@@ -13,6 +13,7 @@ from torch import nn
 from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
 from annotated.embeddings import TokenEmbedding
 from annotated.feed_forward import FeedForward
+from annotated.masks import causal_mask
 from annotated.model import Transformer, TransformerConfig
 from annotated.positional_encoding import LearnedPositions, SinusoidalPositions, sinusoidal_encoding
 from annotated.stacks import AddNorm, Encoder, EncoderLayer
@@ -63,6 +64,11 @@ def test_every_pair_is_a_point_on_the_unit_circle():
     table = sinusoidal_encoding(300, 512)
     assert torch.allclose(table.unflatten(1, (256, 2)).square().sum(-1), torch.ones(300, 256), atol=1e-5)
     assert torch.allclose(table.square().sum(-1), torch.full((300,), 256.0), atol=1e-3)
+    j = torch.arange(512)  # the misreading: each dimension with an exponent of its own
+    angle = torch.arange(300)[:, None] / 10000 ** (j / 512)
+    wrong = torch.where(j % 2 == 0, angle.sin(), angle.cos()).unflatten(1, (256, 2)).square().sum(-1)
+    assert wrong.min() < 0.1
+    assert wrong.max() > 1.9
 
 
 def test_wavelengths_are_geometric_from_2_pi():
@@ -118,6 +124,8 @@ def test_halves_are_the_same_columns_in_another_order():
     alternating, halves = sinusoidal_encoding(50, 16), sinusoidal_encoding(50, 16, interleaved=False)
     assert torch.equal(halves[:, :8], alternating[:, 0::2])
     assert torch.equal(halves[:, 8:], alternating[:, 1::2])
+    order, W = torch.cat([torch.arange(0, 16, 2), torch.arange(1, 16, 2)]), torch.randn(16, 16)
+    assert torch.allclose(alternating @ W, halves @ W[order], atol=1e-5)  # so the same can be learned
     x = torch.zeros(1, 200, 16)
     expected = sinusoidal_encoding(200, 16, interleaved=False)
     assert torch.equal(SinusoidalPositions(16, interleaved=False)(x)[0], expected)  # also where the table has grown
@@ -134,11 +142,15 @@ def test_odd_width_is_refused(d_model):
 
 
 def test_positions_are_added_and_the_width_stays():
-    """C-3.5-b, C-3.5-c (M-2, M-35): the encoding itself, not scaled, is added to each sentence; the width stays."""
+    """C-3.5-b, C-3.5-c (M-2, M-35): the encoding itself, not scaled, is added to each sentence; the width stays.
+
+    And its entries do, unlike a number of the position in an extra dimension.
+    """
     x = torch.randn(3, 10, 32)
     y = SinusoidalPositions(32)(x)
     assert y.shape == x.shape
     assert torch.allclose(y - x, sinusoidal_encoding(10, 32).expand(3, 10, 32), atol=1e-6)
+    assert sinusoidal_encoding(1000, 32).abs().max() <= 1
 
 
 def test_model_scales_tokens_only_and_adds_positions_once_for_each_stack():
@@ -147,6 +159,7 @@ def test_model_scales_tokens_only_and_adds_positions_once_for_each_stack():
     calls, inputs = [], {}
     model.source_positions.register_forward_hook(lambda *_: calls.append("once"))
     assert model.source_positions is model.target_positions
+    assert list(model.source_positions.parameters()) == []
     for name in ("encoder", "decoder"):
         stack = getattr(model, name)
         stack.register_forward_pre_hook(lambda _, arguments, name=name: inputs.update({name: arguments[0][0]}))
@@ -165,6 +178,14 @@ def test_without_positions_the_encoder_is_blind_to_order():
     place = SinusoidalPositions(32)
     changed = (stack(place(x[:, order])) - stack(place(x))[:, order]).norm(dim=-1)
     assert changed.min() > 1e-2
+
+
+def test_with_the_decoders_mask_order_is_not_quite_lost():
+    """C-3.5-a, its exception: a word that sees only what stands before it comes out otherwise in another order."""
+    stack, x, order = encoder(32, 2), torch.randn(1, 6, 32), torch.tensor([0, 3, 5, 1, 4, 2])
+    changed = (stack(x[:, order], causal_mask(6)) - stack(x, causal_mask(6))[:, order]).norm(dim=-1)[0]
+    assert changed[0] < 1e-5  # the first word stayed where it was
+    assert changed[1:].min() > 1e-2
 
 
 def test_table_grows_beyond_128():
@@ -233,12 +254,13 @@ TOKENS, LENGTH = 20, 16
 
 
 @pytest.fixture(scope="module")
-def trained() -> dict[str, nn.Module]:
-    """Models that shall name, at each position, the token before it; trained on inputs of 16 tokens."""
+def runs() -> dict[str, tuple[nn.Module, list[float]]]:
+    """Models that shall name, at each position, the token before it, trained on inputs of 16 tokens; with losses."""
     kinds = {"none": nn.Identity(), "sinusoids": SinusoidalPositions(32), "learned": LearnedPositions(32, LENGTH)}
-    models = {}
+    found = {}
     for name, positions in kinds.items():
         torch.manual_seed(2)
+        losses = []
         model = nn.Sequential(TokenEmbedding(TOKENS, 32), positions, encoder(32, 1), nn.Linear(32, TOKENS))
         optimizer = torch.optim.Adam(model.parameters(), lr=6e-3)
         for _ in range(300):
@@ -247,8 +269,14 @@ def trained() -> dict[str, nn.Module]:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        models[name] = model
-    return models
+            losses.append(loss.item())
+        found[name] = model, losses
+    return found
+
+
+@pytest.fixture
+def trained(runs) -> dict[str, nn.Module]:
+    return {name: model for name, (model, _) in runs.items()}
 
 
 @torch.no_grad()
@@ -264,6 +292,16 @@ def test_learned_positions_do_as_well_as_sinusoids_where_they_were_trained(train
     assert shares["sinusoids"] > 0.95
     assert shares["learned"] > 0.95
     assert shares["none"] < 0.5
+
+
+@pytest.mark.slow
+def test_relative_position_is_not_learned_sooner_with_sinusoids(runs):
+    """C-3.5-g: the linear map is there, and yet learned positions solve a small task of relative position sooner."""
+    solved = {
+        name: next((i for i, loss in enumerate(losses) if loss < 0.3), None) for name, (_, losses) in runs.items()
+    }
+    assert solved["none"] is None
+    assert solved["learned"] * 1.3 < solved["sinusoids"]
 
 
 @pytest.mark.slow
