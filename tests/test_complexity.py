@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from annotated.attention import scaled_dot_product_attention
 from annotated.complexity import (
@@ -39,11 +40,53 @@ def test_counted_arithmetic_is_the_tables(build, formula, n: int, d: int):
     assert count_flops(build(d), n, d) == formula(n, d)
 
 
+ROWS = {  # the layer for width d, and kernel or window w, and its stack for path lengths
+    "self_attention": (lambda d, w: SelfAttentionLayer(), lambda i, w: SelfAttentionLayer()),
+    "recurrent": (lambda d, w: RecurrentLayer(d), lambda i, w: RecurrentLayer(3)),
+    "convolutional": (ConvolutionalLayer, lambda i, w: ConvolutionalLayer(3, w, dilation=(w // 2 + 1) ** i)),
+    "restricted": (lambda d, w: RestrictedAttentionLayer(w), lambda i, w: RestrictedAttentionLayer(w)),
+}
+
+
+@pytest.mark.parametrize(
+    ("row", "factors", "waits", "hops"),
+    [
+        ("self_attention", (4, 2, 1), False, lambda n, w: 1),  # C-4-d
+        ("recurrent", (2, 4, 1), True, lambda n, w: 1),  # C-4-e; one layer, in which the signal passes n states
+        ("convolutional", (2, 4, 3), False, lambda n, w: math.ceil(math.log(n, w // 2 + 1))),  # C-4-f
+        ("restricted", (2, 2, 3), False, lambda n, w: math.ceil((n - 1) / (w // 2))),  # C-4-g
+    ],
+)
+def test_all_three_entries_of_a_row_of_table_1(row: str, factors: tuple, waits: bool, hops):
+    """C-4-d to C-4-g: arithmetic when n, d, and k or r grow; the chain when n grows; layers to join the ends."""
+    layer, stack = ROWS[row]
+    first = count_flops(layer(8, 5), 16, 8)
+    grown = count_flops(layer(8, 5), 32, 8), count_flops(layer(16, 5), 16, 16), count_flops(layer(8, 15), 16, 8)
+    assert tuple(flops / first for flops in grown) == factors
+    chain = [sequential_steps(layer(4, 5), n, 4) for n in (32, 64)]
+    assert chain[1] / chain[0] == pytest.approx(2 if waits else 1, abs=0.02)
+    for n in (9, 40, 100):
+        for width in (3, 5, 9):
+            assert layers_to_connect(lambda i, width=width: stack(i, width), n, 3) == hops(n, width)
+
+
 def test_self_attention_is_cheaper_than_recurrence_below_its_width():
-    """C-4-h"""
+    """C-4-h: of bare layers; M-26."""
     for n in (15, 16, 17):
         fewer = count_flops(SelfAttentionLayer(), n, 16) < count_flops(RecurrentLayer(16), n, 16)
         assert fewer == (n < 16)
+
+
+@pytest.mark.parametrize(
+    ("cell", "border"), [(nn.RNNCell, 0), (nn.GRUCell, 16), (nn.LSTMCell, 32)], ids=["tanh", "GRU", "LSTM"]
+)
+def test_with_its_projections_it_depends_on_the_rival(cell: type[nn.Module], border: int):
+    """C-4-h, M-26: less than a GRU below its width, less than an LSTM below twice its width, never less than tanh."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        cell(16, 16)(torch.randn(1, 16))
+    for n in range(1, 50):
+        attention = 4 * count_flops(nn.Linear(16, 16), n, 16) + count_flops(SelfAttentionLayer(), n, 16)
+        assert (attention < n * counter.get_total_flops()) == (n < border)
 
 
 def test_a_window_is_a_band_of_the_mask():
