@@ -1,5 +1,5 @@
-# Written by `make export` from book/10_introduction.ipynb: do not edit here, edit the chapter.
-"""Introduction and background: chapter 10 of the book, sections 1, 2 of the paper."""
+# Written by `make export` from book/20_recurrent_rival.ipynb: do not edit here, edit the chapter.
+"""The recurrent rival: chapter 20 of the book."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 __all__ = ["AdditiveAttention", "RecurrentConfig", "RecurrentTranslator"]
 
 
-# book/10_introduction.ipynb#gru-step
+# book/20_recurrent_rival.ipynb#gru-step
 def gru_step(
     x: Float[Tensor, "batch d_input"], state: Float[Tensor, "batch d_hidden"], cell: nn.GRUCell
 ) -> Float[Tensor, "batch d_hidden"]:
@@ -23,13 +23,13 @@ def gru_step(
     return (1 - u) * n + u * state
 
 
-# book/10_introduction.ipynb#additive-attention
+# book/20_recurrent_rival.ipynb#additive-attention
 class AdditiveAttention(nn.Module):
     """Attention whose compatibility function is a network with one hidden layer (Bahdanau et al. 2014; section 3.2.1).
 
     score(q, k) = a . tanh(q W_q + k W_k), with a hidden layer of width `d_hidden`.
 
-    Defined in chapter 10: `additive-attention`.
+    Defined in chapter 20: `additive-attention`.
     """
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int):
@@ -65,12 +65,12 @@ class AdditiveAttention(nn.Module):
         return weights @ value, weights
 
 
-# book/10_introduction.ipynb#recurrent-config
+# book/20_recurrent_rival.ipynb#recurrent-config
 @dataclass(frozen=True)
 class RecurrentConfig:
     """Sizes of the recurrent translator; the default has as many parameters as the Transformer of chapter 59.
 
-    Defined in chapter 10: `recurrent-config`.
+    Defined in chapter 20: `recurrent-config`.
     """
 
     vocab_size: int
@@ -83,7 +83,7 @@ class RecurrentConfig:
     end_id: int = 3
 
 
-# book/10_introduction.ipynb#recurrent-decoder
+# book/20_recurrent_rival.ipynb#recurrent-decoder
 class RecurrentDecoder(nn.Module):
     """A loop of gated cells that looks back at the source before each step (Bahdanau et al. 2014; section 1)."""
 
@@ -121,14 +121,14 @@ class RecurrentDecoder(nn.Module):
         return torch.stack(outputs, dim=1)
 
 
-# book/10_introduction.ipynb#recurrent-translator
+# book/20_recurrent_rival.ipynb#recurrent-translator
 class RecurrentTranslator(nn.Module):
     """A recurrent encoder and decoder with additive attention (Bahdanau et al. 2014): what the paper replaces.
 
     It is called as `Transformer` is, so the same loop trains both: `forward(source, target)` gives the logits of the
     token after each target position. Section 1.
 
-    Defined in chapter 10: `recurrent-translator`.
+    Defined in chapter 20: `recurrent-translator`.
     """
 
     def __init__(self, config: RecurrentConfig):
@@ -176,7 +176,7 @@ class RecurrentTranslator(nn.Module):
         return sum(parameter.numel() for parameter in self.parameters())
 
 
-# book/10_introduction.ipynb#greedy
+# book/20_recurrent_rival.ipynb#greedy
 @torch.no_grad()
 def greedy_translation(
     model: RecurrentTranslator, source: Int[Tensor, "batch source"], max_steps: int

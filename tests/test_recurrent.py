@@ -137,6 +137,41 @@ def test_greedy_translation_reads_back_what_it_wrote(model: RecurrentTranslator)
     assert written[0].tolist()[: len(alone)] == alone
 
 
+def test_distance_dims_recurrence_and_not_attention():
+    """C-1-e: what the last output owes to an early input, for layers with random weights."""
+    x = double(1, 60, 16).requires_grad_()
+    layer, attention = nn.RNN(16, 16, batch_first=True).double(), AdditiveAttention(16, 16, 16).double()
+    near_and_far = {}
+    for name, output in {"recurrence": layer(x)[0], "attention": attention(x, x, x)[0]}.items():
+        sizes = torch.autograd.grad(output[0, -1].sum(), x)[0][0].norm(dim=-1)
+        near_and_far[name] = (sizes[0] / sizes[-2]).item()
+    assert near_and_far["recurrence"] < 1e-6
+    assert near_and_far["attention"] > 0.2
+
+
+@pytest.mark.slow
+def test_what_is_far_away_is_harder_to_learn():
+    """C-2-c: the first of several symbols is to be named at the end; a recurrent layer learns it only when near."""
+
+    def share_learned(recurrent: bool, distance: int) -> float:
+        layer = (nn.RNN(9, 32, batch_first=True) if recurrent else AdditiveAttention(9, 9, 32)).double()
+        answer = nn.Linear(32 if recurrent else 9, 8).double()
+        optimizer = torch.optim.Adam([*layer.parameters(), *answer.parameters()], lr=0.01)
+        for _ in range(201):
+            symbols = torch.randint(8, (32, distance + 1))
+            mark = (torch.arange(distance + 1) == 0).expand_as(symbols).unsqueeze(-1)
+            x = torch.cat([nn.functional.one_hot(symbols, 8), mark], dim=-1).double()
+            answers = answer((layer(x)[0] if recurrent else layer(x[:, -1:], x, x)[0])[:, -1])
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(answers, symbols[:, 0]).backward()
+            optimizer.step()
+        return (answers.argmax(dim=1) == symbols[:, 0]).double().mean().item()
+
+    assert share_learned(True, 3) > 0.9
+    assert share_learned(True, 60) < 0.6
+    assert share_learned(False, 60) > 0.9
+
+
 @pytest.mark.slow
 def test_the_loop_that_trains_transformers_trains_it():
     pairs = [([w, w + 1, 3], [w + 1, w, 3]) for w in range(4, 44)]

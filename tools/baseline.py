@@ -1,4 +1,4 @@
-"""Train the recurrent translator of chapter 10: `python -m tools.baseline`.
+"""Train the recurrent translator of chapter 20: `python -m tools.baseline`.
 
 Its learning rate is searched first: `RATES` are tried for `TRIAL_STEPS` steps each, and the one with the lowest
 validation loss at the end trains it to the end. The Transformer's rate gets the same test. All else is as in
@@ -46,7 +46,7 @@ def options(factor: float, steps: int | None = None, clip_norm: float | None = C
 
 
 def recurrent(vocab_size: int) -> RecurrentTranslator:
-    """The translator of chapter 10."""
+    """The translator of chapter 20."""
     return RecurrentTranslator(RecurrentConfig(vocab_size))
 
 
