@@ -4,12 +4,14 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from annotated.attention import MultiHeadAttention
 from annotated.batching import make_batch, pad_sequences
+from annotated.checkpoint import load_model
 from annotated.decoding import (
     PENALTIES,
     DecodingState,
@@ -31,6 +33,7 @@ from annotated.decoding import (
 )
 from annotated.masks import causal_mask
 from annotated.model import Transformer, TransformerConfig
+from annotated.tokenization import detokenize, tokenize
 from annotated.training import training_loss
 from tests.fused import FusedOnCPU
 from tests.test_model import SHAPES, SMALL, randomised, tokens
@@ -498,6 +501,18 @@ def test_the_plain_searches_agree_on_a_trained_model(copier):
         assert (one.tokens, one.score) == (tokens, pytest.approx(total, abs=1e-4))
         ((wide,),) = beam_search(copier, torch.tensor([source]))
         assert plain_beam_search(copier, torch.tensor([source])).tokens == wide.tokens
+
+
+def test_a_second_hypothesis_mends_the_sentence_of_the_chapter():
+    """Chapter 60: the shipped model loses a word greedily and finds it with a beam of two, in both forms."""
+    model, tokenizer, _ = load_model(Path(__file__).resolve().parents[1] / "data" / "models" / "embedded")
+    source = torch.tensor(tokenize(tokenizer, ["Some tired crocodiles that have followed the cat today play."]))
+    wanted = "Einige müde Krokodile, die heute der Katze gefolgt sind, spielen."
+    (greedy,), ((beam,),) = greedy_search(model, source), beam_search(model, source, beam_size=2, alpha=0.0)
+    plain = plain_beam_search(model, source, width=2, alpha=0.0)
+    texts = detokenize(tokenizer, [greedy.tokens, beam.tokens, plain.tokens])
+    assert texts == [wanted.replace("heute ", ""), wanted, wanted]
+    assert beam.log_probability > greedy.log_probability
 
 
 # Limits
