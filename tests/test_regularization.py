@@ -36,7 +36,7 @@ def dropouts_called(config: TransformerConfig) -> list[str]:
 
 
 def test_dropout_in_the_papers_places_and_nowhere_else() -> None:
-    """C-5.4-a: by default neither attention weights nor the hidden layer are dropped; only the paper's two places."""
+    """C-5.4-b, C-5.4-c: by default neither attention weights nor the hidden layer are dropped; only the two places."""
     expected = ["dropout"]
     for layer in range(2):
         frames = ("around_self_attention", "around_feed_forward")
@@ -53,7 +53,7 @@ def test_dropout_in_the_papers_places_and_nowhere_else() -> None:
     ("option", "places"), [("attention_dropout", "_attention.dropout"), ("activation_dropout", ".feed_forward.dropout")]
 )
 def test_further_dropouts_are_switches(option: str, places: str) -> None:
-    """C-5.4-a: each switch turns on its own places, in every layer, and no other."""
+    """C-5.4-b, C-5.4-c: each switch turns on its own places, in every layer, and no other."""
     called = dropouts_called(TransformerConfig(**SMALL, dropout=0.0, **{option: 0.2}))
     assert len(called) == {"attention_dropout": 2 + 4, "activation_dropout": 2 + 2}[option]
     assert all(name.endswith(places) and "around" not in name for name in called)
@@ -219,6 +219,25 @@ def test_smoothing_raises_perplexity() -> None:
         expected = torch.exp(-(truth[1:5] * best[1:5].log()).sum()).item()
         assert perplexities[-1] == pytest.approx(expected, rel=5e-3)
     assert perplexities[0] * 1.05 < perplexities[1] < perplexities[2] / 1.05
+
+
+def test_smoothing_lowers_perplexity_where_too_little_was_seen() -> None:
+    """C-5.4-f is no law: a model that never met two of the tokens pays less for them when it was trained smoothed."""
+    seen, everything = (
+        torch.tensor([[1, 1, 1, 2, 2, 3]]),
+        torch.arange(1, 6).repeat_interleave(torch.tensor([12, 6, 3, 2, 1]))[None],
+    )
+    perplexities = []
+    for smoothing in (0.0, 0.1):
+        logits = torch.zeros(1, 1, 50, requires_grad=True)
+        optimizer = torch.optim.Adam([logits], lr=0.5)
+        for _ in range(200):
+            optimizer.zero_grad()
+            (label_smoothed_loss(logits.expand(1, 6, 50), seen, smoothing) / 6).backward()
+            optimizer.step()
+        loss = label_smoothed_loss(logits.detach().expand(1, 24, 50), everything, 0.0) / 24
+        perplexities.append(math.exp(loss))
+    assert perplexities[1] < perplexities[0] / 2
 
 
 def test_validation_loss_is_taken_without_smoothing() -> None:
