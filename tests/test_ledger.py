@@ -20,7 +20,7 @@ PAPER: dict[str, Any] = yaml.safe_load((ROOT / "data/paper.yml").read_text(encod
 
 KEYS = {"id", "section", "tags", "chapter", "standing", "cell", "test", "reason", "claim"}
 STANDINGS = {"built", "measured", "told", "out of reach here"}
-OUTCOMES = {"holds", "holds in part", "not found here"}
+OUTCOMES = {"holds", "in part", "undecided", "contradicted here"}
 SIZES = """0:6 1:9 2:9 3:4 3.1:9 3.2:3 3.2.1:11 3.2.2:8 3.2.3:7 3.3:5 3.4:4 3.5:9 4:13
 5.1:5 5.2:3 5.3:4 5.4:6 6.1:9 6.2:9 6.3:8 7:6 V:5"""
 CLAIMS_IN_SECTION = {section: int(size) for section, size in (pair.split(":") for pair in SIZES.split())}

@@ -51,9 +51,7 @@ def measured(root: Path) -> str:
     claims = yaml.safe_load((root / "book" / "ledger.yml").read_text(encoding="utf-8"))["claims"]
     standings, outcomes = (Counter(claim.get(field) for claim in claims) for field in ("standing", "outcome"))
     counts = ", ".join(
-        f"{count} {outcome.replace('holds', 'hold').replace('not found', 'were not found')}"
-        for outcome, count in outcomes.most_common()
-        if outcome
+        f"{count} {'hold' if outcome == 'holds' else outcome}" for outcome, count in outcomes.most_common() if outcome
     )
     ledger = (
         f"Of the paper's {len(claims)} claims {standings['built']} are built in code and {standings['measured']} are\n"
