@@ -106,8 +106,8 @@ class Embedding(nn.Module):
         return self.weight[tokens] * math.sqrt(self.weight.shape[1])
 
 
-def positions(length: int, d: int):
-    """Section 3.5: a row for each position, sines and cosines of angles that turn ever more slowly. (length, d)"""
+def positions(length: int, d: int):  # -> (length, d)
+    """Section 3.5: a row for each position, sines and cosines of angles that turn ever more slowly."""
     angles = torch.arange(length)[:, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
