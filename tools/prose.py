@@ -31,7 +31,8 @@ from tools.outputs import code_cells, is_exempt
 CELLS, WORDS = 60, 2000
 VERDICT = re.compile(r"\b(?:True|False|same|agrees?)\W*$")
 NUMBER = re.compile(
-    r"(?<![\w.,/^-])(?P<number>[-\u2212]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)(?P<scale>%| ?(?:million|thousand|billion)\b)?(?![\w/]|[.,]\d)"
+    r"(?<![\w.,/^-])(?P<number>[-\u2212]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)"
+    r"(?P<scale>%| ?(?:million|thousand|billion)\b)?(?![\w/]|[.,]\d)"
 )
 SCALES = {"%": "0.01", "thousand": "1e3", "million": "1e6", "billion": "1e9"}
 NOT_PROSE = (  # in this order
@@ -46,9 +47,10 @@ NOT_PROSE = (  # in this order
     r"https?://\S+",
     r"<[^>]+>",
 )
+NUMBERED = "chapters? sections? tables? figures? equations? exercises? rows? claims? layers? heads? parts? steps? arXiv"
 REFERENCES = re.compile(
-    r"(?i)\b(?:(?:chapters?|sections?|tables?|figures?|equations?|exercises?|rows?|claims?|layers?|heads?|parts?|steps?|arXiv)\W{1,2}\(?[\dA-Z.]+\)?"
-    r"(?:(?:,| and| to| or)\s+\(?[\d.]+\)?)*|(?:19|20)\d\d\b|\d+(?:st|nd|rd|th)\b|WMT \d+|newstest\d+|float\d+|bfloat\d+)"
+    rf"(?i)\b(?:(?:{'|'.join(NUMBERED.split())})\W{{1,2}}\(?[\dA-Z.]+\)?(?:(?:,| and| to| or)\s+\(?[\d.]+\)?)*"
+    r"|(?:19|20)\d\d\b|\d+(?:st|nd|rd|th)\b|WMT \d+|newstest\d+|b?float\d+)"
 )
 
 
@@ -69,14 +71,22 @@ def value_of(figure: str) -> tuple[Decimal, Decimal]:
     """A figure's value and the unit of its last digit: 0.24 is 24 hundredths, 4.5 million 45 hundred thousands."""
     match = NUMBER.fullmatch(figure)
     assert match, figure
-    number = Decimal(match["number"].replace(",", "").replace("\u2212", "-"))
+    number = Decimal(match["number"].lstrip("+").replace(",", "").replace("\u2212", "-"))
     scale = Decimal(SCALES[match["scale"].strip()]) if match["scale"] else Decimal(1)
     return number * scale, Decimal(1).scaleb(number.as_tuple().exponent) * scale
 
 
-def vouches(number: Decimal, figure: str) -> bool:
-    """Whether `number`, rounded to the figure's last digit, is the figure; a sign may be left to the words."""
-    value, unit = value_of(figure)
+def vouches(source: str, figure: str) -> bool:
+    """Whether the number `source`, rounded to the figure's last digit, is the figure; a sign may be left to the words.
+
+    A whole number below 100 is not rounded to: 64 has to be 64. Nor is a share to per cent: 24% is 0.24 or 23.8%.
+    """
+    (value, unit), (number, precision) = value_of(figure), value_of(source)
+    if abs(value) == abs(number):
+        return True
+    counted = abs(value) < 100 and not re.search(r"[.%]", figure)
+    if counted or precision >= unit or figure.endswith("%") != source.endswith("%"):
+        return False
     modes = (ROUND_HALF_UP, ROUND_HALF_EVEN)
     return any(abs(value) == abs((number / unit).quantize(Decimal(1), mode) * unit) for mode in modes)
 
@@ -104,6 +114,11 @@ def named_values(source: str) -> Iterator[int | float]:
                     yield part.value
 
 
+def written(number: int | float) -> str:
+    """A number as it would be printed, all of its digits."""
+    return format(Decimal(repr(number)), "f")
+
+
 def leaves(value: object) -> Iterator[int | float]:
     """The numbers of a JSON or YAML document."""
     if isinstance(value, dict | list):
@@ -114,28 +129,28 @@ def leaves(value: object) -> Iterator[int | float]:
 
 
 @cache
-def paper_numbers(root: Path) -> frozenset[Decimal]:
+def paper_numbers(root: Path) -> frozenset[str]:
     text = (root / "data" / "paper.yml").read_text(encoding="utf-8")
-    return frozenset(Decimal(str(number)) for number in leaves(yaml.safe_load(text)))
+    return frozenset(written(number) for number in leaves(yaml.safe_load(text)))
 
 
 @cache
-def recorded_numbers(folder: Path) -> frozenset[Decimal]:
+def recorded_numbers(folder: Path) -> frozenset[str]:
     """What a recorded run says of itself, without its curves."""
     files = [*folder.glob("run.json"), *folder.glob("evaluation-*.json"), *folder.glob("results.json")]
     documents = [json.loads(path.read_text(encoding="utf-8")) for path in files]
-    return frozenset(Decimal(str(number)) for number in leaves(documents))
+    return frozenset(written(number) for number in leaves(documents))
 
 
-def sources_of(notebook: NotebookNode, root: Path) -> set[Decimal]:
+def sources_of(notebook: NotebookNode, root: Path) -> set[str]:
     """Every number that can vouch for a figure of this chapter."""
     found, code = set(paper_numbers(root)), "\n\n".join(cell.source for cell in code_cells(notebook))
     for cell in code_cells(notebook):
         for text in printed(cell):
-            found |= {value_of(figure)[0] for figure in figures(text)}
-        found |= {Decimal(str(value)) for value in named_values(cell.source)}
+            found |= set(figures(text))
+        found |= {written(value) for value in named_values(cell.source)}
     for folder in (root / "data" / "runs").iterdir():
-        if f'"{folder.name}"' in code or f"runs/{folder.name}" in code:
+        if f"runs/{folder.name}" in code or (re.search(r"\bRUNS\b|data/runs", code) and f'"{folder.name}"' in code):
             found |= recorded_numbers(folder)
     return found
 
@@ -148,7 +163,7 @@ def unfounded(notebook: NotebookNode, root: Path = ROOT) -> list[str]:
         for cell in notebook.cells
         if cell.cell_type == "markdown"
         for figure in figures(prose_of(cell))
-        if not any(vouches(number, figure) for number in sources)
+        if not any(vouches(source, figure) for source in sources)
     ]
 
 
@@ -188,9 +203,9 @@ def main_line(root: Path = ROOT) -> dict[str, NotebookNode]:
 
 
 def report(name: str, notebook: NotebookNode, root: Path) -> Iterable[str]:
-    misreadings = sum(cell.source.count("Common misreading") for cell in notebook.cells)
+    boxes = sum(cell.source.count("Common misreading") for cell in notebook.cells)
     yield f"{name}: {len(notebook.cells)} cells of {CELLS}, {words_in(notebook):,} words of {WORDS:,}"
-    yield f"    {exported_before_a_picture(notebook)} exported cells before the first picture, {misreadings} misreadings"
+    yield f"    {exported_before_a_picture(notebook)} exported cells before the first picture, {boxes} misreadings"
     for title, found in (("no number", verdicts(notebook)), ("nothing vouches for", unfounded(notebook, root))):
         for line in found:
             yield f"    {title}: {line}"
