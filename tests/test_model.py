@@ -368,6 +368,19 @@ def test_source_that_is_all_padding(shape: str) -> None:
             torch.testing.assert_close(logits[1:, :2], alone[:, :2], rtol=1e-5, atol=1e-5)
 
 
+def test_pytorchs_masks_allow_in_the_function_and_forbid_in_the_module() -> None:
+    """Chapter 39: true allows in F.scaled_dot_product_attention, as in this book; in nn.Transformer true forbids."""
+    allowed = torch.ones(4, 4, dtype=torch.bool).tril()
+    x = torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=allowed)[0, 0], x[0, 0])
+    layer = nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    changed = x.clone()
+    changed[0, 1:] += 1.0
+    for forbidden, kept in ((~allowed, True), (allowed.tril(-1), False)):
+        same = torch.allclose(layer(x, x, tgt_mask=forbidden)[0, 0], layer(changed, x, tgt_mask=forbidden)[0, 0])
+        assert same is kept
+
+
 # Options
 
 
