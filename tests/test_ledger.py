@@ -110,6 +110,7 @@ def test_a_claim_is_treated_in_its_sections_chapter() -> None:
     elsewhere = {"0": "index", "2": "1", "V": "8"}
     for claim in CLAIMS:
         start = elsewhere.get(claim["section"], claim["section"][0])
+        start = {"C-6.1-i": "5"}.get(claim["id"], start)  # the estimate of cost is done again beside the hardware
         assert claim["chapter"].startswith(start), claim["id"]
 
 
