@@ -136,33 +136,31 @@ def read_tree(text: str) -> Tree:
     return trees[0]
 
 
-# book/63_constituency_parsing.ipynb#count-words
+# book/63_constituency_parsing.ipynb#parse
 PUNCTUATION = frozenset({",", ":", "``", "''", "."})  # parts of speech that EVALB leaves out
 
 
 def count_words(tree: Tree) -> int:
     """How many words, without punctuation; 's belongs to the word before, as in `LONGEST` of chapter 50 (6.3).
 
-    Defined in chapter 63: `count-words`.
+    Defined in chapter 63: `parse`.
     """
     return sum(leaf.label not in PUNCTUATION and leaf.label != "POS" for leaf in tree.leaves())
 
 
-# book/63_constituency_parsing.ipynb#linearise
 UNKNOWN_TAG = "XX"  # for every part of speech, where tags are not asked for
 
 
 def linearise(tree: Tree, tags: bool = True) -> str:
     """The tree without its words, "(S (NP PRP ) (VP VBZ ) . )"; with `tags=False` each word is XX (section 6.3).
 
-    Defined in chapter 63: `linearise`.
+    Defined in chapter 63: `parse`.
     """
     if tree.word:
         return tree.label if tags else UNKNOWN_TAG
     return f"({tree.label} {' '.join(linearise(child, tags) for child in tree.children)} )"
 
 
-# book/63_constituency_parsing.ipynb#parse
 @dataclass(frozen=True)
 class Parse:
     """What an output says: a tree, None if it has the wrong number of words, and what was malformed (section 6.3).
@@ -247,12 +245,12 @@ def labelled_brackets(tree: Tree, skipped: Collection[int] | None = None) -> Cou
     return brackets
 
 
-# book/63_constituency_parsing.ipynb#outcome
+# book/63_constituency_parsing.ipynb#total-scores
 @dataclass(frozen=True)
 class Outcome:
     """An output beside the truth: the parts of both, whether they are equal, and what was malformed (section 6.3).
 
-    Defined in chapter 63: `outcome`.
+    Defined in chapter 63: `total-scores`.
     """
 
     gold: Counter
@@ -265,7 +263,7 @@ class Outcome:
 class TaskScores:
     """Precision, recall and F1 of all parts together from 0 to 100; exact outputs from 0 to 1; counts (section 6.3).
 
-    Defined in chapter 63: `outcome`.
+    Defined in chapter 63: `total-scores`.
     """
 
     precision: float
@@ -276,7 +274,6 @@ class TaskScores:
     sentences: int
 
 
-# book/63_constituency_parsing.ipynb#total-scores
 def total_scores(outcomes: Sequence[Outcome]) -> TaskScores:
     """The scores of all outputs together; raises ValueError when there is none (section 6.3).
 
@@ -602,13 +599,12 @@ def compress(tree: Tree) -> str:
     return detokenise(kept)
 
 
-# book/63_constituency_parsing.ipynb#more-tasks
+# book/63_constituency_parsing.ipynb#compression-outcome
 TASKS |= {
     "tagging": lambda tree: " ".join(entity_tags(tree)), "marking": mark_entities, "compression": compress,
 }  # fmt: skip
 
 
-# book/63_constituency_parsing.ipynb#compression-outcome
 def compression_outcome(pair: SentencePair, output: str) -> Outcome:
     """The words of both, in lower case and any order; malformed is what its source does not have in this order (6.3).
 

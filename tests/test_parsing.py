@@ -3,6 +3,7 @@
 import os
 import zipfile
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -47,7 +48,7 @@ from annotated.parsing import (
     treebank_path,
 )
 from annotated.tokenization import train_tokenizer
-from annotated.training import tokenize_pairs
+from annotated.training import TrainingConfig, batch_all, tokenize_pairs, train
 from annotated.translation import Translator
 
 ROOT = Path(__file__).parents[1]
@@ -604,6 +605,15 @@ def test_few_settings_were_tried_on_the_development_part():
     assert settings[0]["label_smoothing"] == 0.1  # as in base
 
 
+def test_the_trial_with_the_lowest_loss_was_kept():
+    record = read_json(RUNS / "results.json")
+    trials = {name: run for name, run in record["runs"].items() if name.startswith("trial-") and run["tags"]}
+    assert record["best_trial"] == min(trials, key=lambda name: trials[name]["best_valid_loss"])
+    kept, final = trials[record["best_trial"]], record["runs"]["treebank"]
+    assert kept["model"] == final["model"]
+    assert kept["training"]["rate_factor"] == final["training"]["rate_factor"]
+
+
 def test_the_other_tasks_are_learned_on_equal_terms():
     runs = read_json(RUNS / "results.json")["runs"]
     tasks = [runs[task] for task in ("tagging", "marking", "compression")]
@@ -621,6 +631,19 @@ def test_the_shipped_parser_is_the_recorded_one():
     recorded = (RUNS / "outputs-parsing-test-21.txt").read_text(encoding="utf-8").splitlines()[:20]
     outputs = transduce(translator, [pair.source for pair in embedded_split("test")[: len(recorded)]])
     assert sum(a == b for a, b in zip(outputs, recorded, strict=True)) >= len(recorded) - 1
+
+
+@pytest.mark.slow
+def test_the_record_begins_as_training_does():
+    """The first twenty steps, done again, have the loss that the record names."""
+    run = read_json(RUNS / "results.json")["runs"]["parsing"]
+    start, pairs = TrainingConfig(**run["training"]), run["pairs"] + run["pairs_left_out"]
+    torch.manual_seed(start.seed)
+    model = Transformer(TransformerConfig(**run["model"]))
+    tokenizer = Translator.load(PARSER, "cpu").tokenizer
+    examples = tokenize_pairs(tokenizer, task_corpus("parsing", pairs).split("train"), model.config.max_length)
+    state = train(model, examples, batch_all(examples[:20], 2000), replace(start, max_steps=20))
+    assert state.history[0]["loss"] == pytest.approx(run["curves"]["loss"][0][1], abs=1e-3)
 
 
 @pytest.mark.slow
