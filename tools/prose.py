@@ -79,10 +79,10 @@ def value_of(figure: str) -> tuple[Decimal, Decimal]:
 def vouches(source: str, figure: str) -> bool:
     """Whether the number `source`, rounded to the figure's last digit, is the figure; a sign may be left to the words.
 
-    A whole number below 100 is not rounded to: 64 has to be 64. Nor is a share to per cent: 24% is 0.24 or 23.8%.
+    A whole number below 100 is not rounded to: 64 has to be 64. Nor is a share to per cent: 24% is 24, 0.24 or 23.8%.
     """
     (value, unit), (number, precision) = value_of(figure), value_of(source)
-    if abs(value) == abs(number):
+    if (abs(value) == abs(number) and precision <= unit) or figure == f"{source}%":  # a column may be in per cent
         return True
     counted = abs(value) < 100 and not re.search(r"[.%]", figure)
     if counted or precision >= unit or figure.endswith("%") != source.endswith("%"):
@@ -137,7 +137,7 @@ def paper_numbers(root: Path) -> frozenset[str]:
 @cache
 def recorded_numbers(folder: Path) -> frozenset[str]:
     """What a recorded run says of itself, without its curves."""
-    files = [*folder.glob("run.json"), *folder.glob("evaluation-*.json"), *folder.glob("results.json")]
+    files = [*folder.glob("run.json"), *folder.glob("evaluation-*.json")]
     documents = [json.loads(path.read_text(encoding="utf-8")) for path in files]
     return frozenset(written(number) for number in leaves(documents))
 
