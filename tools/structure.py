@@ -114,7 +114,7 @@ class Book:
         """References that lead nowhere."""
         for kind, target in ROLE.findall(text):
             if kind == "cell" and target not in self.cells:
-                yield f"no cell {target}: name one as `32_attention#diagonal`"
+                yield f"no cell {target}: name one as `32_attention#equivariance`"
             elif kind == "claim" and target not in self.claims:
                 yield f"no claim {target} in book/ledger.yml"
             elif kind.startswith("cite"):

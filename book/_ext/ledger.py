@@ -131,7 +131,7 @@ class ClaimRole(SphinxRole):
 
 
 class CellRole(SphinxRole):
-    """``{cell}`32_attention#diagonal` ``: a link to that cell of a chapter."""
+    """``{cell}`32_attention#equivariance` ``: a link to that cell of a chapter."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         return [reference_to("cell", self.text, self.env.docname, warn=True)], []
