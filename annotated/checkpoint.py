@@ -1,5 +1,5 @@
-# Written by `make export` from book/59_training.ipynb: do not edit here, edit the chapter.
-"""Training: chapter 59 of the book, section 5 of the paper."""
+# Written by `make export` from book/94_nothing_lost.ipynb: do not edit here, edit the chapter.
+"""Nothing lost: chapter 94 of the book."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -17,11 +17,11 @@ from annotated.tokenization import Tokenizer, load_tokenizer
 __all__ = ["average_weights", "load_config", "load_model", "load_weights", "save_model", "save_tokenizer", "weights_of"]
 
 
-# book/59_training.ipynb#weights
+# book/94_nothing_lost.ipynb#weights
 def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
     """Every learned tensor by name; a shared matrix appears once.
 
-    Defined in chapter 59: `weights`.
+    Defined in chapter 94: `weights`.
     """
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
@@ -30,7 +30,7 @@ def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
 def load_weights(model: torch.nn.Module, weights: Mapping[str, Tensor], origin: object) -> None:
     """Copy `weights` into the model. Raises InputError, naming `origin` and the tensor, when they do not fit.
 
-    Defined in chapter 59: `weights`.
+    Defined in chapter 94: `weights`.
     """
     own = weights_of(model)
     if missing := sorted(own.keys() - weights.keys()):
@@ -45,11 +45,11 @@ def load_weights(model: torch.nn.Module, weights: Mapping[str, Tensor], origin: 
         tensor.copy_(weights[name])
 
 
-# book/59_training.ipynb#save-model
+# book/94_nothing_lost.ipynb#save-model
 def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
     """Write the tokenizer's file or files.
 
-    Defined in chapter 59: `save-model`.
+    Defined in chapter 94: `save-model`.
     """
     for name, content in tokenizer.files().items():
         write_atomically(folder / name, content)
@@ -68,7 +68,7 @@ def save_model(
     `weights` replace the model's own (an average, say); `dtype` stores them in another precision; `notes` go into
     `config.json` beside the configuration.
 
-    Defined in chapter 59: `save-model`.
+    Defined in chapter 94: `save-model`.
     """
     tensors = weights_of(model) if weights is None else weights
     tensors = {name: tensor.to(dtype or tensor.dtype).contiguous().cpu() for name, tensor in tensors.items()}
@@ -77,11 +77,11 @@ def save_model(
     write_atomically(folder / "model.safetensors", save(tensors))
 
 
-# book/59_training.ipynb#load-model
+# book/94_nothing_lost.ipynb#load-model
 def load_config(folder: Path) -> tuple[TransformerConfig, dict]:
     """The configuration of a saved model and the notes beside it. Raises InputError for a missing or foreign file.
 
-    Defined in chapter 59: `load-model`.
+    Defined in chapter 94: `load-model`.
     """
     content = read_json(folder / "config.json")
     if not isinstance(content, dict) or content.get("format") != "annotated-1":
@@ -100,7 +100,7 @@ def load_model(folder: Path, device: torch.device | str = "cpu") -> tuple[Transf
 
     Raises InputError, naming the file, when one is missing or does not belong to the others.
 
-    Defined in chapter 59: `load-model`.
+    Defined in chapter 94: `load-model`.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such model folder")
@@ -116,11 +116,11 @@ def load_model(folder: Path, device: torch.device | str = "cpu") -> tuple[Transf
     return model.to(device).eval(), tokenizer, notes
 
 
-# book/59_training.ipynb#average-weights
+# book/94_nothing_lost.ipynb#average-weights
 def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
     """The mean of the weights in several safetensors files (section 6.1). Raises InputError when they differ in shape.
 
-    Defined in chapter 59: `average-weights`.
+    Defined in chapter 94: `average-weights`.
     """
     if not paths:
         raise InputError("no checkpoints to average")

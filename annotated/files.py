@@ -1,5 +1,5 @@
-# Written by `make export` from book/59_training.ipynb: do not edit here, edit the chapter.
-"""Training: chapter 59 of the book, section 5 of the paper."""
+# Written by `make export` from book/94_nothing_lost.ipynb: do not edit here, edit the chapter.
+"""Nothing lost: chapter 94 of the book."""
 
 import json
 import os
@@ -14,21 +14,21 @@ from torch import Tensor
 __all__ = ["InputError", "read_json", "read_tensors", "write_atomically", "write_json"]
 
 
-# book/59_training.ipynb#files-imports
+# book/94_nothing_lost.ipynb#files-imports
 class InputError(ValueError):
     """Something the user gave cannot be used. The message is one line: what, where, and what to do.
 
-    Defined in chapter 59: `files-imports`.
+    Defined in chapter 94: `files-imports`.
     """
 
 
-# book/59_training.ipynb#atomic-writes
+# book/94_nothing_lost.ipynb#atomic-writes
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: under another name first, then renamed.
 
     Raises InputError, naming the file, when it cannot be written; what was there before stays.
 
-    Defined in chapter 59: `atomic-writes`.
+    Defined in chapter 94: `atomic-writes`.
     """
     partial = path.with_name(path.name + ".partial")
     try:
@@ -49,16 +49,16 @@ def write_atomically(path: Path, content: bytes) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write `content` as indented JSON, atomically.
 
-    Defined in chapter 59: `atomic-writes`.
+    Defined in chapter 94: `atomic-writes`.
     """
     write_atomically(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-# book/59_training.ipynb#read-files
+# book/94_nothing_lost.ipynb#read-files
 def read_json(path: Path) -> Any:
     """The content of a JSON file. Raises InputError when it is missing or not JSON.
 
-    Defined in chapter 59: `read-files`.
+    Defined in chapter 94: `read-files`.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -71,7 +71,7 @@ def read_json(path: Path) -> Any:
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file. Raises InputError when it is missing, truncated or another kind of file.
 
-    Defined in chapter 59: `read-files`.
+    Defined in chapter 94: `read-files`.
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file")

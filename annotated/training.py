@@ -37,6 +37,8 @@ __all__ = [
     "TrainingState",
     "batch_all",
     "checkpoints",
+    "load_state",
+    "prepare_folder",
     "tokenize_pairs",
     "train",
     "train_on_corpus",
@@ -225,6 +227,7 @@ class TrainingState:
                 self.average[name].lerp_(weight, 1 - decay)
 
 
+# book/59_training.ipynb#new-state
 def new_state(model: Model, config: TrainingConfig) -> TrainingState:
     """Training before its first step."""
     average = None
@@ -255,7 +258,10 @@ def save_state(folder: Path, state: TrainingState) -> None:
 
 # book/59_training.ipynb#load-state
 def load_state(folder: Path, state: TrainingState) -> None:
-    """Restore what `save_state` wrote. Raises InputError when there is nothing to resume from, or it does not fit."""
+    """Restore what `save_state` wrote. Raises InputError when there is nothing to resume from, or it does not fit.
+
+    Defined in chapter 59: `load-state`.
+    """
     path = folder / "state.safetensors"
     tensors = read_tensors(path)
     with safe_open(path, framework="pt") as file:
@@ -403,6 +409,7 @@ def validate(
     return loss
 
 
+# book/59_training.ipynb#save-checkpoint
 def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> None:
     """Write the weights as `checkpoints/step-N.safetensors` and the state to resume from; keep the last few."""
     tensors = {name: tensor.contiguous().cpu() for name, tensor in weights_of(state.model).items()}
@@ -415,7 +422,7 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> None:
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a run, oldest first.
 
-    Defined in chapter 59: `validate`.
+    Defined in chapter 59: `save-checkpoint`.
     """
     return sorted((folder / "checkpoints").glob("step-*.safetensors"))
 
@@ -483,7 +490,10 @@ def train(
 
 # book/59_training.ipynb#prepare-folder
 def prepare_folder(folder: Path, resume: bool) -> None:
-    """See that training can begin in `folder` before hours are spent. Raises InputError, saying what to do, if not."""
+    """See that training can begin in `folder` before hours are spent. Raises InputError, saying what to do, if not.
+
+    Defined in chapter 59: `prepare-folder`.
+    """
     if resume and not (folder / "state.safetensors").exists():
         raise InputError(f"{folder}: nothing to resume there (no state.safetensors): start in another folder")
     if not resume and (folder / "run.json").exists():

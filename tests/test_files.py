@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and what cannot be read is named in one line (module files, chapter 59)."""
+"""Files are written whole or not at all, and what cannot be read is named in one line (module files, chapter 94)."""
 
 import errno
 import json
