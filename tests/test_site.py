@@ -13,6 +13,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import nbformat
 import pytest
+import yaml
 
 from tools.browser import chromium_path, launch, new_page, served, visit
 from tools.build import toc_entries
@@ -29,6 +30,8 @@ WIDTHS = {"laptop": (1440, 900), "phone": (390, 844)}
 SOURCES = {path.stem: path for path in sorted((ROOT / "book").glob("*")) if path.suffix in (".ipynb", ".md")}
 
 PAGES = toc_entries(ROOT)
+LEDGER = yaml.safe_load((ROOT / "book" / "ledger.yml").read_text(encoding="utf-8"))["claims"]
+MOVED = yaml.safe_load((ROOT / "book" / "moved.yml").read_text(encoding="utf-8"))
 
 pytestmark = pytest.mark.browser
 
@@ -292,6 +295,38 @@ def test_hovering_explains_a_term_and_a_claim(open_page, site, link, words):
     assert "$" not in tip.inner_text()
     assert all(url.startswith(site) for url in requests)
     assert complaints == []
+
+
+def test_the_ledger_shows_the_claims_that_one_asks_for(open_page):
+    page, _, complaints = open_page("ledger.html", own_tab=True)
+    buttons = page.locator(".ledger-filters button")
+    counts = {name.rpartition(" ")[0]: int(name.rpartition(" ")[2]) for name in buttons.all_inner_texts()}
+    assert {"holds", "in part", "undecided", "contradicted here", "told"} <= counts.keys()
+    assert counts.pop("all") == sum(counts.values()) == len(LEDGER)
+    buttons.filter(has_text="contradicted here").click()
+    shown = page.locator("table.ledger tbody tr:visible")
+    assert shown.count() == counts["contradicted here"]
+    ids = shown.locator("td:first-child").all_inner_texts()
+    assert ids == [claim["id"] for claim in LEDGER if claim.get("outcome") == "contradicted here"]
+    assert complaints == []
+
+
+def test_the_old_address_of_a_section_leads_to_it(browser, site):
+    old, new = next(iter(MOVED.items()))
+    page = new_page(browser)
+    page.goto(f"{site}{old.replace('#', '.html#')}")
+    page.wait_for_url(f"{site}{new.partition('#')[0]}.html#*")
+    assert page.locator("section:target > :is(h2, h3)").inner_text().startswith(new.partition("#")[2])
+    page.context.close()
+
+
+def test_every_section_that_moved_has_its_link():
+    if not (SITE / "index.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    for old in MOVED:  # where the links lead, test_internal_links_resolve asks
+        page, _, section = old.partition("#")
+        tags = re.findall(rf'<[^>]* id="{section}"[^>]*>', (SITE / f"{page}.html").read_text(encoding="utf-8"))
+        assert len(tags) == 1 and 'class="moved"' in tags[0], (old, tags)
 
 
 def test_terms_are_linked_once_a_page():

@@ -7,12 +7,15 @@ few attributes that the theme leaves out make the pages readable by assistive te
 """
 
 import json
+import posixpath
 import re
 import shutil
 import subprocess
+from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import yaml
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -82,6 +85,20 @@ class MarkChecks(SphinxTransform):
             source = "\n".join(block.astext() for block in cell.findall(nodes.literal_block))
             if re.search(r"^\s*assert ", source, re.MULTILINE) and not DIRECTIVE.match(source):
                 cell["classes"].append("tag_check")
+
+
+def moved_sections(app: Sphinx, page: str, template: str, context: dict, document: nodes.document | None) -> None:
+    """At the top of a page, what shows when somebody comes for a section that stands in another chapter now."""
+    moved = yaml.safe_load((ROOT / "book" / "moved.yml").read_text(encoding="utf-8"))
+    for address, goal in moved.items():
+        chapter, _, section = address.partition("#")
+        if document is not None and posixpath.basename(page) == chapter:
+            goal_chapter, _, title = goal.partition("#")
+            link = f"{goal_chapter}.html#{nodes.make_id(title)}"
+            context["body"] = (
+                f'<a class="moved" id="{section}" href="{link}">This section stands in another chapter now: '
+                f"{escape(title)}</a>\n{context['body']}"
+            )
 
 
 def without_thebe(app: Sphinx) -> None:
@@ -185,6 +202,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_transform(ModuleCaption)
     app.connect("builder-inited", share_nodes)
     app.connect("config-inited", launch_buttons)
+    app.connect("html-page-context", moved_sections)
     app.connect("autodoc-process-docstring", docstring)
     app.connect("build-finished", copy_mathjax)
     app.connect("build-finished", copy_tippy)

@@ -1,6 +1,7 @@
 """The ledger of claims as a page, and links both ways between it and the cells of the chapters.
 
-`{ledger}` renders the file that `ledger_path` names (default `ledger.yml`), with a count by standing above the table.
+`{ledger}` renders the file that `ledger_path` names (default `ledger.yml`), with a count by standing above the table;
+book.js makes these the filters of the table.
 The role `{claim}` links from a chapter to a row: `` {claim}`C-3.2.1-b` ``. Every cell of a notebook gets the anchor
 `cell-<id>`, and links to its claims stand below each cell that the ledger names (not with `ledger_backlinks = False`).
 """
@@ -27,6 +28,7 @@ from sphinx.util.nodes import make_refnode
 
 PAPER = "https://arxiv.org/html/1706.03762v7"
 STANDINGS = ("built", "measured", "told", "out of reach here")
+OUTCOMES = {"holds": "hold", "in part": "hold in part"} | {way: way for way in ("undecided", "contradicted here")}
 NAMED_SECTIONS = {"0": "abstract", "V": "figures 3 to 5"}
 COLUMNS = {"Claim": 9, "Section": 7, "What the paper claims": 40, "Standing": 12, "Cell and test": 22}
 MYST_NB_LINES_PER_CELL = 10_000  # myst-nb numbers a notebook's lines from 10000 times the cell's place, counted from 1
@@ -87,8 +89,10 @@ class LedgerDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         claims = load_claims(self.env).values()
         self.env.ledger_page = self.env.docname
-        counts = Counter(claim["standing"] for claim in claims)
+        counts = Counter(claim["standing"] for claim in claims) + Counter(claim.get("outcome") for claim in claims)
         parts = ", ".join(f"{counts[standing]} {standing}" for standing in STANDINGS if counts[standing])
+        outcomes = ", ".join(f"{counts[outcome]} {words}" for outcome, words in OUTCOMES.items() if counts[outcome])
+        parts += f". Of those measured: {outcomes}" if outcomes else ""
         summary = nodes.paragraph("", f"{len(claims)} claims: {parts}.", classes=["ledger-summary"])
         return [summary, self.table(claims)]
 
@@ -118,7 +122,8 @@ class LedgerDirective(SphinxDirective):
             [nodes.Text(standing)],
             places,
         ]
-        row = nodes.row(ids=[anchor(claim["id"])], classes=["standing-" + claim["standing"].replace(" ", "-")])
+        found = claim.get("outcome") or claim["standing"]  # what the filters of the page choose by
+        row = nodes.row(ids=[anchor(claim["id"])], classes=["found-" + found.replace(" ", "-")])
         row += [nodes.entry("", *(nodes.paragraph("", "", part) for part in parts)) for parts in cells]
         return row
 
