@@ -205,6 +205,7 @@ def input_lines() -> Iterator[str]:
             raise InputError(f"standard input: line {number} is not UTF-8 (byte 0x{byte:02x})") from None
 
 
+# book/91_command_line.ipynb#chunks
 def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     """Lists of `size` lines; the last may be shorter. What came before an error is still handed on."""
     chunk: list[str] = []
@@ -359,6 +360,7 @@ def export_command(arguments: argparse.Namespace) -> None:
     say(f"the model is in {output}, in the format of {arguments.format}")
 
 
+# book/91_command_line.ipynb#format-options
 def add_import_options(command: argparse.ArgumentParser) -> None:
     """The options of `import-marian`."""
     command.add_argument("folder", metavar="FOLDER", help="folder with config.json, model.safetensors, source.spm, "
@@ -403,6 +405,7 @@ EXAMPLES = {
 }
 
 
+# book/91_command_line.ipynb#epilog
 def epilog(command: str) -> str:
     """What follows the options in a command's help: examples, and for `train` the recipes before them."""
     text = "examples:\n" + textwrap.indent(textwrap.dedent(EXAMPLES[command]).strip(), "  ")

@@ -10,17 +10,23 @@ from random import Random
 
 from annotated import grammar
 
-__all__ = ["express"]
+__all__ = ["DeadEnd", "NEEDS", "Wanted", "english_forms", "express"]
 
 
 # book/50_corpus.ipynb#express
 class DeadEnd(Exception):
-    """No option goes with the sentence that is wanted."""
+    """No option goes with the sentence that is wanted.
+
+    Defined in chapter 50: `express`.
+    """
 
 
 # book/50_corpus.ipynb#express-2
 class Wanted(grammar.Draw):
-    """A draw that takes prescribed decisions, then the likeliest of those that go with an English sentence."""
+    """A draw that takes prescribed decisions, then the likeliest of those that go with an English sentence.
+
+    Defined in chapter 50: `express-2`.
+    """
 
     def __init__(self, source: str, path: list[int]):
         super().__init__(Random(0))
@@ -75,7 +81,10 @@ NEEDS = {  # words without which a rule writes nothing
 
 
 def english_forms(option: object) -> Sequence[str]:
-    """The English forms of which an option of a draw brings one into a sentence; none where that cannot be told."""
+    """The English forms of which an option of a draw brings one into a sentence; none where that cannot be told.
+
+    Defined in chapter 50: `express-3`.
+    """
     if isinstance(option, grammar.Noun):
         return option.english, option.plurals[0]
     if isinstance(option, grammar.Adjective):

@@ -105,10 +105,11 @@ def one_of(values: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(values[:-1]), values[-1])))
 
 
+# book/91_command_line.ipynb#add-options
 def add_options(parser: argparse.ArgumentParser, title: str, configuration: type, about: str = "") -> None:
     """An option for every field of a configuration dataclass. Unset ones stay None: recipe or dataclass give them.
 
-    Defined in chapter 91: `options-from-dataclass`.
+    Defined in chapter 91: `add-options`.
     """
     group = parser.add_argument_group(title, about)
     for field in fields(configuration):

@@ -105,6 +105,13 @@ def test_the_glossary_has_the_words_of_study_notes():
     assert len(listed) >= 60
 
 
+def test_the_glossary_is_in_alphabetical_order():
+    block = re.search(r"(?ms)^```\{glossary\}\n(.*?)^```", (BOOK / "glossary.md").read_text(encoding="utf-8"))[1]
+    terms = [entry.splitlines()[0] for entry in block.strip().split("\n\n")]
+    letters = [re.sub(r"\\text|[^a-z0-9]", "", term.lower()) for term in terms]
+    assert letters == sorted(letters)
+
+
 def test_every_entry_of_the_glossary_leads_to_a_chapter():
     block = re.search(r"(?ms)^```\{glossary\}\n(.*?)^```", (BOOK / "glossary.md").read_text(encoding="utf-8"))[1]
     for entry in block.strip().split("\n\n"):

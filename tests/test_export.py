@@ -193,6 +193,20 @@ def test_all_lists_what_the_top_level_lists_or_somebody_else_imports(book):
     assert '__all__ = ["main"]' in book.read("cli.py"), "for python -m annotated"
 
 
+def test_all_leaves_out_what_only_its_own_chapter_tries(book):
+    two = 'def f():\n    """One."""\n\n\ndef g():\n    """Two."""\n'
+    tries = chapter("plain", two, "from annotated.plain import f, g\nprint(f(), g())")
+    assert book(c31_plain=tries) == 0
+    assert '__all__ = ["NAME", "f", "g"]' in book.read("plain.py"), "nobody else uses it: all of its names"
+    other = chapter("later", shown="from annotated.plain import g")
+    assert book(c31_plain=tries, c32_later=other) == 0
+    assert '__all__ = ["g"]' in book.read("plain.py"), "f is tried by its own chapter only"
+    assert "Defined in" not in book.read("plain.py").split("def g")[0]
+    same = tries + "%% code second\n#| export second\nfrom annotated.plain import f\n\nTWICE = (f, f)\n"
+    assert book(c31_plain=same, c32_later=other) == 0
+    assert '__all__ = ["f", "g"]' in book.read("plain.py"), "another module of the same chapter needs f"
+
+
 @pytest.mark.slow
 def test_init_loads_public_names_lazily(book):
     moved = 'MOVED = {"stacks": ["SIZE"], "collections.abc": ["Mapping"]}'

@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
@@ -312,15 +312,23 @@ def way_between(start: str, end: str, imports: dict[str, set[str]]) -> list[str]
     return []
 
 
-def names_in_use(cells: Iterable[Block], front: Front | None) -> dict[str, set[str]]:
-    """By module, the names that the top level lists or that another module or chapter imports."""
+def names_in_use(cells: Sequence[Block], front: Front | None) -> dict[str, set[str]]:
+    """By module, the names that the top level lists or that another module or chapter imports.
+
+    A chapter that tries its own finished module in a cell that it does not export is no use of it.
+    """
     found: dict[str, set[str]] = {}
+    own = {(cell.chapter, cell.module, name) for cell in cells if cell.module for name in cell.names}
     for name, home in front.listed if front else []:
         found.setdefault(home, set()).add(name)
     for cell in cells:
         for node in ast.walk(cell.tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("annotated."):
-                found.setdefault(node.module.split(".")[1], set()).update(alias.name for alias in node.names)
+                home = node.module.split(".")[1]
+                names = {
+                    alias.name for alias in node.names if cell.module or (cell.chapter, home, alias.name) not in own
+                }
+                found.setdefault(home, set()).update(names)
     return found
 
 
