@@ -102,6 +102,14 @@ def test_an_unseen_character_is_its_utf8_bytes(tokenizer: Tokenizer) -> None:
     assert [i - 4 for i in ids[1:-1]] == list("🙂".encode())
 
 
+@pytest.mark.parametrize(("stored", "plain"), [("\ufb01ne", "fine"), ("\uff28\uff41us", "Haus"), ("Tu\u0308r", "Tür")])
+def test_what_looks_the_same_is_spelled_the_same(tokenizer: Tokenizer, stored: str, plain: str) -> None:
+    """NFKC: a ligature, wide letters and a letter with its dots apart get the ids of the plain spelling."""
+    assert stored != plain
+    assert tokenizer.to_ids(stored) == tokenizer.to_ids(plain)
+    assert tokenizer.to_text(tokenizer.to_ids(stored)) == plain
+
+
 def test_special_tokens_are_left_out_of_the_text(tokenizer: Tokenizer) -> None:
     (ids,) = tokenize(tokenizer, ["The dog sleeps."])
     assert detokenize(tokenizer, [[2, *ids, 0, 0], [3], [], ids[:-1]]) == ["The dog sleeps.", "", "", "The dog sleeps."]
