@@ -192,6 +192,17 @@ def test_exported_cells_show_their_module(name):
     assert re.findall(r'<p class="module-name">.*?(annotated/\w+\.py)', html) == expected
 
 
+def test_a_folded_package_cell_says_what_it_defines():
+    if not (SITE / "59_training.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    html = (SITE / "59_training.html").read_text(encoding="utf-8")
+    lines = re.findall(r"<summary[^>]*>(.*?)</summary>", html, re.DOTALL)
+    texts = [" ".join(re.sub(r"<[^>]+>", " ", line).split()) for line in lines]
+    assert any("annotated/training.py: TrainingLog, BAR" in text for text in texts)
+    assert any("annotated/training.py: imports" in text for text in texts)
+    assert any("Show code cell source" in text for text in texts)  # others keep their line
+
+
 def test_checks_have_their_edge_and_other_cells_have_none():
     if not (SITE / "33_feed_forward.html").is_file():
         missing(f"no site in {SITE}: run `make html`")

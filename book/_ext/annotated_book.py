@@ -1,11 +1,13 @@
 """What the rendered book needs beyond Jupyter Book.
 
 Exported cells show the module they are written to instead of the export directive, as a link to its reference; the
-reference links back. MathJax and the scripts of hover explanations come from node_modules, so that no page asks another
-host for anything; sphinx-thebe, which would, is switched off. Launch buttons take the repository from the git remote. A
-few attributes that the theme leaves out make the pages readable by assistive technology.
+reference links back. Where one is folded, its closed line names what it defines. MathJax and the scripts of hover
+explanations come from node_modules, so that no page asks another host for anything; sphinx-thebe, which would, is
+switched off. Launch buttons take the repository from the git remote. A few attributes that the theme leaves out make
+the pages readable by assistive technology.
 """
 
+import ast
 import json
 import posixpath
 import re
@@ -41,6 +43,17 @@ REPAIRS = {
 DIRECTIVE = re.compile(r"#\| export(?: ([A-Za-z_]\w*))?[ ]*(?:\n|$)")
 
 
+def defined_in(source: str) -> list[str]:
+    """The names that a cell defines at its top level, without those for inner use."""
+    found = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.append(node.name)
+        elif isinstance(node, ast.Assign):
+            found += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return [name for name in found if not name.startswith("_")]
+
+
 class ModuleCaption(SphinxTransform):
     """Replace the export directive of a code cell by a caption with the module's path."""
 
@@ -66,6 +79,8 @@ class ModuleCaption(SphinxTransform):
                 )  # fmt: skip
                 caption = nodes.paragraph("", "", link, classes=["module-name"])
                 block.parent.insert(block.parent.index(block), caption)
+                if "prompt_show" in cell:  # a folded cell: its closed line says what is inside
+                    cell["prompt_show"] = cell["prompt_hide"] = f"{name}: {', '.join(defined_in(text)) or 'imports'}"
                 break
 
     def default_module(self) -> str:
