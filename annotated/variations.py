@@ -138,8 +138,10 @@ def verdict(low: float, high: float, in_the_paper: float, least: float = 0.0) ->
 
     Defined in chapter 62: `verdict`.
     """
+    if abs(in_the_paper) <= least:  # what has to hold is that there is none
+        if -least <= low and high <= least:
+            return "holds"
+        return "contradicted here" if low > least or high < -least else "undecided"
     if low <= 0 <= high:
-        return "no difference at this scale"
-    if abs(in_the_paper) <= least:
-        return "a difference here, none in the paper"
-    return "same direction" if (low > 0) == (in_the_paper > 0) else "opposite"
+        return "undecided"
+    return "holds" if (low > 0) == (in_the_paper > 0) else "contradicted here"
