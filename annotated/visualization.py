@@ -18,7 +18,16 @@ from annotated.grammar import SentencePair, words
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, tokenize
 
-__all__ = ["attention_maps", "sentence_maps", "silenced"]
+__all__ = [
+    "IBMModel1",
+    "attention_maps",
+    "attentions",
+    "draw_heads",
+    "sentence_maps",
+    "silenced",
+    "strongest_links",
+    "word_of_piece",
+]
 
 
 # book/80_attention_visualizations.ipynb#visualization-imports
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# book/80_attention_visualizations.ipynb#attention-maps
+# book/80_attention_visualizations.ipynb#attention-modules
 @dataclass(frozen=True)
 class AttentionMaps:
     """The softmax weights of all attentions of a model, ordered layer, sentence, head, query, key (section 3.2)."""
@@ -37,7 +46,10 @@ class AttentionMaps:
 
 
 def attentions(model: Transformer) -> dict[str, list[nn.Module]]:
-    """The attention modules of a model by kind (encoder, decoder, cross), from the first layer to the last."""
+    """The attention modules of a model by kind (encoder, decoder, cross), from the first layer to the last.
+
+    Defined in chapter 80: `attention-modules`.
+    """
     return {
         "encoder": [layer.self_attention for layer in model.encoder.layers],
         "decoder": [layer.self_attention for layer in model.decoder.layers],
@@ -45,6 +57,7 @@ def attentions(model: Transformer) -> dict[str, list[nn.Module]]:
     }
 
 
+# book/80_attention_visualizations.ipynb#attention-maps
 @torch.no_grad()
 def attention_maps(
     model: Transformer, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
@@ -69,7 +82,10 @@ def attention_maps(
 
 # book/80_attention_visualizations.ipynb#word-maps
 def word_of_piece(tokenizer: Tokenizer, text: str, target: bool = False) -> list[int]:
-    """For each token of a text, the word (as `words` counts) that it begins in; eos is one word more."""
+    """For each token of a text, the word (as `words` counts) that it begins in; eos is one word more.
+
+    Defined in chapter 80: `word-maps`.
+    """
     ends = list(itertools.accumulate(len(word) for word in words(text)))  # without the spaces
     result, position, start = [], 0, 0
     for number in tokenize(tokenizer, [text], target)[0]:
@@ -90,13 +106,14 @@ def by_words(
     return spread.T @ weights[..., : len(queries), : len(keys)] @ gather
 
 
+# book/80_attention_visualizations.ipynb#sentence-maps
 def sentence_maps(model: Transformer, tokenizer: Tokenizer, source: str, target: str) -> dict[str, np.ndarray]:
     """The word maps of one pair, by kind: layer, head, query, key.
 
     Each side ends with eos. The queries of the decoder, in `decoder` and `cross`, are the words that it predicts. The
     keys of `decoder` are the words before them, from the start symbol on.
 
-    Defined in chapter 80: `word-maps`.
+    Defined in chapter 80: `sentence-maps`.
     """
     rows, columns = word_of_piece(tokenizer, target, target=True), word_of_piece(tokenizer, source)
     (ids,), (german,) = tokenize(tokenizer, [source]), tokenize(tokenizer, [target], target=True)
@@ -123,6 +140,8 @@ def draw_heads(
     """Curves from attending words to what they attend to, one colour per head, as opaque as the weight (figures 3-5).
 
     `only` are the positions of the attending words to draw; weights below `least` are left out.
+
+    Defined in chapter 80: `head-view`.
     """
     curve = np.linspace(0, 1, 30)
     bend = curve**2 * (3 - 2 * curve)  # leaves and arrives level
@@ -170,6 +189,8 @@ def strongest_links(weights: Float[np.ndarray, "target source"]) -> list[tuple[i
     """A link from each target word to the source word with the largest weight; none where that is eos.
 
     Both sides of the map end with eos, as those of `sentence_maps` do. Links are pairs (source word, target word).
+
+    Defined in chapter 80: `strongest-links`.
     """
     largest = weights[:-1].argmax(axis=-1)
     return [(int(key), row) for row, key in enumerate(largest) if key < weights.shape[1] - 1]
@@ -180,6 +201,8 @@ class IBMModel1:
     """Translation probabilities of words by expectation maximisation (Brown et al. 1993, model 1), for alignments.
 
     Each target word comes from a source word of its sentence or from none. Case is ignored.
+
+    Defined in chapter 80: `ibm-model-1`.
     """
 
     def __init__(self, pairs: Sequence[SentencePair], iterations: int = 6):
