@@ -79,8 +79,8 @@ class ModuleCaption(SphinxTransform):
                 )  # fmt: skip
                 caption = nodes.paragraph("", "", link, classes=["module-name"])
                 block.parent.insert(block.parent.index(block), caption)
-                if "prompt_show" in cell:  # a folded cell: its closed line says what is inside
-                    cell["prompt_show"] = cell["prompt_hide"] = f"{name}: {', '.join(defined_in(text)) or 'imports'}"
+                if "prompt_show" in (whole := cell.parent):  # folded: its closed line says what is inside
+                    whole["prompt_show"] = whole["prompt_hide"] = f"{name}: {', '.join(defined_in(text)) or 'imports'}"
                 break
 
     def default_module(self) -> str:
