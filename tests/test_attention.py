@@ -337,6 +337,15 @@ def test_every_head_sees_all_positions_and_the_whole_vector():
         assert not gradient[0, :2].any()
 
 
+def test_heads_are_not_averaged():
+    """Each head enters through rows of W^O of its own; the mean of the heads would give another output."""
+    block, x = MultiHeadAttention(12, 3).double(), double(1, 4, 12)
+    heads = [scaled_dot_product_attention(*parts)[0] for parts in zip(*(part[0] for part in block.project(x, x)))]
+    rows = block.output.weight.T.split(4)
+    assert close(block(x, x)[0], sum(head @ own for head, own in zip(heads, rows)))
+    assert not close(block(x, x)[0], (sum(heads) / 3).repeat(1, 3) @ block.output.weight.T, within=1e-2)
+
+
 def test_weights_are_those_that_make_the_output():
     block = MultiHeadAttention(12, 3, d_k=2, d_v=5).double()
     x, memory = double(2, 4, 12), double(2, 6, 12)

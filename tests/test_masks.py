@@ -157,6 +157,15 @@ def test_weights_of_an_empty_row_are_zero():
     assert torch.equal(weights, mask.float().expand(2, 3, 5, 5))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_large_negative_number_leaves_weights_in_an_empty_row(dtype):
+    """What others add to masked scores: single precision swallows the score, double precision forgets the mask."""
+    scores = torch.tensor([0.3, 1.2, -0.5], dtype=dtype)
+    expected = torch.full((3,), 1 / 3, dtype=dtype) if dtype == torch.float32 else scores.softmax(dim=0)
+    assert ((scores - 1e9).softmax(dim=0) - expected).abs().max() < 1e-6
+    assert scores.masked_fill(torch.ones(3, dtype=torch.bool), -math.inf).softmax(dim=0).isnan().all()
+
+
 @pytest.mark.parametrize("kind", [MultiHeadAttention, FusedOnCPU])
 def test_block_survives_a_sentence_of_padding(kind):
     """No NaN reaches a parameter, and the block without biases gives zeros for that sentence."""
