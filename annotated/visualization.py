@@ -18,16 +18,7 @@ from annotated.grammar import SentencePair, words
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, tokenize
 
-__all__ = [
-    "IBMModel1",
-    "attention_maps",
-    "attentions",
-    "draw_heads",
-    "sentence_maps",
-    "silenced",
-    "strongest_links",
-    "word_of_piece",
-]
+__all__ = ["attention_maps", "sentence_maps", "silenced"]
 
 
 # book/80_attention_visualizations.ipynb#visualization-imports
@@ -46,10 +37,7 @@ class AttentionMaps:
 
 
 def attentions(model: Transformer) -> dict[str, list[nn.Module]]:
-    """The attention modules of a model by kind (encoder, decoder, cross), from the first layer to the last.
-
-    Defined in chapter 80: `attention-modules`.
-    """
+    """The attention modules of a model by kind (encoder, decoder, cross), from the first layer to the last."""
     return {
         "encoder": [layer.self_attention for layer in model.encoder.layers],
         "decoder": [layer.self_attention for layer in model.decoder.layers],
@@ -82,10 +70,7 @@ def attention_maps(
 
 # book/80_attention_visualizations.ipynb#word-maps
 def word_of_piece(tokenizer: Tokenizer, text: str, target: bool = False) -> list[int]:
-    """For each token of a text, the word (as `words` counts) that it begins in; eos is one word more.
-
-    Defined in chapter 80: `word-maps`.
-    """
+    """For each token of a text, the word (as `words` counts) that it begins in; eos is one word more."""
     ends = list(itertools.accumulate(len(word) for word in words(text)))  # without the spaces
     result, position, start = [], 0, 0
     for number in tokenize(tokenizer, [text], target)[0]:
@@ -140,8 +125,6 @@ def draw_heads(
     """Curves from attending words to what they attend to, one colour per head, as opaque as the weight (figures 3-5).
 
     `only` are the positions of the attending words to draw; weights below `least` are left out.
-
-    Defined in chapter 80: `head-view`.
     """
     curve = np.linspace(0, 1, 30)
     bend = curve**2 * (3 - 2 * curve)  # leaves and arrives level
@@ -189,8 +172,6 @@ def strongest_links(weights: Float[np.ndarray, "target source"]) -> list[tuple[i
     """A link from each target word to the source word with the largest weight; none where that is eos.
 
     Both sides of the map end with eos, as those of `sentence_maps` do. Links are pairs (source word, target word).
-
-    Defined in chapter 80: `strongest-links`.
     """
     largest = weights[:-1].argmax(axis=-1)
     return [(int(key), row) for row, key in enumerate(largest) if key < weights.shape[1] - 1]
@@ -201,8 +182,6 @@ class IBMModel1:
     """Translation probabilities of words by expectation maximisation (Brown et al. 1993, model 1), for alignments.
 
     Each target word comes from a source word of its sentence or from none. Case is ignored.
-
-    Defined in chapter 80: `ibm-model-1`.
     """
 
     def __init__(self, pairs: Sequence[SentencePair], iterations: int = 6):

@@ -17,7 +17,7 @@ function markScrollers() {
 
 /* A button for each way in which a claim came out. Without this script the ledger shows all rows. */
 function addLedgerFilters() {
-  const table = document.querySelector("table.ledger");
+  const table = document.querySelector("table.ledger:has(tr[class*='found-'])"); // other tables are drawn alike
   if (!table) {
     return;
   }
