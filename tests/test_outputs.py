@@ -185,7 +185,7 @@ def test_a_picture_stays_while_it_looks_the_same(changed, kept):
     assert outputs.with_old_pictures(old, new)[0].data["image/png"] == drawn[not kept]
 
 
-QUICK = ("33_feed_forward", "53_optimizer", "index")
+QUICK = ("33_feed_forward", "34_embeddings", "index")
 
 
 @pytest.mark.slow
