@@ -76,7 +76,8 @@ def everything() -> Steps:
     return STYLE | {
         "chapter 59": lambda: pytest(*NBVAL, *training, threads=2) if training else Counter(),
         "chapters": lambda: pytest(*NBVAL, *PARALLEL, "loadfile", *others) if others else Counter(),
-        "tests": lambda: pytest(*PARALLEL, "loadfile", "-m", "not browser", "tests"),
+        # in the order of their names: by the number of tests, slow files of few tests would come last
+        "tests": lambda: pytest(*PARALLEL, "loadfile", "--no-loadscope-reorder", "-m", "not browser", "tests"),
         "html": lambda: single("tools.build"),
         "browser": lambda: pytest(*PARALLEL, "load", "-m", "browser", "tests/test_site.py"),
     }
