@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from annotated.evaluation import evaluate_translations
 from annotated.grammar import SentencePair
@@ -17,7 +19,9 @@ from annotated.training import TrainingConfig, TrainingState, batch_all, tokeniz
 from annotated.translation import Translator
 
 __all__ = [
+    "CHANGES",
     "DEPTH",
+    "NoPositions",
     "PAIRS",
     "TRAINING",
     "Variation",
@@ -27,6 +31,7 @@ __all__ = [
     "scale_row",
     "train_variation",
     "verdict",
+    "without_positions",
 ]
 
 
@@ -83,6 +88,30 @@ def further_rows(base: Variation) -> list[Variation]:
         replace(base, id="pre-norm-no-warm-up", group="warm-up", model=pre_norm, training=cold),
         replace(base, id="long-warm-up", group="warm-up", training=slow),
     ]
+
+
+# book/62_model_variations.ipynb#changes
+class NoPositions(nn.Module):
+    """In the place of positions: leaves embeddings as they are, so that the order of tokens is lost (section 3.5).
+
+    Defined in chapter 62: `changes`.
+    """
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], start: int = 0
+    ) -> Float[Tensor, "batch length d_model"]:
+        return x
+
+
+def without_positions(model: Transformer) -> None:
+    """Take the positions out of a model.
+
+    Defined in chapter 62: `changes`.
+    """
+    model.source_positions = model.target_positions = NoPositions()
+
+
+CHANGES = {"no positions": without_positions}  # what no option of a model's configuration can say
 
 
 # book/62_model_variations.ipynb#train-variation

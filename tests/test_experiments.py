@@ -1,0 +1,112 @@
+"""Experiments of several runs: plans, units that stop and go on, and records that are younger than their plan."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from annotated.files import read_json
+from annotated.machine import describe_machine
+from annotated.positional_encoding import SinusoidalPositions
+from tools import experiments
+from tools.experiments import ROOT, load_plan, main, missing, plan_hash, train_unit, units
+
+PLANS = sorted(path.parent.name for path in (ROOT / "data" / "runs").glob("*/plan.yml"))
+WORDS = [f"{a}{b}" for a in "bdfgklmnprst" for b in "aeiou"]
+PAIRS = "\n".join(f"the {word} dog sees a cat\tder {word} Hund sieht eine Katze" for word in WORDS)
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of experiments with one plan: two rows, two seeds, six steps."""
+    (tmp_path / "pairs.tsv").write_text(PAIRS + "\n", encoding="utf-8")
+    plan = {
+        "corpus": str(tmp_path / "pairs.tsv"), "vocab_size": 300, "seeds": [1, 2], "splits": ["test"],
+        "model": {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1, "dropout": 0.1},
+        "training": {"max_steps": 6, "max_tokens": 40, "precision": "float32", "checkpoint_minutes": 0.0},
+        "rows": [{"id": "base"}, {"id": "blind", "change": "no positions"}],
+    }  # fmt: skip
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "plan.yml").write_text(yaml.safe_dump(plan), encoding="utf-8")
+    monkeypatch.setattr(experiments, "RUNS", tmp_path)
+    monkeypatch.setattr(experiments, "WORK", tmp_path / "work")
+    return tmp_path / "small"
+
+
+def test_all_rows_come_with_one_seed_before_the_next():
+    plan = {"seeds": [1, 2], "rows": [{"id": "a"}, {"id": "b", "seeds": [2]}, {"id": "c"}]}
+    assert units(plan) == [("a", 1), ("c", 1), ("a", 2), ("b", 2), ("c", 2)]
+
+
+def test_a_unit_that_was_stopped_ends_like_one_that_was_not(small: Path):
+    plan, whole = load_plan("small"), train_unit(load_plan("small"), "base", 1)[0]
+    asked = iter([False] * 3 + [True] * 9)
+    half = train_unit(plan, "base", 1, small / "work", lambda: next(asked))[0]
+    assert half.step == 3
+    state = train_unit(plan, "base", 1, small / "work")[0]
+    assert state.step == 6
+    for one, other in zip(whole.model.parameters(), state.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_what_is_recorded(small: Path):
+    said = experiments.run_unit("small", "blind", 2, float("inf"))
+    assert said.startswith("blind 2: 6 steps")
+    record = read_json(small / "blind-2.json")
+    assert {"row": "blind", "seed": 2, "steps": 6, "plan": plan_hash("small")}.items() <= record.items()
+    assert record["revision"] == describe_machine(torch.device("cpu"))["revision"]
+    assert record["scores"]["test"].keys() == {"sentences", "exact", "bleu", "chrf", "signature"}
+    assert set(record["valid_loss"]) == {"6"}
+    assert missing("small") == [("base", 1), ("blind", 1), ("base", 2)]
+
+
+def test_a_changed_plan_asks_for_every_unit_again(small: Path):
+    experiments.run_unit("small", "base", 1, float("inf"))
+    assert len(missing("small")) == 3
+    path = small / "plan.yml"
+    path.write_text(path.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
+    assert len(missing("small")) == 4
+
+
+def test_no_unit_begins_when_time_is_up(small: Path, capsys: pytest.CaptureFixture):
+    assert main(["small", "--minutes", "0", "--processes", "1"]) == 0
+    assert capsys.readouterr().out.count("not begun") == 4
+    assert sorted(path.name for path in small.iterdir()) == ["plan.yml"]
+
+
+def test_without_a_plan(capsys: pytest.CaptureFixture):
+    assert main(["nothing"]) == 1
+    assert "nothing/plan.yml: no such plan" in capsys.readouterr().err
+
+
+def test_positions_are_taken_out_from_outside(small: Path):
+    plan = load_plan("small")
+    models = [train_unit(plan, row, 1)[0].model.eval() for row in ("base", "blind")]
+    assert isinstance(models[0].source_positions, SinusoidalPositions)
+    words = torch.tensor([[5, 6, 7, 3]])
+    base, blind = (
+        (model.encode(words)[0, :3], model.encode(words[:, [2, 1, 0, 3]])[0, :3].flip(0)) for model in models
+    )
+    assert (base[0] - base[1]).abs().max() > 1e-3
+    assert torch.allclose(*blind, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_is_older_than_its_records(name: str):
+    """Rows, margin and test stand in a commit that came before the revision of every run."""
+
+    def git(*arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
+
+    records = [read_json(path) for path in sorted((ROOT / "data" / "runs" / name).glob("*-[0-9]*.json"))]
+    planned = git("log", "-1", "--format=%H", "--", f"data/runs/{name}/plan.yml").stdout.strip()
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false" or not planned:
+        pytest.skip("no history to ask")
+    for record in records:
+        assert record["plan"] == plan_hash(name)
+        assert not record["revision"].endswith("+"), "files differed from the commit"
+        assert git("merge-base", "--is-ancestor", planned, record["revision"]).returncode == 0, record["row"]

@@ -1,0 +1,183 @@
+"""Experiments of several runs: `python -m tools.experiments table-3 --minutes 60`.
+
+`data/runs/NAME/plan.yml` says what is compared, with which seeds, and what counts as the same. It is committed before
+the first run. A unit is a row of the plan with one seed. Units run in processes of one thread each, all rows with one
+seed before the next seed. A unit that was stopped goes on where it was; one that is done is
+`data/runs/NAME/ROW-SEED.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from annotated.acceleration import tune_machine
+from annotated.corpora import Corpus, load_corpus
+from annotated.evaluation import antecedent_accuracy, evaluate_translations
+from annotated.files import InputError, read_json, write_json
+from annotated.grammar import corpus_fingerprint
+from annotated.machine import describe_machine
+from annotated.model import Transformer, TransformerConfig
+from annotated.tokenization import Tokenizer, load_tokenizer, train_tokenizer
+from annotated.training import TrainingConfig, TrainingState, batch_all, tokenize_pairs, train
+from annotated.translation import Translator
+from annotated.variations import CHANGES
+from tools.clean import ROOT
+
+RUNS = ROOT / "data" / "runs"
+WORK = ROOT / "runs" / "experiments"  # what a stopped unit goes on from
+Plan = dict[str, Any]
+
+
+def load_plan(name: str) -> Plan:
+    """The plan of an experiment. Raises InputError when there is none."""
+    path = RUNS / name / "plan.yml"
+    if not path.is_file():
+        raise InputError(f"{path}: no such plan")
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def units(plan: Plan) -> list[tuple[str, int]]:
+    """Every row with every seed, all rows with one seed before the next."""
+    return [(row["id"], seed) for seed in plan["seeds"] for row in plan["rows"] if seed in row.get("seeds", [seed])]
+
+
+def row_of(plan: Plan, row: str) -> dict[str, Any]:
+    """A row of the plan by its id."""
+    return next(one for one in plan["rows"] if one["id"] == row)
+
+
+def tokenizer_of(plan: Plan, corpus: Corpus) -> Tokenizer:
+    """The shipped tokenizer for the embedded corpus, else one learned from the training pairs."""
+    if corpus.name == "embedded":
+        return load_tokenizer(ROOT / "data" / "models" / "embedded")
+    texts = (text for pair in corpus.split("train") for text in (pair.source, pair.target))
+    return train_tokenizer(texts, plan["vocab_size"])
+
+
+def start(plan: Plan, row: str, seed: int, tokenizer: Tokenizer) -> tuple[Transformer, TrainingConfig]:
+    """The model of a unit before its first step, and how it trains."""
+    chosen = row_of(plan, row)
+    config = TransformerConfig(len(tokenizer), **plan["model"] | chosen.get("model", {}))
+    training = TrainingConfig(**plan["training"] | chosen.get("training", {}), seed=seed)
+    torch.manual_seed(seed)
+    model = Transformer(config)
+    CHANGES[chosen["change"]](model) if "change" in chosen else None
+    return model, training
+
+
+def train_unit(
+    plan: Plan, row: str, seed: int, folder: Path | None = None, stop: Callable[[], bool] = lambda: False, **options
+) -> tuple[TrainingState, Tokenizer, Corpus]:
+    """Train a unit, or go on with it where `folder` has a state of it; `options` replace fields of its training."""
+    corpus = load_corpus(plan["corpus"])
+    tokenizer = tokenizer_of(plan, corpus)
+    model, config = start(plan, row, seed, tokenizer)
+    config = TrainingConfig(**vars(config) | options)
+    examples, valid = (
+        tokenize_pairs(tokenizer, corpus.split(name), model.config.max_length) for name in ("train", "valid")
+    )
+    resume = folder is not None and (folder / "state.safetensors").exists()
+    state = train(model, examples, batch_all(valid, 4000), config, folder=folder, resume=resume, stop=stop)
+    return state, tokenizer, corpus
+
+
+def scores_of(state: TrainingState, tokenizer: Tokenizer, corpus: Corpus, splits: list[str]) -> dict[str, Any]:
+    """BLEU, chrF and exact matches of the last weights on each split, and pronouns where the corpus has antecedents."""
+    for weight, kept in zip(state.model.parameters(), state.weights().values(), strict=True):
+        weight.data.copy_(kept)
+    translator, found = Translator(state.model.eval(), tokenizer), {}
+    for split in splits:
+        pairs = corpus.split(split)
+        outputs = translator.translate([pair.source for pair in pairs], beam_size=4)
+        scores = evaluate_translations(outputs, [pair.target for pair in pairs])
+        found[split] = {"sentences": len(pairs), "exact": scores.exact_match, "bleu": scores.bleu, "chrf": scores.chrf}
+        found[split]["signature"] = scores.bleu_signature
+        if any(pair.antecedents for pair in pairs):
+            found[split]["pronouns"] = antecedent_accuracy(outputs, pairs)
+    return found
+
+
+def run_unit(name: str, row: str, seed: int, deadline: float) -> str:
+    """Run a unit in this process until it is done or time is up; say in a line what came of it."""
+    torch.set_num_threads(1)
+    tune_machine()
+    plan = load_plan(name)
+    folder, begun = WORK / name / f"{row}-{seed}", time.monotonic()
+    state, tokenizer, corpus = train_unit(plan, row, seed, folder, lambda: time.monotonic() > deadline)
+    losses = {line["step"]: line["valid_loss"] for line in state.history if "valid_loss" in line}
+    trained = {line["step"]: line["loss"] for line in state.history if "loss" in line}
+    done = f"{row} {seed}: {state.step} steps, validation loss {losses[state.step]:.4f}"
+    if state.step < train_steps(plan, row):
+        return f"{done}, to be continued"
+    result = {"row": row, "seed": seed, "command": f"python -m tools.experiments {name}", "plan": plan_hash(name)}
+    result |= describe_machine(torch.device("cpu"))
+    result |= {"corpus_version": corpus_fingerprint()} if corpus.name == "embedded" else {}
+    result |= {"parameters": state.model.num_parameters(), "steps": state.step, "target_tokens": state.tokens}
+    kept = {step: loss for step, loss in trained.items() if step == 20 or step % 500 == 0}  # 20: to be repeated
+    result |= {"seconds": round(state.seconds, 1), "loss": kept, "valid_loss": losses}
+    result |= {"scores": scores_of(state, tokenizer, corpus, plan["splits"])}
+    write_json(RUNS / name / f"{row}-{seed}.json", result)
+    shown = ", ".join(f"{split} {scores['exact']:.1%} exact" for split, scores in result["scores"].items())
+    return f"{done}; {shown} ({time.monotonic() - begun:.0f} s)"
+
+
+def train_steps(plan: Plan, row: str) -> int:
+    """How many steps a row takes."""
+    return (plan["training"] | row_of(plan, row).get("training", {}))["max_steps"]
+
+
+def plan_hash(name: str) -> str:
+    """A hash of the plan, which every record of the experiment carries."""
+    return hashlib.sha256((RUNS / name / "plan.yml").read_bytes()).hexdigest()[:16]
+
+
+def missing(name: str) -> list[tuple[str, int]]:
+    """The units that are not done, or were done by another plan."""
+    plan, left = load_plan(name), []
+    for row, seed in units(plan):
+        path = RUNS / name / f"{row}-{seed}.json"
+        if not path.exists() or read_json(path)["plan"] != plan_hash(name):
+            left.append((row, seed))
+    return left
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.experiments", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", help="the folder in data/runs that has the plan")
+    parser.add_argument("--minutes", type=float, default=600.0, help="stop after so many (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=2, help="how many units at a time (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    try:
+        left = missing(options.name)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 1
+    deadline = time.monotonic() + 60 * options.minutes
+    print(f"{len(left)} of {len(units(load_plan(options.name)))} units to do", flush=True)
+    with ProcessPoolExecutor(options.processes, max_tasks_per_child=1) as pool:
+        begin = partial(in_time, options.name, deadline)
+        for future in as_completed([pool.submit(begin, row, seed) for row, seed in left]):
+            print(future.result(), flush=True)
+    return 0
+
+
+def in_time(name: str, deadline: float, row: str, seed: int) -> str:
+    """Run a unit, unless the time was up before it could begin."""
+    return run_unit(name, row, seed, deadline) if time.monotonic() < deadline else f"{row} {seed}: not begun"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
