@@ -10,10 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from annotated.attention import MultiHeadAttention
 from annotated.evaluation import evaluate_translations
 from annotated.grammar import SentencePair
 from annotated.machine import best_device
 from annotated.model import Transformer, TransformerConfig
+from annotated.positional_encoding import SinusoidalPositions, sinusoidal_encoding
 from annotated.tokenization import Tokenizer
 from annotated.training import TrainingConfig, TrainingState, batch_all, tokenize_pairs, train
 from annotated.translation import Translator
@@ -23,13 +25,18 @@ __all__ = [
     "DEPTH",
     "NoPositions",
     "PAIRS",
+    "RandomStart",
+    "RotaryAttention",
     "TRAINING",
     "Variation",
     "WIDTH",
     "further_rows",
+    "random_start",
+    "rotary",
     "run_variation",
     "scale_row",
     "train_variation",
+    "turned",
     "verdict",
     "without_positions",
 ]
@@ -111,7 +118,67 @@ def without_positions(model: Transformer) -> None:
     model.source_positions = model.target_positions = NoPositions()
 
 
-CHANGES = {"no positions": without_positions}  # what no option of a model's configuration can say
+class RandomStart(SinusoidalPositions):
+    """Sinusoids that begin at a random position below `most` in training, and at 0 otherwise (section 3.5).
+
+    Defined in chapter 62: `changes`.
+    """
+
+    most = 32
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], start: int = 0
+    ) -> Float[Tensor, "batch length d_model"]:
+        return super().forward(x, start + (int(torch.randint(self.most, ())) if self.training else 0))
+
+
+def random_start(model: Transformer) -> None:
+    """Let each batch begin at another position, so that training sees the sinusoids of later ones.
+
+    Defined in chapter 62: `changes`.
+    """
+    model.source_positions, model.target_positions = (RandomStart(model.config.d_model) for _ in range(2))
+
+
+# book/62_model_variations.ipynb#rotary
+def turned(x: Float[Tensor, "batch head length d_k"]) -> Float[Tensor, "batch head length d_k"]:
+    """Each pair of numbers of the vector at position p, turned by the angle that the sinusoids have there.
+
+    Defined in chapter 62: `rotary`.
+    """
+    waves = sinusoidal_encoding(x.shape[-2], x.shape[-1]).to(x)
+    (sine, cosine), (a, b) = ((pairs[..., 0::2], pairs[..., 1::2]) for pairs in (waves, x))
+    return torch.stack([a * cosine - b * sine, a * sine + b * cosine], dim=-1).flatten(-2)
+
+
+class RotaryAttention(MultiHeadAttention):
+    """Self-attention with turned queries and keys: a score depends on their distance alone (Su et al. 2021).
+
+    It counts positions from the first of `x`, so it needs whole sequences: decode without a cache.
+
+    Defined in chapter 62: `rotary`.
+    """
+
+    def project(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value = super().project(x, memory)
+        return turned(query), turned(key), value
+
+
+def rotary(model: Transformer) -> None:
+    """Positions in every self-attention instead of below the stacks, as many later models have them.
+
+    Defined in chapter 62: `rotary`.
+    """
+    without_positions(model)
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        layer.self_attention.__class__ = RotaryAttention
+
+
+CHANGES = {  # what no option of a model's configuration can say
+    "no positions": without_positions,
+    "random start": random_start,
+    "rotary": rotary,
+}
 
 
 # book/62_model_variations.ipynb#train-variation

@@ -12,13 +12,28 @@ import torch
 import yaml
 from scipy.stats import ttest_ind
 
+from annotated.acceleration import accelerate
+from annotated.attention import MultiHeadAttention
 from annotated.files import read_json
 from annotated.grammar import corpus_fingerprint, embedded_split
-from annotated.model import Transformer
+from annotated.model import Transformer, TransformerConfig
+from annotated.positional_encoding import SinusoidalPositions
 from annotated.tokenization import load_tokenizer
 from annotated.training import tokenize_pairs
 from annotated.translation import Translator
-from annotated.variations import TRAINING, Variation, further_rows, run_variation, scale_row, train_variation, verdict
+from annotated.variations import (
+    CHANGES,
+    TRAINING,
+    RandomStart,
+    RotaryAttention,
+    Variation,
+    further_rows,
+    run_variation,
+    scale_row,
+    train_variation,
+    turned,
+    verdict,
+)
 from tests.device import strict_device
 from tools.variations import BASE_SEEDS, SEEDS, TOKENIZER, all_rows, run_all
 
@@ -208,3 +223,54 @@ def verdicts() -> dict[tuple[str, str], str]:
 )
 def test_the_record_bears_out_what_is_said_of_it(claim, expected, verdicts):
     assert {key: verdicts[key] for key in expected} == expected, claim
+
+
+def rotary_layer(seed: int = 0) -> RotaryAttention:
+    torch.manual_seed(seed)
+    return RotaryAttention(32, 4).double().eval()
+
+
+def test_turned_keeps_lengths_and_does_nothing_at_the_first_position():
+    x = torch.randn(2, 4, 9, 8, dtype=torch.float64)
+    assert torch.allclose(turned(x).norm(dim=-1), x.norm(dim=-1))
+    assert torch.allclose(turned(x)[:, :, 0], x[:, :, 0])
+    assert (turned(x) - x)[:, :, 1:].abs().max() > 0.1
+
+
+def test_rotary_scores_depend_on_the_distance_alone():
+    """The same tokens further right have the same scores among themselves; in another order they have not."""
+    layer, x = rotary_layer(), torch.randn(1, 6, 32, dtype=torch.float64)
+    later = torch.cat([torch.randn(1, 5, 32, dtype=torch.float64), x], dim=1)
+
+    def scores(words):
+        query, key, _ = layer.project(words, words)
+        return query @ key.mT
+
+    assert torch.allclose(scores(later)[:, :, 5:, 5:], scores(x), atol=1e-6)
+    swapped = x[:, [1, 0, 2, 3, 4, 5]]
+    assert not torch.allclose(scores(swapped)[:, :, 0, 1], scores(x)[:, :, 1, 0])
+
+
+def test_rotary_changes_self_attention_alone_and_is_not_accelerated_away():
+    model = Transformer(TransformerConfig(30, d_model=32, d_ff=64, num_heads=4, num_layers=2, dropout=0.0)).eval()
+    CHANGES["rotary"](model)
+    words, target = torch.tensor([[5, 9, 7, 3]]), torch.tensor([[2, 8, 6]])
+    plain = model(words, target)
+    kinds = [type(module) for module in accelerate(model).modules() if isinstance(module, MultiHeadAttention)]
+    assert kinds.count(RotaryAttention) == 4
+    assert len(kinds) == 6
+    assert torch.allclose(model(words, target), plain, atol=1e-5)
+    assert not torch.allclose(model.encode(words.flip(1)).flip(1), model.encode(words), atol=1e-3), "order counts"
+
+
+def test_a_random_start_is_for_training_only():
+    model = Transformer(TransformerConfig(30, d_model=32, d_ff=64, num_heads=4, num_layers=1, dropout=0.0))
+    zeros = torch.zeros(1, 4, 32)
+    usual = model.source_positions(zeros)
+    CHANGES["random start"](model)
+    torch.manual_seed(0)
+    starts = {model.source_positions(zeros)[0, 0].sum().item() for _ in range(200)}
+    assert 20 < len(starts) <= RandomStart.most
+    model.eval()
+    assert torch.equal(model.source_positions(zeros), usual)
+    assert torch.equal(model.target_positions(zeros, 2), SinusoidalPositions(32)(zeros, 2))
