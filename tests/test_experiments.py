@@ -9,9 +9,13 @@ import pytest
 import torch
 import yaml
 
+from annotated.corpora import Corpus
+from annotated.decoding import Hypothesis
 from annotated.files import read_json
+from annotated.grammar import SentencePair
 from annotated.machine import describe_machine
 from annotated.positional_encoding import SinusoidalPositions
+from annotated.training import tokenize_pairs
 from tools import experiments
 from tools.experiments import ROOT, load_plan, main, missing, plan_hash, train_unit, units
 
@@ -93,6 +97,30 @@ def test_positions_are_taken_out_from_outside(small: Path):
     )
     assert (base[0] - base[1]).abs().max() > 1e-3
     assert torch.allclose(*blind, atol=1e-5)
+
+
+def test_scores_by_length_tell_early_ends_apart(small: Path, monkeypatch: pytest.MonkeyPatch):
+    """A model that always writes the reference scores 1, and one that stops after a token ends early."""
+    pairs = [SentencePair("the dog sees a cat", "der Hund sieht eine Katze")] * 3
+    pairs += [SentencePair("the dog sees a cat and a dog", "der Hund sieht eine Katze und einen Hund")] * 2
+    corpus = Corpus("made up", "en", "de", {"train": lambda: pairs, "test": lambda: pairs})
+    plan = {"max_words": 6, "buckets": [[1, 6], [7, 9]], "sentences": 2}
+    state, tokenizer, _ = train_unit(load_plan("small"), "base", 1)
+    written = {}
+
+    def search(model, source, cache):
+        assert not cache
+        return [Hypothesis(written[tuple(row[row != 0].tolist())], 0.0, 0.0) for row in source]
+
+    monkeypatch.setattr(experiments, "greedy_search", search)
+    for source, target in tokenize_pairs(tokenizer, pairs, 256):
+        written[tuple(source)] = target
+    right = experiments.scores_by_length(state.model.eval(), tokenizer, corpus, plan)
+    assert [(row["sentences"], row["exact"], row["early"]) for row in right.values()] == [(2, 1.0, 0.0)] * 2
+    written = {source: target[:1] for source, target in written.items()}
+    wrong = experiments.scores_by_length(state.model, tokenizer, corpus, plan)
+    assert [(row["exact"], row["early"]) for row in wrong.values()] == [(0.0, 1.0)] * 2
+    assert all(row["forced"] <= row["tokens"] < 1 for row in wrong.values())
 
 
 @pytest.mark.parametrize("name", PLANS)

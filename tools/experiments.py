@@ -3,13 +3,15 @@
 `data/runs/NAME/plan.yml` says what is compared, with which seeds, and what counts as the same. It is committed before
 the first run. A unit is a row of the plan with one seed. Units run in processes of one thread each, all rows with one
 seed before the next seed. A unit that was stopped goes on where it was; one that is done is
-`data/runs/NAME/ROW-SEED.json`.
+`data/runs/NAME/ROW-SEED.json`. A record names its commit, so run it where nobody edits, after
+`git worktree add ../runs HEAD`.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -22,10 +24,13 @@ import torch
 import yaml
 
 from annotated.acceleration import tune_machine
+from annotated.batching import make_batch
+from annotated.checkpoint import load_weights
 from annotated.corpora import Corpus, load_corpus
+from annotated.decoding import greedy_search
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
 from annotated.files import InputError, read_json, write_json
-from annotated.grammar import corpus_fingerprint
+from annotated.grammar import SentencePair, corpus_fingerprint, words
 from annotated.machine import describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import Tokenizer, load_tokenizer, train_tokenizer
@@ -79,25 +84,65 @@ def start(plan: Plan, row: str, seed: int, tokenizer: Tokenizer) -> tuple[Transf
 def train_unit(
     plan: Plan, row: str, seed: int, folder: Path | None = None, stop: Callable[[], bool] = lambda: False, **options
 ) -> tuple[TrainingState, Tokenizer, Corpus]:
-    """Train a unit, or go on with it where `folder` has a state of it; `options` replace fields of its training."""
+    """Train a unit, or go on with it where `folder` has a state of it; `options` replace fields of its training.
+
+    Where the plan has `max_words`, longer pairs are left out of training and validation.
+    """
     corpus = load_corpus(plan["corpus"])
     tokenizer = tokenizer_of(plan, corpus)
     model, config = start(plan, row, seed, tokenizer)
     config = TrainingConfig(**vars(config) | options)
-    examples, valid = (
-        tokenize_pairs(tokenizer, corpus.split(name), model.config.max_length) for name in ("train", "valid")
-    )
+    short = partial(in_bucket, low=0, high=plan.get("max_words", math.inf))
+    parts = [[pair for pair in corpus.split(name) if short(pair)] for name in ("train", "valid")]
+    examples, valid = (tokenize_pairs(tokenizer, pairs, model.config.max_length) for pairs in parts)
     resume = folder is not None and (folder / "state.safetensors").exists()
     state = train(model, examples, batch_all(valid, 4000), config, folder=folder, resume=resume, stop=stop)
     return state, tokenizer, corpus
 
 
-def scores_of(state: TrainingState, tokenizer: Tokenizer, corpus: Corpus, splits: list[str]) -> dict[str, Any]:
-    """BLEU, chrF and exact matches of the last weights on each split, and pronouns where the corpus has antecedents."""
-    for weight, kept in zip(state.model.parameters(), state.weights().values(), strict=True):
-        weight.data.copy_(kept)
-    translator, found = Translator(state.model.eval(), tokenizer), {}
-    for split in splits:
+def trained(state: TrainingState) -> Transformer:
+    """The model with the weights that are judged: the running average where there is one."""
+    load_weights(state.model, state.weights(), "the running average")
+    return state.model.eval()
+
+
+def in_bucket(pair: SentencePair, low: float, high: float) -> bool:
+    """Whether the source has so many words, punctuation not counted."""
+    return low <= sum(token.isalpha() for token in words(pair.source)) <= high
+
+
+@torch.no_grad()
+def scores_by_length(model: Transformer, tokenizer: Tokenizer, corpus: Corpus, plan: Plan) -> dict[str, Any]:
+    """For each bucket of source lengths: right under teacher forcing and in free translation, and what ended early.
+
+    Sentences longer than `max_words` come from the training split, where training has left them out, others from test.
+    `tokens` and `forced` are the shares of tokens and of sentences that are right when the true words come before;
+    `exact` is that of free greedy translations, `early` of those more than two tokens shorter than the reference.
+    """
+    found = {}
+    for low, high in plan["buckets"]:
+        split = corpus.split("test" if high <= plan["max_words"] else "train")
+        pairs = [pair for pair in split if in_bucket(pair, low, high)][: plan["sentences"]]
+        examples = tokenize_pairs(tokenizer, pairs, model.config.max_length)
+        count = {"sentences": len(pairs), "tokens": 0, "forced": 0, "exact": 0, "early": 0}
+        for batch in (make_batch(examples[i : i + 50]) for i in range(0, len(examples), 50)):
+            real = batch.target_output != model.config.pad_id
+            right = (model(batch.source, batch.target_input).argmax(-1) == batch.target_output) | ~real
+            outputs = [found.tokens for found in greedy_search(model, batch.source, cache=False)]
+            wanted = [row[keep].tolist() for row, keep in zip(batch.target_output, real, strict=True)]
+            count["tokens"] += ((right & real).sum(1) / real.sum(1)).sum().item()
+            count["forced"] += right.all(1).sum().item()
+            count["exact"] += sum(one == other for one, other in zip(outputs, wanted, strict=True))
+            count["early"] += sum(len(one) < len(other) - 2 for one, other in zip(outputs, wanted, strict=True))
+        shares = {name: count[name] / len(examples) for name in ("tokens", "forced", "exact", "early")}
+        found[f"{low} to {high} words"] = {"sentences": len(examples), **shares}
+    return found
+
+
+def scores_of(model: Transformer, tokenizer: Tokenizer, corpus: Corpus, plan: Plan) -> dict[str, Any]:
+    """BLEU, chrF and exact matches on each split with a beam of 4, and pronouns where the corpus has antecedents."""
+    translator, found = Translator(model, tokenizer), {}
+    for split in plan["splits"]:
         pairs = corpus.split(split)
         outputs = translator.translate([pair.source for pair in pairs], beam_size=4)
         scores = evaluate_translations(outputs, [pair.target for pair in pairs])
@@ -116,7 +161,6 @@ def run_unit(name: str, row: str, seed: int, deadline: float) -> str:
     folder, begun = WORK / name / f"{row}-{seed}", time.monotonic()
     state, tokenizer, corpus = train_unit(plan, row, seed, folder, lambda: time.monotonic() > deadline)
     losses = {line["step"]: line["valid_loss"] for line in state.history if "valid_loss" in line}
-    trained = {line["step"]: line["loss"] for line in state.history if "loss" in line}
     done = f"{row} {seed}: {state.step} steps, validation loss {losses[state.step]:.4f}"
     if state.step < train_steps(plan, row):
         return f"{done}, to be continued"
@@ -124,11 +168,13 @@ def run_unit(name: str, row: str, seed: int, deadline: float) -> str:
     result |= describe_machine(torch.device("cpu"))
     result |= {"corpus_version": corpus_fingerprint()} if corpus.name == "embedded" else {}
     result |= {"parameters": state.model.num_parameters(), "steps": state.step, "target_tokens": state.tokens}
-    kept = {step: loss for step, loss in trained.items() if step == 20 or step % 500 == 0}  # 20: to be repeated
-    result |= {"seconds": round(state.seconds, 1), "loss": kept, "valid_loss": losses}
-    result |= {"scores": scores_of(state, tokenizer, corpus, plan["splits"])}
+    lines = [line for line in state.history if "loss" in line and (line["step"] == 20 or line["step"] % 500 == 0)]
+    result |= {"seconds": round(state.seconds, 1), "valid_loss": losses}
+    result |= {"loss": {line["step"]: line["loss"] for line in lines}}  # that of 20 steps is to be repeated
+    judge = scores_by_length if "buckets" in plan else scores_of
+    result |= {"scores": judge(trained(state), tokenizer, corpus, plan)}
     write_json(RUNS / name / f"{row}-{seed}.json", result)
-    shown = ", ".join(f"{split} {scores['exact']:.1%} exact" for split, scores in result["scores"].items())
+    shown = ", ".join(f"{part} {scores['exact']:.1%} exact" for part, scores in result["scores"].items())
     return f"{done}; {shown} ({time.monotonic() - begun:.0f} s)"
 
 
