@@ -27,7 +27,9 @@ from annotated.variations import (
     RandomStart,
     RotaryAttention,
     Variation,
+    against_base,
     further_rows,
+    judged,
     run_variation,
     scale_row,
     train_variation,
@@ -274,3 +276,57 @@ def test_a_random_start_is_for_training_only():
     model.eval()
     assert torch.equal(model.source_positions(zeros), usual)
     assert torch.equal(model.target_positions(zeros, 2), SinusoidalPositions(32)(zeros, 2))
+
+
+def test_intervals_of_two_rows_are_students():
+    """With one row beside base and as many runs of each, the pooled interval is that of the ordinary t test."""
+    scores = {"base": [31.0, 33.0, 35.0], "row": [34.0, 36.0, 38.0]}
+    ((middle, low, high),) = against_base(scores).values()
+    expected = ttest_ind(scores["row"], scores["base"]).confidence_interval(0.95)
+    assert middle == 3.0
+    assert (low, high) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_more_rows_are_compared_the_wider_each_interval():
+    """Seven rows like base, drawn again and again: in at least 95 of 100 trials no interval leaves out zero."""
+    generator, wrong, alone = np.random.default_rng(0), 0, 0
+    for _ in range(300):
+        scores = {f"row {n}": generator.normal(size=3).tolist() for n in range(7)} | {
+            "base": generator.normal(size=3).tolist()
+        }
+        found = against_base(scores)
+        wrong += any(low > 0 or high < 0 for _, low, high in found.values())
+        one = against_base({"base": scores["base"], "row": scores["row 0"]})["row"]
+        alone += one[1] > 0 or one[2] < 0
+    assert wrong / 300 < 0.07
+    assert alone / 300 < 0.08
+
+
+def test_a_broken_row_is_found():
+    generator = np.random.default_rng(1)
+    scores = {
+        name: (generator.normal(size=3) + (8 if name == "broken" else 0)).tolist() for name in ("base", "a", "broken")
+    }
+    found = against_base(scores)
+    assert judged(*found["broken"][1:], margin=0.5, in_the_paper=1.0) == "same direction"
+    assert judged(*found["a"][1:], margin=0.5, in_the_paper=1.0) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "paper", "verdict"),
+    [
+        (-0.4, 0.3, 1.0, "equivalent"),
+        (0.1, 0.4, -1.0, "equivalent"),
+        (-0.6, 0.3, 1.0, "undecided"),
+        (0.1, 0.9, 1.0, "same direction"),
+        (-0.9, -0.1, 1.0, "opposite"),
+        (0.1, 0.9, 0.0, "opposite"),
+    ],
+)
+def test_what_an_interval_says(low, high, paper, verdict):
+    assert judged(low, high, margin=0.5, in_the_paper=paper) == verdict
+
+
+def test_a_scatter_needs_two_runs():
+    with pytest.raises(ValueError, match="two runs"):
+        against_base({"base": [1.0], "row": [2.0]})
