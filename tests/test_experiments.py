@@ -41,9 +41,9 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "small"
 
 
-def test_all_rows_come_with_one_seed_before_the_next():
-    plan = {"seeds": [1, 2], "rows": [{"id": "a"}, {"id": "b", "seeds": [2]}, {"id": "c"}]}
-    assert units(plan) == [("a", 1), ("c", 1), ("a", 2), ("b", 2), ("c", 2)]
+def test_all_rows_come_with_their_first_seed_before_the_next():
+    plan = {"seeds": [1, 2], "rows": [{"id": "a"}, {"id": "b", "seeds": [7]}, {"id": "c", "seeds": [5, 6, 9]}]}
+    assert units(plan) == [("a", 1), ("b", 7), ("c", 5), ("a", 2), ("c", 6), ("c", 9)]
 
 
 def test_a_unit_that_was_stopped_ends_like_one_that_was_not(small: Path):

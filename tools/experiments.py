@@ -53,8 +53,10 @@ def load_plan(name: str) -> Plan:
 
 
 def units(plan: Plan) -> list[tuple[str, int]]:
-    """Every row with every seed, all rows with one seed before the next."""
-    return [(row["id"], seed) for seed in plan["seeds"] for row in plan["rows"] if seed in row.get("seeds", [seed])]
+    """Every row with each of its seeds (its own, or the plan's), all rows with their first seed before the next."""
+    seeds = {row["id"]: row.get("seeds", plan["seeds"]) for row in plan["rows"]}
+    rounds = range(max(map(len, seeds.values())))
+    return [(row, own[turn]) for turn in rounds for row, own in seeds.items() if turn < len(own)]
 
 
 def row_of(plan: Plan, row: str) -> dict[str, Any]:
