@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from annotated.files import InputError
     from annotated.grammar import SentencePair as SentencePair
     from annotated.grammar import embedded_split as embedded_split
+    from annotated.interventions import silenced as silenced
     from annotated.marian import load_marian, save_marian
     from annotated.marian import save_ctranslate2 as save_ctranslate2
     from annotated.masks import causal_mask, padding_mask
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from annotated.translation import Translation, Translator
     from annotated.visualization import attention_maps
     from annotated.visualization import sentence_maps as sentence_maps
-    from annotated.visualization import silenced as silenced
 
 __version__ = "0.1.0"
 __all__ = [
@@ -138,7 +138,7 @@ _HOME = {
     "scaled_dot_product_attention": "attention",
     "score_outputs": "decoding",
     "sentence_maps": "visualization",
-    "silenced": "visualization",
+    "silenced": "interventions",
     "sinusoidal_encoding": "positional_encoding",
     "smoothed_targets": "regularization",
     "token_batches": "batching",

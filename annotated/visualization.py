@@ -3,8 +3,8 @@
 
 import itertools
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from annotated.grammar import SentencePair, words
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, tokenize
 
-__all__ = ["attention_maps", "sentence_maps", "silenced"]
+__all__ = ["attention_maps", "attentions", "sentence_maps"]
 
 
 # book/80_attention_visualizations.ipynb#visualization-imports
@@ -37,7 +37,10 @@ class AttentionMaps:
 
 
 def attentions(model: Transformer) -> dict[str, list[nn.Module]]:
-    """The attention modules of a model by kind (encoder, decoder, cross), from the first layer to the last."""
+    """The attention modules of a model by kind (encoder, decoder, cross), from the first layer to the last.
+
+    Defined in chapter 80: `attention-modules`.
+    """
     return {
         "encoder": [layer.self_attention for layer in model.encoder.layers],
         "decoder": [layer.self_attention for layer in model.decoder.layers],
@@ -142,29 +145,6 @@ def draw_heads(
         ax.text(1.03, position, word, ha="left", va="center", fontsize=9)
     ax.set(xlim=(0, 1), ylim=(max(len(queries), len(keys)) - 0.5, -0.5))
     ax.axis("off")
-
-
-# book/80_attention_visualizations.ipynb#silenced
-@contextmanager
-def silenced(model: Transformer, heads: Sequence[tuple[str, int, int]]) -> Iterator[None]:
-    """Within it, these heads contribute nothing; each is a kind (encoder, decoder, cross), a layer and a head, from 0.
-
-    Defined in chapter 80: `silenced`.
-    """
-
-    def without(head: int, d_v: int, _: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
-        x = args[0].clone()  # the joined outputs of all heads
-        x[..., head * d_v : (head + 1) * d_v] = 0.0
-        return (x,)
-
-    known = attentions(model)
-    with ExitStack() as hooks:
-        for kind, layer, head in heads:
-            attention = known[kind][layer]
-            if not 0 <= head < attention.num_heads:
-                raise ValueError(f"head {head}: layer {layer} has the heads 0 to {attention.num_heads - 1}")
-            hooks.enter_context(attention.output.register_forward_pre_hook(partial(without, head, attention.d_v)))
-        yield
 
 
 # book/80_attention_visualizations.ipynb#strongest-links

@@ -19,6 +19,7 @@ from annotated.batching import make_batch
 from annotated.checkpoint import load_model, save_model
 from annotated.decoding import beam_search, greedy_search, score_outputs
 from annotated.grammar import embedded_split
+from annotated.interventions import silenced
 from annotated.machine import best_device
 from annotated.masks import causal_mask
 from annotated.model import Transformer, TransformerConfig
@@ -35,7 +36,7 @@ from annotated.training import (
     validation_loss,
 )
 from annotated.translation import Translator
-from annotated.visualization import attention_maps, sentence_maps, silenced
+from annotated.visualization import attention_maps, sentence_maps
 from tests.device import strict_device
 
 SHIPPED = Path(__file__).resolve().parents[1] / "data" / "models" / "embedded"

@@ -13,6 +13,7 @@ from matplotlib import pyplot as plt
 
 from annotated.evaluation import alignment_error_rate, antecedent_accuracy, diagonal_links
 from annotated.grammar import Draw, SentencePair, derive, embedded_split, words
+from annotated.interventions import silenced
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import Tokenizer, tokenize, train_tokenizer
 from annotated.translation import Translator
@@ -23,7 +24,6 @@ from annotated.visualization import (
     by_words,
     draw_heads,
     sentence_maps,
-    silenced,
     strongest_links,
     word_of_piece,
 )

@@ -1,0 +1,123 @@
+# Written by `make export` from book/80_attention_visualizations.ipynb: do not edit here, edit the chapter.
+"""Attention visualizations: chapter 80 of the book, figures 3 to 5 of the paper."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
+from annotated.batching import Batch
+from annotated.model import Transformer
+from annotated.visualization import attentions
+
+__all__ = ["silenced"]
+
+
+# book/80_attention_visualizations.ipynb#edited
+Edit = Callable[[Tensor], Tensor]
+Place = tuple[str, int]  # encoder, decoder or cross, and a layer, from 0
+
+
+@contextmanager
+def edited(
+    model: Transformer,
+    *,
+    weights: Mapping[Place, Edit] | None = None,
+    values: Mapping[Place, Edit] | None = None,
+    outputs: Mapping[Place, Edit] | None = None,
+) -> Iterator[None]:
+    """Within it, attentions use what functions make of their own weights, values and outputs, all heads at once.
+
+    Weights are (batch, head, query, key), values (batch, head, key, d_v), outputs (batch, head, query, d_v), before
+    $W^O$. It holds for the searches, too. Raises ValueError for an attention that is being edited already.
+    """
+    edits = [weights or {}, values or {}, outputs or {}]
+    with ExitStack() as undo:
+        for kind, layer in dict.fromkeys(place for edit in edits for place in edit):
+            module = attentions(model)[kind][layer]
+            if "attend" in vars(module):
+                raise ValueError(f"{kind}, layer {layer}: is being edited already; give all edits at once")
+            module.attend = partial(_attend, module, *(edit.get((kind, layer), _same) for edit in edits))
+            undo.callback(vars(module).pop, "attend")
+        yield
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+def _attend(
+    module: MultiHeadAttention, of_weights: Edit, of_values: Edit, of_outputs: Edit,
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
+) -> Tensor:  # fmt: skip
+    _, weights = scaled_dot_product_attention(query, key, value, mask)
+    heads = of_outputs(of_weights(weights) @ of_values(value))
+    return module.output(heads.transpose(1, 2).flatten(2))
+
+
+# book/80_attention_visualizations.ipynb#silenced
+HeadMeans = dict[str, Float[Tensor, "layer head d_v"]]
+
+
+@contextmanager
+def silenced(model: Transformer, heads: Sequence[tuple[str, int, int]], by: HeadMeans | None = None) -> Iterator[None]:
+    """Within it, these heads contribute nothing, or always their mean; each is a kind, a layer and a head, from 0.
+
+    `by` are the means, from `head_means`. Raises ValueError for a head that is not there.
+
+    Defined in chapter 80: `silenced`.
+    """
+    known, places = attentions(model), {}
+    for kind, layer, head in heads:
+        count = known[kind][layer].num_heads
+        if not 0 <= head < count:
+            raise ValueError(f"head {head}: layer {layer} has the heads 0 to {count - 1}")
+        places.setdefault((kind, layer), []).append(head)
+
+    def still(place: Place, outputs: Tensor) -> Tensor:
+        outputs, (kind, layer) = outputs.clone(), place
+        for head in places[place]:
+            outputs[:, head] = 0.0 if by is None else by[kind][layer, head].to(outputs)
+        return outputs
+
+    with edited(model, outputs={place: partial(still, place) for place in places}):
+        yield
+
+
+@torch.no_grad()
+def head_means(model: Transformer, batches: Sequence[Batch]) -> HeadMeans:
+    """What each head puts out on average, over all positions that are no padding."""
+    kept: dict[Place, list[Tensor]] = {
+        (kind, n): [] for kind, modules in attentions(model).items() for n in range(len(modules))
+    }
+
+    def keep(place: Place, real: Tensor, outputs: Tensor) -> Tensor:
+        kept[place].append(outputs.transpose(1, 2)[real])
+        return outputs
+
+    for batch in batches:
+        real = {"encoder": batch.source != model.config.pad_id}
+        real["decoder"] = real["cross"] = batch.target_input != model.config.pad_id
+        with edited(model, outputs={place: partial(keep, place, real[place[0]]) for place in kept}):
+            model(batch.source, batch.target_input)
+    means = {place: torch.cat(parts).mean(dim=0) for place, parts in kept.items()}
+    kinds = {kind: len(modules) for kind, modules in attentions(model).items()}
+    return {kind: torch.stack([means[kind, layer] for layer in range(count)]) for kind, count in kinds.items()}
+
+
+@contextmanager
+def moved(model: Transformer, offset: int) -> Iterator[None]:
+    """Within it, positions are counted from `offset`, in source and target."""
+
+    def later(_: nn.Module, args: tuple) -> tuple:
+        x, start = (*args, 0)[:2]
+        return x, start + offset
+
+    with ExitStack() as hooks:
+        for module in {model.source_positions, model.target_positions}:
+            hooks.enter_context(module.register_forward_pre_hook(later))
+        yield
