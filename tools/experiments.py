@@ -79,21 +79,21 @@ def start(plan: Plan, row: str, seed: int, tokenizer: Tokenizer) -> tuple[Transf
     training = TrainingConfig(**plan["training"] | chosen.get("training", {}), seed=seed)
     torch.manual_seed(seed)
     model = Transformer(config)
-    CHANGES[chosen["change"]](model) if "change" in chosen else None
+    if "change" in chosen:
+        CHANGES[chosen["change"]](model)
     return model, training
 
 
 def train_unit(
-    plan: Plan, row: str, seed: int, folder: Path | None = None, stop: Callable[[], bool] = lambda: False, **options
+    plan: Plan, row: str, seed: int, folder: Path | None = None, stop: Callable[[], bool] = lambda: False
 ) -> tuple[TrainingState, Tokenizer, Corpus]:
-    """Train a unit, or go on with it where `folder` has a state of it; `options` replace fields of its training.
+    """Train a unit, or go on with it where `folder` has a state of it.
 
     Where the plan has `max_words`, longer pairs are left out of training and validation.
     """
     corpus = load_corpus(plan["corpus"])
     tokenizer = tokenizer_of(plan, corpus)
     model, config = start(plan, row, seed, tokenizer)
-    config = TrainingConfig(**vars(config) | options)
     short = partial(in_bucket, low=0, high=plan.get("max_words", math.inf))
     parts = [[pair for pair in corpus.split(name) if short(pair)] for name in ("train", "valid")]
     examples, valid = (tokenize_pairs(tokenizer, pairs, model.config.max_length) for pairs in parts)
@@ -126,17 +126,17 @@ def scores_by_length(model: Transformer, tokenizer: Tokenizer, corpus: Corpus, p
         split = corpus.split("test" if high <= plan["max_words"] else "train")
         pairs = [pair for pair in split if in_bucket(pair, low, high)][: plan["sentences"]]
         examples = tokenize_pairs(tokenizer, pairs, model.config.max_length)
-        count = {"sentences": len(pairs), "tokens": 0, "forced": 0, "exact": 0, "early": 0}
+        count = {"tokens": 0.0, "forced": 0, "exact": 0, "early": 0}
         for batch in (make_batch(examples[i : i + 50]) for i in range(0, len(examples), 50)):
             real = batch.target_output != model.config.pad_id
             right = (model(batch.source, batch.target_input).argmax(-1) == batch.target_output) | ~real
-            outputs = [found.tokens for found in greedy_search(model, batch.source, cache=False)]
+            outputs = [output.tokens for output in greedy_search(model, batch.source, cache=False)]
             wanted = [row[keep].tolist() for row, keep in zip(batch.target_output, real, strict=True)]
             count["tokens"] += ((right & real).sum(1) / real.sum(1)).sum().item()
             count["forced"] += right.all(1).sum().item()
             count["exact"] += sum(one == other for one, other in zip(outputs, wanted, strict=True))
             count["early"] += sum(len(one) < len(other) - 2 for one, other in zip(outputs, wanted, strict=True))
-        shares = {name: count[name] / len(examples) for name in ("tokens", "forced", "exact", "early")}
+        shares = {name: number / len(examples) for name, number in count.items()}
         found[f"{low} to {high} words"] = {"sentences": len(examples), **shares}
     return found
 
