@@ -14,7 +14,7 @@ from annotated.batching import Batch
 from annotated.model import Transformer
 from annotated.visualization import attentions
 
-__all__ = ["silenced"]
+__all__ = ["Edit", "HeadMeans", "Place", "edited", "head_means", "moved", "silenced"]
 
 
 # book/80_attention_visualizations.ipynb#edited
@@ -34,6 +34,8 @@ def edited(
 
     Weights are (batch, head, query, key), values (batch, head, key, d_v), outputs (batch, head, query, d_v), before
     $W^O$. It holds for the searches, too. Raises ValueError for an attention that is being edited already.
+
+    Defined in chapter 80: `edited`.
     """
     edits = [weights or {}, values or {}, outputs or {}]
     with ExitStack() as undo:
@@ -90,7 +92,10 @@ def silenced(model: Transformer, heads: Sequence[tuple[str, int, int]], by: Head
 
 @torch.no_grad()
 def head_means(model: Transformer, batches: Sequence[Batch]) -> HeadMeans:
-    """What each head puts out on average, over all positions that are no padding."""
+    """What each head puts out on average, over all positions that are no padding.
+
+    Defined in chapter 80: `silenced`.
+    """
     kept: dict[Place, list[Tensor]] = {
         (kind, n): [] for kind, modules in attentions(model).items() for n in range(len(modules))
     }
@@ -111,7 +116,10 @@ def head_means(model: Transformer, batches: Sequence[Batch]) -> HeadMeans:
 
 @contextmanager
 def moved(model: Transformer, offset: int) -> Iterator[None]:
-    """Within it, positions are counted from `offset`, in source and target."""
+    """Within it, positions are counted from `offset`, in source and target.
+
+    Defined in chapter 80: `silenced`.
+    """
 
     def later(_: nn.Module, args: tuple) -> tuple:
         x, start = (*args, 0)[:2]

@@ -207,6 +207,16 @@ def test_all_leaves_out_what_only_its_own_chapter_tries(book):
     assert '__all__ = ["f", "g"]' in book.read("plain.py"), "another module of the same chapter needs f"
 
 
+def test_a_name_that_has_only_moved_leaves_no_other_out(book):
+    command = COMMAND.replace("__version__", 'MOVED = {"plain": ["f"]}\n__version__')
+    two = chapter("plain", 'def f():\n    """One."""\n\n\ndef g():\n    """Two."""\n')
+    rest = {"c31_stacks": STACKS, "c32_attention": LATER, "c91_command_line": command}
+    assert book(c33_plain=two, **rest) == 0
+    assert '__all__ = ["NAME", "f", "g"]' in book.read("plain.py")
+    assert book(c33_plain=two, c34_later=chapter("later", shown="from annotated.plain import g"), **rest) == 0
+    assert '__all__ = ["f", "g"]' in book.read("plain.py")
+
+
 @pytest.mark.slow
 def test_init_loads_public_names_lazily(book):
     moved = 'MOVED = {"stacks": ["SIZE"], "collections.abc": ["Mapping"]}'

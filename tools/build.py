@@ -152,7 +152,7 @@ def build(root: Path, execute_chapters: bool) -> int:
     copies = execute(root, pages) if execute_chapters else {}
     source = stage(root, copies)
     site, stamp = root / "_build" / "html", root / "_build" / "html.key"
-    parts = ("_config.yml", "_toc.yml", "book/_ext", "tools/build.py", "requirements.lock", "package.json")
+    parts = ("_config.yml", "_toc.yml", "annotated", "book/_ext", "tools/build.py", "requirements.lock", "package.json")
     key = digest([source, *(root / part for part in parts)], root)
     if not (site.is_dir() and stamp.exists() and stamp.read_text() == key):
         print(f"rendering {len(pages)} pages", flush=True)

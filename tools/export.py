@@ -319,8 +319,8 @@ def names_in_use(cells: Sequence[Block], front: Front | None) -> dict[str, set[s
     """
     found: dict[str, set[str]] = {}
     own = {(cell.chapter, cell.module, name) for cell in cells if cell.module for name in cell.names}
-    for name, home in front.listed if front else []:
-        found.setdefault(home, set()).add(name)
+    for home, names in front.public.items() if front else []:
+        found.setdefault(home, set()).update(names)
     for cell in cells:
         for node in ast.walk(cell.tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("annotated."):
@@ -329,6 +329,9 @@ def names_in_use(cells: Sequence[Block], front: Front | None) -> dict[str, set[s
                     alias.name for alias in node.names if cell.module or (cell.chapter, home, alias.name) not in own
                 }
                 found.setdefault(home, set()).update(names)
+    for home, names in front.moved.items() if front else []:
+        if found.get(home):  # a name that has only moved makes no list that leaves out all others
+            found[home].update(names)
     return found
 
 
