@@ -15,14 +15,25 @@ from annotated.masks import padding_mask
 from annotated.model import Transformer
 from annotated.stacks import DecoderLayer
 
-__all__ = ["Hypothesis", "beam_search", "greedy_search", "length_penalty", "length_power", "score_outputs"]
+__all__ = [
+    "Hypothesis",
+    "beam_search",
+    "greedy_search",
+    "length_penalty",
+    "length_power",
+    "output_limits",
+    "score_outputs",
+]
 
 
 # book/60_beam_search.ipynb#output-limits
 def output_limits(
     model: Transformer, source: Int[Tensor, "batch source"], extra: int = 50, limit: int | None = None
 ) -> Int[Tensor, " batch"]:
-    """The longest output for each sentence: its own length + 50 (section 6.1), or `limit`, within `max_length`."""
+    """The longest output for each sentence: its own length + 50 (section 6.1), or `limit`, within `max_length`.
+
+    Defined in chapter 60: `output-limits`.
+    """
     lengths = (source != model.config.pad_id).sum(dim=1) + extra
     if limit is not None:
         lengths = torch.full_like(lengths, limit)
@@ -300,10 +311,19 @@ def first_beam(model: Transformer, source: Int[Tensor, "batch source"], width: i
 
 # book/60_beam_search.ipynb#extend
 TopK = Callable[[Tensor, int], tuple[Tensor, Tensor]]  # the largest k of the last axis, and where they are
+Rescore = Callable[[int, list[int], Tensor], Tensor]  # sentence, its tokens so far, log-probabilities of the next
+
+
+def rescored(scores: Float[Tensor, "batch width vocab"], beam: Beam, rescore: Rescore) -> Tensor:
+    """What `rescore` makes of the log-probabilities after each hypothesis that is still possible."""
+    for row, place in beam.log_probabilities.isfinite().nonzero().tolist():
+        prefix = beam.tokens[row, place, 1:].tolist()
+        scores[row, place] = rescore(beam.sentences[row], prefix, scores[row, place])
+    return scores
 
 
 def extend(
-    model: Transformer, beam: Beam, state: DecodingState, topk: TopK = torch.topk
+    model: Transformer, beam: Beam, state: DecodingState, topk: TopK = torch.topk, rescore: Rescore | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The best 2 x width continuations of each sentence's hypotheses: log-probabilities, parents, tokens.
 
@@ -311,8 +331,10 @@ def extend(
     """
     width = beam.tokens.shape[1]
     log_probabilities = decoding_step(model, beam.tokens[:, :, -1], state).float().log_softmax(dim=-1)
-    wanted = min(2 * width, log_probabilities.shape[-1])  # no hypothesis can contribute more
-    best, tokens = topk(block_special_tokens(model, log_probabilities), wanted)
+    scores = block_special_tokens(model, log_probabilities)
+    scores = scores if rescore is None else rescored(scores, beam, rescore)
+    wanted = min(2 * width, scores.shape[-1])  # no hypothesis can contribute more
+    best, tokens = topk(scores, wanted)
     totals = beam.log_probabilities[:, :, None] + best
     totals, order = totals.flatten(1).topk(2 * width, dim=-1)
     return totals, order // wanted, tokens.flatten(1).gather(1, order)
@@ -413,14 +435,16 @@ def beam_search(
     limit: int | None = None,
     penalty: str = "gnmt",
     topk: TopK = torch.topk,
+    rescore: Rescore | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` outputs of each sentence by log P(Y | X) / lp(Y) that a beam of `beam_size` finds (section 6.1).
 
     A hypothesis that ends among the best `beam_size` continuations is finished and leaves the beam. A sentence is done
     when no prefix can still beat the `n_best`-th of them, or when `beam_size` are finished and no prefix scores better
     at its present length. At its length limit the search stops, and unfinished hypotheses follow the finished ones
-    where these are fewer than `n_best`. `penalty` is lp, by its name in `PENALTIES`, `topk` what
-    finds the best tokens.
+    where these are fewer than `n_best`. `penalty` is lp, by its name in `PENALTIES`, `topk` what finds the best tokens.
+    `rescore(row, tokens, log_probabilities)` says what counts in place of the log-probabilities of the next token
+    after those of sentence `row`: with some at minus infinity, only what is allowed is written.
     Raises ValueError unless 1 <= n_best <= beam_size, and for an unknown penalty.
 
     Defined in chapter 60: `beam-search`.
@@ -435,7 +459,7 @@ def beam_search(
     finished = [Finished(beam_size) for _ in limits]
     state = start_decoding(model, source, beam_size, max(limits))
     while beam.sentences:
-        continuations = extend(model, beam, state, topk)
+        continuations = extend(model, beam, state, topk, rescore)
         collect_finished(model, beam, continuations, finished, divisor)
         keep_unfinished(model, beam, continuations, state)
         drop_settled(beam, finished, state, limits, divisor, n_best)

@@ -1,9 +1,11 @@
 # Written by `make export` from book/61_machine_translation.ipynb: do not edit here, edit the chapter.
 """Machine translation: chapter 61 of the book, section 6.1 of the paper."""
 
+import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean
 
 import sacrebleu
 
@@ -105,3 +107,38 @@ def diagonal_links(pair: SentencePair) -> list[tuple[int, int]]:
     """
     source, target = len(words(pair.source)), len(words(pair.target))
     return [(round(row * (source - 1) / max(1, target - 1)), row) for row in range(target)]
+
+
+# book/61_machine_translation.ipynb#against-base
+def against_base(
+    scores: Mapping[str, Sequence[float]], base: str = "base", level: float = 0.95
+) -> dict[str, tuple[float, float, float]]:
+    """The difference of each row's mean from that of `base`, and its interval: middle, low, high (section 6.2).
+
+    If seeds scatter alike in all rows, as is assumed here in a pooled variance, all intervals hold at once with
+    probability `level` (Bonferroni's correction). Needs scipy. Raises ValueError where no row has two runs.
+    """
+    from scipy.stats import t as student_t  # not among what the package needs
+
+    freedom = sum(len(runs) - 1 for runs in scores.values())
+    if freedom < 1:
+        raise ValueError("a scatter needs a row with two runs")
+    means = {row: mean(runs) for row, runs in scores.items()}
+    pooled = sum((score - means[row]) ** 2 for row, runs in scores.items() for score in runs) / freedom
+    others = [row for row in scores if row != base]
+    t = student_t.ppf(1 - (1 - level) / 2 / len(others), freedom)
+    reach = {row: t * math.sqrt(pooled * (1 / len(scores[row]) + 1 / len(scores[base]))) for row in others}
+    middles = {row: means[row] - means[base] for row in others}
+    return {row: (middles[row], middles[row] - reach[row], middles[row] + reach[row]) for row in others}
+
+
+def judged(low: float, high: float, margin: float, in_the_paper: float) -> str:
+    """What the interval of a difference says beside the paper's: equivalent, same direction, opposite or undecided.
+
+    `margin` is what counts as no difference. If the paper reports none, any clear difference is "opposite".
+    """
+    if -margin < low and high < margin:
+        return "equivalent"
+    if low <= 0 <= high:
+        return "undecided"
+    return "same direction" if (low > 0) == (in_the_paper > 0) and in_the_paper else "opposite"

@@ -59,6 +59,7 @@ TRAINING_HELP = {
     "rate_factor": "multiplies the paper's learning rate (beyond the paper)",
     "clip_norm": "largest norm of the gradient (beyond the paper; default: no limit)",
     "average_decay": "decay of an exponential average of the weights (beyond the paper; default: no average)",
+    "piece_dropout": "how often training leaves out a merge of byte-pair encoding (beyond the paper)",
 }
 HELP.update(TRAINING_HELP)
 FIXED = ("vocab_size", "source_vocab_size", "pad_id", "start_id", "end_id")  # these follow from the tokenizer

@@ -1,17 +1,25 @@
 # Written by `make export` from book/63_constituency_parsing.ipynb: do not edit here, edit the chapter.
 """Constituency parsing: chapter 63 of the book, section 6.3 of the paper."""
 
+import math
 import os
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
-from annotated.batching import in_batches
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from annotated.batching import in_batches, pad_sequences, token_batches
 from annotated.corpora import Corpus
+from annotated.decoding import beam_search, output_limits
 from annotated.files import InputError
 from annotated.grammar import (
     NAME_ENTRIES,
@@ -23,6 +31,7 @@ from annotated.grammar import (
     embedded_split,
     words,
 )
+from annotated.tokenization import Tokenizer
 from annotated.translation import Translator
 
 __all__ = [
@@ -41,7 +50,8 @@ __all__ = [
     "TREEBANK_SPLITS",
     "TaskScores",
     "Tree",
-    "UNKNOWN_TAG",
+    "TreeRules",
+    "Written",
     "bracket_f1",
     "clean_tree",
     "compress",
@@ -50,6 +60,7 @@ __all__ = [
     "entities",
     "entity_kinds",
     "entity_tags",
+    "follow",
     "labelled_brackets",
     "linearise",
     "mark_entities",
@@ -67,9 +78,11 @@ __all__ = [
     "total_scores",
     "transduce",
     "tree_pair",
+    "tree_symbols",
     "treebank_corpus",
     "treebank_path",
     "when_or_why",
+    "write_trees",
 ]
 
 
@@ -148,17 +161,14 @@ def count_words(tree: Tree) -> int:
     return sum(leaf.label not in PUNCTUATION and leaf.label != "POS" for leaf in tree.leaves())
 
 
-UNKNOWN_TAG = "XX"  # for every part of speech, where tags are not asked for
-
-
-def linearise(tree: Tree, tags: bool = True) -> str:
-    """The tree without its words, "(S (NP PRP ) (VP VBZ ) . )"; with `tags=False` each word is XX (section 6.3).
+def linearise(tree: Tree, copied: bool = False) -> str:
+    """The tree with a tag for each word, "(S (NP PRP ) (VP VBZ ) . )", or with a copy of the word (section 6.3).
 
     Defined in chapter 63: `parse`.
     """
     if tree.word:
-        return tree.label if tags else UNKNOWN_TAG
-    return f"({tree.label} {' '.join(linearise(child, tags) for child in tree.children)} )"
+        return tree.word if copied else tree.label
+    return f"({tree.label} {' '.join(linearise(child, copied) for child in tree.children)} )"
 
 
 @dataclass(frozen=True)
@@ -361,24 +371,24 @@ def read_treebank(path: Path, documents: Collection[int]) -> list[Tree]:
 
 
 # book/63_constituency_parsing.ipynb#corpora
-def tree_pair(tree: Tree, tags: bool) -> SentencePair:
+def tree_pair(tree: Tree, copied: bool) -> SentencePair:
     """A sentence, its words separated by blanks, and its linearised tree as the translation (section 6.3).
 
     Defined in chapter 63: `corpora`.
     """
-    return SentencePair(" ".join(tree.words()), linearise(tree, tags), tree=str(tree))
+    return SentencePair(" ".join(tree.words()), linearise(tree, copied), tree=str(tree))
 
 
-def treebank_corpus(path: Path | None = None, tags: bool = True) -> Corpus:
+def treebank_corpus(path: Path | None = None, copied: bool = True) -> Corpus:
     """The treebank sample, divided by document, as a corpus to translate from words into brackets (section 6.3).
 
-    `path` is that of the archive, if it is not where `treebank_path` says; `tags` are those of `linearise`.
+    `path` is that of the archive, if it is not where `treebank_path` says; `copied` is that of `linearise`.
 
     Defined in chapter 63: `corpora`.
     """
 
     def load(documents: Collection[int]) -> list[SentencePair]:
-        return [tree_pair(tree, tags) for tree in read_treebank(path or treebank_path(), documents)]
+        return [tree_pair(tree, copied) for tree in read_treebank(path or treebank_path(), documents)]
 
     loaders = {name: lambda documents=documents: load(documents) for name, documents in TREEBANK_SPLITS.items()}
     return Corpus("treebank", "words", "brackets", loaders)
@@ -421,6 +431,151 @@ def transduce(translator: Translator, texts: Sequence[str], max_tokens: int = 40
     return [translator.to_text(best).text for best, *_ in found]
 
 
+# book/63_constituency_parsing.ipynb#tree-rules
+class Written(NamedTuple):
+    """How far a tree is written: pieces, words, open constituents, and whether the innermost one has a part.
+
+    Defined in chapter 63: `tree-rules`.
+    """
+
+    pieces: int = 0
+    words: int = 0
+    depth: int = 0
+    filled: bool = False
+
+
+class TreeRules:
+    """Which pieces may follow while a tree is written, so that it closes what it opens and has each word once (6.3).
+
+    `leaves` are for each word the symbols that may stand for it: every tag, or the word itself. A word to be copied is
+    known, so of its pieces only the first counts, with the probability that any word comes. An output has at most
+    `limit` pieces, eos counted. Raises ValueError when no tree of the sentence has so few.
+
+    Defined in chapter 63: `tree-rules`.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, labels: Collection[str], leaves: Sequence[Collection[str]], limit: int):
+        self.limit, self.end = limit, (tokenizer.eos_id,)
+        self.close = tuple(tokenizer.to_ids(")", target=True))
+        self.opens = {tuple(tokenizer.to_ids(f"({label}", target=True)) for label in labels}
+        self.leaves = [{tuple(tokenizer.to_ids(text, target=True)) for text in texts} for texts in leaves]
+        self.copied = all(len(symbols) == 1 for symbols in self.leaves)
+        longest = [max(map(len, symbols)) for symbols in reversed(self.leaves)]
+        self.rest = list(accumulate(longest, initial=0))[::-1]  # pieces that the words from the i-th on may need
+        self.known = {(): (Written(), ())}
+        marks = {symbol[0] for symbol in (self.close, *self.opens)}
+        first = [i for i in range(len(tokenizer)) if tokenizer.processor.id_to_piece(i).startswith("▁")]
+        self.word_pieces = torch.tensor([i for i in first if i not in marks])
+        if not self.symbols(Written()):
+            raise ValueError(f"no tree of {len(leaves)} words fits in {limit} pieces")
+
+    def symbols(self, written: Written) -> set[tuple[int, ...]]:
+        """The symbols that may come next, as pieces."""
+        pieces, words, depth, filled = written
+        if words == len(self.leaves):
+            return {self.close} if depth else {self.end}
+        room = self.limit - pieces - self.rest[words] - (depth + 1) * len(self.close) - len(self.end)
+        found = {symbol for symbol in self.opens if len(symbol) <= room}
+        found |= self.leaves[words] if depth else set()
+        return found | ({self.close} if filled and depth > 1 else set())
+
+    def after(self, written: Written, symbol: tuple[int, ...]) -> Written:
+        """How far the tree is written with one more symbol."""
+        pieces, words, depth, _ = written
+        if symbol in (self.close, self.end):
+            return Written(pieces + len(symbol), words, depth - 1, True)
+        if symbol in self.opens:
+            return Written(pieces + len(symbol), words, depth + 1, False)
+        return Written(pieces + len(symbol), words + 1, depth, True)
+
+    def read(self, tokens: tuple[int, ...]) -> tuple[Written, tuple[int, ...]]:
+        """How far the tree is written, and the pieces of the symbol that may not be whole yet."""
+        if tokens not in self.known:
+            (written, begun), token = self.read(tokens[:-1]), tokens[-1]
+            longer = (*begun, token)
+            if not any(symbol[: len(longer)] == longer for symbol in self.symbols(written)):
+                written, longer = self.after(written, begun), (token,)
+            self.known[tokens] = written, longer
+        return self.known[tokens]
+
+    def allowed(self, tokens: Sequence[int]) -> set[int]:
+        """The pieces that may come next: they go on with a symbol, or begin the one after it."""
+        written, begun = self.read(tuple(tokens))
+        symbols = self.symbols(written)
+        found = {symbol[len(begun)] for symbol in symbols if symbol[: len(begun)] == begun != symbol}
+        if begun in symbols:
+            found |= {symbol[0] for symbol in self.symbols(self.after(written, begun))}
+        return found
+
+    def rescore(self, tokens: Sequence[int], scores: Float[Tensor, " vocab"]) -> Float[Tensor, " vocab"]:
+        """The log-probabilities of what may come next; all else is impossible."""
+        pieces = list(self.allowed(tokens))
+        kept = torch.full_like(scores, -math.inf)
+        kept[pieces] = scores[pieces]
+        written, begun = self.read(tuple(tokens))
+        if begun in self.symbols(written):
+            written, begun = self.after(written, begun), ()
+        if self.copied and written.words < len(self.leaves):
+            (word,) = self.leaves[written.words]
+            if begun and begun == word[: len(begun)]:
+                kept[word[len(begun)]] = 0.0
+            elif not begun and word[0] in pieces:
+                kept[word[0]] = scores[self.word_pieces].logsumexp(dim=0)
+        return kept
+
+
+# book/63_constituency_parsing.ipynb#write-trees
+def tree_symbols(trees: Iterable[Tree]) -> tuple[set[str], set[str]]:
+    """The labels of the constituents in some trees, and the tags of their words (section 6.3).
+
+    Defined in chapter 63: `write-trees`.
+    """
+    labels, tags = set(), set()
+    for tree in trees:
+        (tags if tree.word else labels).add(tree.label)
+        for found, more in zip((labels, tags), tree_symbols(tree.children), strict=True):
+            found |= more
+    return labels, tags
+
+
+def write_trees(
+    translator: Translator,
+    texts: Sequence[str],
+    sentences: Sequence[Sequence[str]],
+    labels: Collection[str],
+    tags: Collection[str] | None = None,
+    max_tokens: int = 400,
+    **search,
+) -> list[str]:
+    """The best linearised tree for each text, whose words are `sentences`, by a beam that writes only trees (6.3).
+
+    Without `tags` the model copies words. The search is that of `transduce`. Raises ValueError where no tree fits.
+
+    Defined in chapter 63: `write-trees`.
+    """
+    options, model = PARSING_SEARCH | search, translator.model
+    device = model.target_embedding.weight.device
+    sources, outputs = translator.tokenize(texts), {}
+    for batch in token_batches([(source, source) for source in sources], max_tokens):
+        source = pad_sequences([sources[i] for i in batch], model.config.pad_id).to(device)
+        rules = []
+        for i, limit in zip(batch, output_limits(model, source, options["extra"]).tolist(), strict=True):
+            leaves = [tags or {word} for word in sentences[i]]
+            rules.append(TreeRules(translator.tokenizer, labels, leaves, limit))
+        rescore = partial(follow, rules)
+        for i, (best, *_) in zip(batch, beam_search(model, source, rescore=rescore, **options), strict=True):
+            outputs[i] = translator.to_text(best).text
+    return [outputs[i] for i in range(len(texts))]
+
+
+def follow(rules: Sequence[TreeRules], row: int, prefix: list[int], scores: Tensor) -> Tensor:
+    """The rules of each row, in the form that `beam_search` asks for.
+
+    Defined in chapter 63: `write-trees`.
+    """
+    return rules[row].rescore(prefix, scores)
+
+
 # book/63_constituency_parsing.ipynb#entity-kinds
 ENTITY_KINDS = {  # tag: kinds of nouns in the tables of chapter 50
     "PER": {"person"}, "ANI": {"animal"}, "LOC": {"building", "home", "room", "town", "way", "road"},
@@ -444,13 +599,12 @@ def entity_kinds() -> dict[str, str]:
 KIND_OF = entity_kinds()
 
 
-# book/63_constituency_parsing.ipynb#entity-tags
 def entity_tags(tree: Tree) -> list[str]:
     """A tag for each word: B-PER for the first of a person, I-PER for the others, O outside (section 6.3).
 
     An entity is a noun, name or time with the articles, numbers, possessives and adjectives before it in its phrase.
 
-    Defined in chapter 63: `entity-tags`.
+    Defined in chapter 63: `entity-kinds`.
     """
     if tree.word:
         return ["O"]
@@ -498,11 +652,10 @@ def tagging_outcome(pair: SentencePair, output: str) -> Outcome:
     return Outcome(entities(wanted), entities(tags if fits else []), tags == wanted, problems)
 
 
-# book/63_constituency_parsing.ipynb#mark-entities
 def mark_entities(tree: Tree) -> str:
     """The words with a bracket around each entity, "(PER The old king ) saw (ANI a fox ) ." (section 6.3).
 
-    Defined in chapter 63: `mark-entities`.
+    Defined in chapter 63: `entities`.
     """
     marked = tree.words()
     for kind, start, end in entities(entity_tags(tree)):
@@ -514,7 +667,7 @@ def mark_entities(tree: Tree) -> str:
 def marking_outcome(pair: SentencePair, output: str) -> Outcome:
     """The marked entities of both; an output with other words than the sentence has none (section 6.3).
 
-    Defined in chapter 63: `mark-entities`.
+    Defined in chapter 63: `entities`.
     """
     sentence = words(pair.source)
     gold, parse = (parse_brackets(text, sentence) for text in (pair.target, output))

@@ -29,6 +29,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentTranslator
 from annotated.regularization import label_smoothed_loss
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
+from annotated.subwords import PieceDropout
 from annotated.tokenization import Tokenizer, load_tokenizer, tokenize, train_tokenizer
 
 __all__ = [
@@ -95,6 +96,7 @@ class TrainingConfig:
     rate_factor: float = 1.0
     clip_norm: float | None = None
     average_decay: float | None = None  # exponential average of the weights, per step
+    piece_dropout: float = 0.0  # how often a merge of byte-pair encoding is left out
 
     def __post_init__(self):
         if self.max_steps is None and self.max_epochs is None and self.max_minutes is None:
@@ -107,8 +109,9 @@ class TrainingConfig:
                 raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
         if self.checkpoint_minutes < 0:
             raise ValueError(f"checkpoint_minutes must not be negative, but is {self.checkpoint_minutes}")
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing must be at least 0 and below 1, not {self.label_smoothing}")
+        for name in ("label_smoothing", "piece_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
         if self.average_decay is not None and not 0 < self.average_decay < 1:
             raise ValueError(f"average_decay must lie between 0 and 1, not {self.average_decay}")
         for name, known in TRAINING_CHOICES.items():
@@ -117,7 +120,7 @@ class TrainingConfig:
 
     def beyond_the_paper(self, model: TransformerConfig | None = None) -> dict:
         """The options in use that the paper does not have; with `model`, its pre-norm too."""
-        options = {"rate_factor": 1.0, "clip_norm": None, "average_decay": None}
+        options = {"rate_factor": 1.0, "clip_norm": None, "average_decay": None, "piece_dropout": 0.0}
         used = {name: getattr(self, name) for name, off in options.items() if getattr(self, name) != off}
         return used | ({"norm_first": True} if model is not None and model.norm_first else {})
 
@@ -183,6 +186,18 @@ def tokenize_pairs(tokenizer: Tokenizer, pairs: Sequence[SentencePair], max_leng
     targets = tokenize(tokenizer, [pair.target for pair in pairs], target=True)
     both = zip(sources, targets, strict=True)
     return [pair for pair in both if all(1 < len(side) <= max_length for side in pair)]
+
+
+Examples = Sequence[Example] | Callable[[int], Sequence[Example]]  # the same in every epoch, or a function of it
+
+
+def examples_by_epoch(
+    tokenizer: Tokenizer, examples: Sequence[Example], config: TrainingConfig, model: TransformerConfig
+) -> Examples:
+    """The examples for `train`: with `piece_dropout`, their words are cut into other pieces in each epoch."""
+    if not config.piece_dropout:
+        return examples
+    return partial(PieceDropout(tokenizer, config.piece_dropout, config.seed, model.max_length), examples)
 
 
 def batch_all(examples: Sequence[Example], max_tokens: int) -> list[Batch]:
@@ -289,7 +304,7 @@ def load_state(folder: Path, state: TrainingState) -> None:
 
 # book/59_training.ipynb#batch-groups
 def batch_groups(
-    examples: Sequence[Example], config: TrainingConfig, epoch: int, position: int
+    source: Examples, config: TrainingConfig, epoch: int, position: int
 ) -> Iterator[tuple[list[Batch], int, int]]:
     """Endless groups of `accumulation` batches, beginning at batch `position` of `epoch`.
 
@@ -297,6 +312,7 @@ def batch_groups(
     """
     group: list[Batch] = []
     while True:
+        examples = source(epoch) if callable(source) else source
         batches = token_batches(examples, config.max_tokens, seed=config.seed * 1_000_003 + epoch)
         for done in range(position, len(batches)):
             group.append(make_batch([examples[i] for i in batches[done]]))
@@ -441,7 +457,7 @@ def losses_of(
 
 def train(
     model: Model,
-    examples: Sequence[Example],
+    examples: Examples,
     valid: Sequence[Batch],
     config: TrainingConfig,
     *,
@@ -453,6 +469,7 @@ def train(
 ) -> TrainingState:
     """Train `model` in place until `config`, or `stop()`, says enough; return the final state with its history.
 
+    `examples` may be a function that gives those of an epoch, as `examples_by_epoch` makes one for `piece_dropout`.
     With a `folder`, `metrics.jsonl`, checkpoints and the state to resume from are written there. `on_best` is called
     when the validation loss is the lowest so far. Raises InputError when the loss is no longer a number.
 
@@ -559,7 +576,7 @@ def train_on_corpus(
 
     save_tokenizer(folder, tokenizer)
     options = {"folder": folder, "resume": resume, "progress": progress, "on_best": keep_best, "stop": stop}
-    state = train(model, examples, valid, config, **options)
+    state = train(model, examples_by_epoch(tokenizer, examples, config, model.config), valid, config, **options)
     result = {"finished": share_done(config, state) >= 1, "steps": state.step, "epochs": state.epoch}
     result |= {
         "target_tokens": state.tokens,

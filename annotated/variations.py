@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import mean
 
 import torch
 from jaxtyping import Float
@@ -31,9 +30,7 @@ __all__ = [
     "TRAINING",
     "Variation",
     "WIDTH",
-    "against_base",
     "further_rows",
-    "judged",
     "random_start",
     "rotary",
     "run_variation",
@@ -182,45 +179,6 @@ CHANGES = {  # what no option of a model's configuration can say
     "random start": random_start,
     "rotary": rotary,
 }
-
-
-# book/62_model_variations.ipynb#simultaneous
-def against_base(
-    scores: Mapping[str, Sequence[float]], base: str = "base", level: float = 0.95
-) -> dict[str, tuple[float, float, float]]:
-    """The difference of each row's mean from that of `base`, and its interval: middle, low, high (section 6.2).
-
-    Seeds scatter alike in all rows, so their variance is pooled, and all intervals hold at once with probability
-    `level` (Bonferroni's correction). Needs scipy. Raises ValueError where no row has two runs.
-
-    Defined in chapter 62: `simultaneous`.
-    """
-    from scipy.stats import t as student_t  # not among what the package needs
-
-    freedom = sum(len(runs) - 1 for runs in scores.values())
-    if freedom < 1:
-        raise ValueError("a scatter needs a row with two runs")
-    means = {row: mean(runs) for row, runs in scores.items()}
-    pooled = sum((score - means[row]) ** 2 for row, runs in scores.items() for score in runs) / freedom
-    others = [row for row in scores if row != base]
-    t = student_t.ppf(1 - (1 - level) / 2 / len(others), freedom)
-    reach = {row: t * math.sqrt(pooled * (1 / len(scores[row]) + 1 / len(scores[base]))) for row in others}
-    middles = {row: means[row] - means[base] for row in others}
-    return {row: (middles[row], middles[row] - reach[row], middles[row] + reach[row]) for row in others}
-
-
-def judged(low: float, high: float, margin: float, in_the_paper: float) -> str:
-    """What the interval of a difference says beside the paper's: equivalent, same direction, opposite or undecided.
-
-    `margin` is what counts as no difference. Where the paper has none, a difference is "opposite".
-
-    Defined in chapter 62: `simultaneous`.
-    """
-    if -margin < low and high < margin:
-        return "equivalent"
-    if low <= 0 <= high:
-        return "undecided"
-    return "same direction" if (low > 0) == (in_the_paper > 0) and in_the_paper else "opposite"
 
 
 # book/62_model_variations.ipynb#train-variation

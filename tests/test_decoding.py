@@ -431,6 +431,36 @@ def test_scores_are_those_of_teacher_forcing(copier):
             assert hypothesis.score == pytest.approx(total / length_penalty(len(hypothesis.tokens), 0.6), abs=1e-4)
 
 
+def test_only_what_is_allowed_is_written(copier):
+    """Chapter 60: each sentence follows its own rule, also after others have left; scores stay those of the model.
+
+    The rules: write your own number n, then n times token 5 or 6, and end.
+    """
+    sources = random_sources(8, seed=3)
+
+    def rescore(row: int, prefix: list[int], scores: torch.Tensor) -> torch.Tensor:
+        allowed = [4 + row] if not prefix else [5, 6] if len(prefix) <= row else [EOS]
+        return torch.full_like(scores, -math.inf).index_copy(0, torch.tensor(allowed), scores[allowed])
+
+    results = beam_search(copier, padded(sources), beam_size=4, n_best=2, alpha=0.0, rescore=rescore)
+    for row, hypotheses in enumerate(results):
+        bodies = [[4 + row, *body, EOS] for body in itertools.product((5, 6), repeat=row)]
+        source = padded([sources[row]]).expand(len(bodies), -1)
+        totals = score_outputs(copier, source, padded(bodies)).tolist()
+        found = {tuple(h.tokens): h.log_probability for h in hypotheses}
+        known = {tuple(body): total for body, total in zip(bodies, totals, strict=True)}
+        assert found.keys() <= known.keys()
+        assert all(total == pytest.approx(known[tokens], abs=1e-4) for tokens, total in found.items())
+        if row <= 2:  # no more outputs than the beam has places
+            assert max(found.values()) == pytest.approx(max(totals), abs=1e-4)
+
+
+def test_everything_allowed_changes_nothing(copier):
+    """Chapter 60: a rule that forbids nothing finds what the search without one finds."""
+    source = padded(random_sources(6, seed=4))
+    assert beam_search(copier, source, rescore=lambda row, prefix, scores: scores) == beam_search(copier, source)
+
+
 def test_a_wider_beam_keeps_the_end_of_an_empty_output():
     """Chapter 60: an end among the best `width` continuations is a finished hypothesis, at the first step too."""
     model = random_model()

@@ -25,7 +25,7 @@ BOOK = Path(__file__).resolve().parents[1] / "book"
 FEW = 6  # sentences of a split
 LONG = {  # cells of chapter 80 that take long or need more sentences than a few, and what builds on them
     "figure-3-counted", "alignment-scores", "alignment-table", "alignment-picture", "structure-or-length",
-    "later-positions", "learned-long", "solution-1", "solution-3",
+    "later-positions", "solution-1", "solution-3",
 }  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 import os
 import zipfile
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from annotated.parsing import (
     Outcome,
     Parse,
     Tree,
+    TreeRules,
     bracket_f1,
     clean_tree,
     compress,
@@ -44,14 +44,19 @@ from annotated.parsing import (
     task_corpus,
     total_scores,
     transduce,
+    tree_symbols,
     treebank_corpus,
     treebank_path,
+    write_trees,
 )
 from annotated.tokenization import train_tokenizer
-from annotated.training import TrainingConfig, batch_all, tokenize_pairs, train
+from annotated.training import tokenize_pairs
 from annotated.translation import Translator
+from tools import experiments
+from tools import parsing as tools_parsing
 
 ROOT = Path(__file__).parents[1]
+PARSER = ROOT / "data" / "models" / "parser"
 PAPER = yaml.safe_load((ROOT / "data" / "paper.yml").read_text(encoding="utf-8"))
 TEXT = "(S (NP (DT The) (NN dog)) (VP (VBD saw) (NP (PRP it))) (. .))"
 TREE = read_tree(TEXT)
@@ -113,15 +118,15 @@ def test_words_are_counted_without_punctuation():
 
 def test_linearised_trees_have_no_words():
     assert linearise(TREE) == "(S (NP DT NN ) (VP VBD (NP PRP ) ) . )"
-    assert linearise(TREE, tags=False) == "(S (NP XX XX ) (VP XX (NP XX ) ) XX )"
+    assert linearise(TREE, copied=True) == "(S (NP The dog ) (VP saw (NP it ) ) . )"
 
 
 @given(trees)
 def test_words_put_back_give_the_tree(tree: Tree):
     assert parse_brackets(linearise(tree), tree.words()) == Parse(tree)
-    untagged = parse_brackets(linearise(tree, tags=False), tree.words())
-    assert untagged.tree.words() == tree.words()
-    assert not untagged.problems
+    copied = parse_brackets(linearise(tree, copied=True), tree.words())
+    assert copied.tree.words() == tree.words()
+    assert not copied.problems
 
 
 def test_trees_of_the_corpus_come_back():
@@ -287,13 +292,13 @@ def small_treebank(path: Path) -> Path:
 
 
 def test_the_treebank_is_divided_by_document(tmp_path: Path):
-    corpus = treebank_corpus(small_treebank(tmp_path / "treebank.zip"))
+    corpus = treebank_corpus(small_treebank(tmp_path / "treebank.zip"), copied=False)
     sizes = {split: len(corpus.split(split)) for split in corpus.loaders}
     assert sizes == {"train": 159, "valid": 20, "test": 20}
     assert corpus.split("test")[0].source == "n180 v ."
     assert corpus.split("test")[0].target == "(S (NP NN ) (VP VB ) . )"
-    untagged = treebank_corpus(tmp_path / "treebank.zip", tags=False)
-    assert untagged.split("test")[0].target == "(S (NP XX ) (VP XX ) XX )"
+    copied = treebank_corpus(tmp_path / "treebank.zip")
+    assert copied.split("test")[0].target == "(S (NP n180 ) (VP v ) . )"
     assert not set(TREEBANK_SPLITS["train"]) & set(TREEBANK_SPLITS["test"])
 
 
@@ -395,6 +400,89 @@ def test_the_papers_parser_has_four_layers_of_1024():
     assert (model.config.num_layers, model.config.d_model) == (4, 1024)
     assert (model.config.num_heads, model.config.d_ff, model.target_embedding.weight.shape[0]) == (8, 2048, 16000)
     assert len(model.encoder.layers) == len(model.decoder.layers) == 4
+
+
+# A beam that writes only trees
+
+
+@pytest.fixture(scope="module")
+def parser() -> Translator:
+    return Translator.load(PARSER, "cpu")
+
+
+def rules_for(parser: Translator, tree: Tree, copied: bool, limit: int) -> TreeRules:
+    labels, tags = tree_symbols([tree, read_tree("(SBAR (S (SINV (NNS a) (NN b) (VBD c))))")])
+    leaves = [{leaf.word} if copied else tags for leaf in tree.leaves()]
+    return TreeRules(parser.tokenizer, labels, leaves, limit)
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@settings(deadline=None)
+@given(tree=trees)
+def test_every_tree_can_be_written(parser: Translator, tree: Tree, copied: bool):
+    """C-6.3-a: the rules forbid no tree that has room."""
+    pieces = [*parser.tokenizer.to_ids(linearise(tree, copied)), parser.tokenizer.eos_id]
+    rules = rules_for(parser, tree, copied, len(pieces) + 8 * len(tree.leaves()))
+    for place, piece in enumerate(pieces):
+        assert piece in rules.allowed(pieces[:place])
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@settings(deadline=None)
+@given(tree=trees, data=st.data())
+def test_whatever_is_written_is_a_tree(parser: Translator, tree: Tree, copied: bool, data):
+    """C-6.3-a: any choice among what is allowed ends in time as one tree with each word once."""
+    rules = rules_for(parser, tree, copied, 8 * len(tree.leaves()) + data.draw(st.integers(8, 100)))
+    chance, pieces = data.draw(st.randoms(use_true_random=False)), []
+    while parser.tokenizer.eos_id not in pieces:
+        pieces.append(chance.choice(sorted(rules.allowed(pieces))))
+    assert len(pieces) <= rules.limit
+    parse = parse_brackets(parser.tokenizer.to_text(pieces), tree.words())
+    assert not parse.problems
+    assert parse.tree.words() == tree.words()
+    if copied:
+        assert [leaf.label for leaf in parse.tree.leaves()] == tree.words()
+
+
+def test_a_word_to_be_copied_has_the_probability_of_any_word(parser: Translator):
+    """Brackets keep their probabilities; a word has that of all words together, and its other pieces are certain."""
+    tree = read_tree("(S (NP (NN Krokodile)) (VP (VBD slept)))")
+    rules, tokenizer = rules_for(parser, tree, True, 60), parser.tokenizer
+    scores = torch.randn(len(tokenizer), generator=torch.Generator().manual_seed(0)).log_softmax(dim=0)
+    begun, word = tokenizer.to_ids("(S (NP"), tokenizer.to_ids("Krokodile")
+    assert len(word) > 2
+    found = rules.rescore(begun, scores)
+    openings = {symbol[0] for symbol in rules.opens}
+    assert all(found[opening] == scores[opening] for opening in openings)
+    words = [i for i in range(len(tokenizer)) if tokenizer.processor.id_to_piece(i)[0] == "▁"]
+    brackets = {rules.close[0], *openings}
+    everything = scores[[i for i in words if i not in brackets]].exp().sum()
+    assert found[word[0]].exp().item() == pytest.approx(everything.item(), rel=1e-5)
+    assert set(found.isfinite().nonzero().flatten().tolist()) == rules.allowed(begun)
+    inside = rules.rescore([*begun, word[0]], scores)
+    assert inside[word[1]] == 0.0
+    assert inside.isfinite().sum() == 1
+    after = rules.rescore([*begun, *word], scores)
+    assert after[rules.close[0]] == scores[rules.close[0]]
+    tags = rules_for(parser, tree, False, 60).rescore(begun, scores)
+    assert all(tags[i] == scores[i] for i in tags.isfinite().nonzero().flatten())
+
+
+def test_a_tree_that_does_not_fit_is_refused(parser: Translator):
+    with pytest.raises(ValueError, match="no tree of 5 words fits in 6 pieces"):
+        rules_for(parser, TREE, True, 6)
+
+
+def test_the_shipped_parser_writes_only_trees(parser: Translator):
+    """C-6.3-a: of sentences longer than any in training, no free output is a tree, and each one under the rules is."""
+    pairs = task_corpus("parsing").split("long")[:3]
+    gold = [read_tree(pair.tree) for pair in pairs]
+    labels, tags = tree_symbols(map(read_tree, (pair.tree for pair in embedded_split("valid"))))
+    texts, sentences = [pair.source for pair in pairs], [tree.words() for tree in gold]
+    free = transduce(parser, texts, beam_size=2)
+    assert all(parse_brackets(text, tree.words()).problems for text, tree in zip(free, gold, strict=True))
+    found = write_trees(parser, texts, sentences, labels, tags, beam_size=2)
+    assert not any(parse_brackets(text, tree.words()).problems for text, tree in zip(found, gold, strict=True))
 
 
 # The other tasks
@@ -576,50 +664,59 @@ def test_pairs_of_a_task_can_be_trained_on():
 
 # The record and the shipped parser
 
-RUNS, PARSER = ROOT / "data" / "runs" / "parsing", ROOT / "data" / "models" / "parser"
+RUNS = ROOT / "data" / "runs"
 
 
-def test_the_record_holds_no_treebank_sentence():
-    record = read_json(RUNS / "results.json")
-    assert not list(RUNS.glob("*treebank*"))
-    numbers = {"split", "beam_size", "alpha", "extra", "seconds", "precision", "recall", "f1", "exact", "malformed"}
-    for scores in record["runs"]["treebank"]["evaluations"]:
-        assert scores.keys() == numbers | {"sentences", "problems", "by_label", "by_sentence"}
-        assert all(isinstance(value, int | bool) for row in scores["by_sentence"] for value in row)
-        assert sum(row[4] for row in scores["by_sentence"]) == scores["malformed"]
-        assert sum(row[5] for row in scores["by_sentence"]) == scores["problems"].get("number of words", 0)
-        assert all(label.isupper() for label in scores["by_label"] if label)
+def scores_of(name: str) -> dict[str, dict]:
+    """The recorded scores of an experiment, by row and seed."""
+    return {path.stem: read_json(path)["scores"] for path in sorted((RUNS / name).glob("*-[0-9]*.json"))}
+
+
+@pytest.mark.parametrize("name", ["treebank", "treebank-pilot"])
+def test_the_record_holds_no_treebank_sentence(name: str):
+    assert {path.suffix for path in (RUNS / name).iterdir()} == {".json", ".yml"}
+    numbers = {"precision", "recall", "f1", "exact", "malformed", "sentences", "seconds", "problems", "by_sentence"}
+    for unit in scores_of(name).values():
+        for scores in unit.values():
+            assert scores.keys() == numbers
+            assert all(isinstance(value, int | bool) for row in scores["by_sentence"] for value in row)
+            assert sum(row[4] for row in scores["by_sentence"]) == scores["malformed"]
+            assert sum(row[5] for row in scores["by_sentence"]) == scores["problems"].get("number of words", 0)
+
+
+@pytest.mark.parametrize("name", ["treebank", "tasks"])
+def test_under_rules_nothing_is_malformed_and_more_is_right(name: str):
+    """C-6.3-a: the output obeys strict rules, and a search can hold a model to them."""
+    held = 0
+    for unit in scores_of(name).values():
+        for search in unit:
+            if search.endswith("-rules"):
+                free = unit[search.removesuffix("-rules")]
+                assert unit[search]["malformed"] == 0 < free["malformed"]
+                assert unit[search]["f1"] > free["f1"]
+                held += 1
+    assert held >= 8
 
 
 def test_few_settings_were_tried_on_the_development_part():
-    """C-6.3-e: dropouts and the learning rate; everything else is equal in all trials and in the final run."""
-    runs = read_json(RUNS / "results.json")["runs"]
-    trials = [run for name, run in runs.items() if name.startswith("trial-")]
-    assert 2 <= len(trials) <= 5
-    free = {"dropout", "attention_dropout", "rate_factor", "max_steps"}
-    settings = [
-        {key: value for part in ("model", "training") for key, value in run[part].items() if key not in free}
-        for run in [*trials, runs["treebank"]]
-    ]
-    assert all(setting == settings[0] for setting in settings)
-    assert settings[0]["label_smoothing"] == 0.1  # as in base
-
-
-def test_the_trial_with_the_lowest_loss_was_kept():
-    record = read_json(RUNS / "results.json")
-    trials = {name: run for name, run in record["runs"].items() if name.startswith("trial-") and run["tags"]}
-    assert record["best_trial"] == min(trials, key=lambda name: trials[name]["best_valid_loss"])
-    kept, final = trials[record["best_trial"]], record["runs"]["treebank"]
-    assert kept["model"] == final["model"]
-    assert kept["training"]["rate_factor"] == final["training"]["rate_factor"]
+    """C-6.3-e: dropout, width, tags or words; all else is the same in the trials and in the final runs."""
+    pilot, final = (experiments.load_plan(name) for name in ("treebank-pilot", "treebank"))
+    assert len(pilot["rows"]) <= 5
+    assert {key for row in pilot["rows"] for key in row} == {"id", "model", "copied"}
+    assert {key for row in pilot["rows"] for key in row["model"]} == {"dropout", "d_model", "d_ff"}
+    assert all(search["split"] == "valid" for search in pilot["searches"])
+    assert pilot["model"] == final["model"]
+    assert pilot["training"] | {"max_steps": final["training"]["max_steps"]} == final["training"]
+    assert final["training"]["label_smoothing"] == 0.1  # as in base
+    tried = {name: scores["valid-4-rules"]["f1"] for name, scores in scores_of("treebank-pilot").items()}
+    assert max(tried, key=tried.get) == "dropout-0.1-101"
 
 
 def test_the_other_tasks_are_learned_on_equal_terms():
-    runs = read_json(RUNS / "results.json")["runs"]
-    tasks = [runs[task] for task in ("tagging", "marking", "compression")]
-    assert len({run["steps"] for run in tasks}) == 1
-    assert all(run["model"] == tasks[0]["model"] for run in tasks)
-    assert all(run["training"] == tasks[0]["training"] for run in tasks)
+    plan = experiments.load_plan("tasks")
+    rows = [row for row in plan["rows"] if row["id"] != "parsing"]
+    assert [row["id"] for row in rows] == ["tagging", "marking", "compression"]
+    assert all(row.keys() == {"id", "corpus"} for row in rows)
 
 
 @pytest.mark.slow
@@ -628,30 +725,42 @@ def test_the_shipped_parser_is_the_recorded_one():
     assert translator.notes["corpus_version"] == corpus_fingerprint()
     assert translator.search["beam_size"] == 21
     assert sum(path.stat().st_size for path in PARSER.iterdir()) < 4 * 2**20
-    recorded = (RUNS / "outputs-parsing-test-21.txt").read_text(encoding="utf-8").splitlines()[:20]
+    recorded = (RUNS / "tasks" / "parsing-1-test-21.txt").read_text(encoding="utf-8").splitlines()[:20]
     outputs = transduce(translator, [pair.source for pair in embedded_split("test")[: len(recorded)]])
     assert sum(a == b for a, b in zip(outputs, recorded, strict=True)) >= len(recorded) - 1
 
 
 @pytest.mark.slow
-def test_the_record_begins_as_training_does():
-    """The first twenty steps, done again, have the loss that the record names."""
-    run = read_json(RUNS / "results.json")["runs"]["parsing"]
-    start, pairs = TrainingConfig(**run["training"]), run["pairs"] + run["pairs_left_out"]
-    torch.manual_seed(start.seed)
-    model = Transformer(TransformerConfig(**run["model"]))
-    tokenizer = Translator.load(PARSER, "cpu").tokenizer
-    examples = tokenize_pairs(tokenizer, task_corpus("parsing", pairs).split("train"), model.config.max_length)
-    state = train(model, examples, batch_all(examples[:20], 2000), replace(start, max_steps=20))
-    assert state.history[0]["loss"] == pytest.approx(run["curves"]["loss"][0][1], abs=1e-3)
-
-
-@pytest.mark.slow
-def test_recorded_scores_are_those_of_the_recorded_outputs():
-    for scores in read_json(RUNS / "results.json")["runs"]["parsing"]["evaluations"]:
-        name = f"outputs-parsing-{scores['split']}-{scores['beam_size']}.txt"
-        outputs = (RUNS / name).read_text(encoding="utf-8").splitlines()
-        gold = [read_tree(pair.tree) for pair in embedded_split(scores["split"])[: len(outputs)]]
+@pytest.mark.parametrize("seed", [1, 2])
+def test_recorded_scores_are_those_of_the_recorded_outputs(seed: int):
+    for search, scores in scores_of("tasks")[f"parsing-{seed}"].items():
+        outputs = (RUNS / "tasks" / f"parsing-{seed}-{search}.txt").read_text(encoding="utf-8").splitlines()
+        gold = [read_tree(pair.tree) for pair in embedded_split(search.split("-")[0])[: len(outputs)]]
         found = bracket_f1(gold, [parse_brackets(o, tree.words()) for o, tree in zip(outputs, gold, strict=True)])
         assert found.f1 == pytest.approx(scores["f1"])
         assert found.malformed == scores["malformed"]
+
+
+# The parsers beside it
+
+
+def test_a_right_branching_tree_by_hand():
+    known = read_trees(
+        "(S (NP (DT A) (NN dog)) (VP (VBD saw) (NP (PRP it))) (. .)) (S (NP (DT A) (NN dog)) (VP (VBD slept)) (. .))"
+    )
+    parser = tools_parsing.RightBranching(known)
+    assert str(parser.parse(known[0]).tree) == "(S (DT A) (VP (NN dog) (VP (VBD saw) (PRP it))) (. .))"
+    assert parser.parse(read_tree("(X (UH Oh) (. !))")).tree.words() == ["Oh", "!"]
+
+
+def test_the_grammar_parses_what_it_was_read_from():
+    """A grammar of unambiguous sentences gives their trees back, for a word that it has not seen, too."""
+    text = "(S (NP (DT the) ({0} dog)) (VP (VBD saw) (NP (DT a) (NN cat))) (. .))"
+    trees = [read_tree(text.format("NN"))] * 3
+    grammar = tools_parsing.TreebankGrammar(trees, 1, 0)
+    assert str(grammar.parse(trees[0]).tree) == str(trees[0])
+    strange = read_tree(text.format("NN").replace("cat", "bird"))
+    assert grammar.parse(strange).problems == {"no tree"}
+    more = tools_parsing.TreebankGrammar([*trees, read_tree(text.format("NN").replace("cat", "fox"))], 1, 0)
+    assert parse_outcome(strange, more.parse(strange)).exact
+    assert more.parse(strange).tree.words() == strange.words()

@@ -416,6 +416,7 @@ def test_only_the_last_checkpoints_are_kept(tmp_path: Path):
         ({"max_steps": 1, "max_tokens": 0}, "max_tokens"),
         ({"max_steps": 1, "label_smoothing": 1.0}, "label_smoothing"),
         ({"max_steps": 1, "average_decay": 1.5}, "average_decay"),
+        ({"max_steps": 1, "piece_dropout": 1.0}, "piece_dropout must be at least 0 and below 1"),
         *(
             ({"max_steps": 1, name: "none"}, f"{name} must be one of {', '.join(known)}, not 'none'")
             for name, known in TRAINING_CHOICES.items()
@@ -429,8 +430,8 @@ def test_configurations_of_no_use(values: dict, message: str):
 
 def test_what_is_not_in_the_paper_is_off_and_stated():
     assert TrainingConfig(max_steps=1).beyond_the_paper() == {}
-    used = TrainingConfig(max_steps=1, rate_factor=0.5, clip_norm=1.0, average_decay=0.9).beyond_the_paper()
-    assert used == {"rate_factor": 0.5, "clip_norm": 1.0, "average_decay": 0.9}
+    options = {"rate_factor": 0.5, "clip_norm": 1.0, "average_decay": 0.9, "piece_dropout": 0.1}
+    assert TrainingConfig(max_steps=1, **options).beyond_the_paper() == options
     for norm_first, stated in ((False, {}), (True, {"norm_first": True})):
         model = TransformerConfig(40, norm_first=norm_first, **SIZES)
         assert TrainingConfig(max_steps=1).beyond_the_paper(model) == stated

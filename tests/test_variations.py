@@ -14,6 +14,7 @@ from scipy.stats import ttest_ind
 
 from annotated.acceleration import accelerate
 from annotated.attention import MultiHeadAttention
+from annotated.evaluation import against_base, judged
 from annotated.files import read_json
 from annotated.grammar import corpus_fingerprint, embedded_split
 from annotated.model import Transformer, TransformerConfig
@@ -27,9 +28,7 @@ from annotated.variations import (
     RandomStart,
     RotaryAttention,
     Variation,
-    against_base,
     further_rows,
-    judged,
     run_variation,
     scale_row,
     train_variation,
@@ -37,6 +36,7 @@ from annotated.variations import (
     verdict,
 )
 from tests.device import strict_device
+from tools.experiments import load_plan
 from tools.variations import BASE_SEEDS, SEEDS, TOKENIZER, all_rows, run_all
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -330,3 +330,20 @@ def test_what_an_interval_says(low, high, paper, verdict):
 def test_a_scatter_needs_two_runs():
     with pytest.raises(ValueError, match="two runs"):
         against_base({"base": [1.0], "row": [2.0]})
+
+
+def test_no_positions_carry_over_whole():
+    """C-3.5-i: tokens of longer sentences than in training, sinusoids beside what was there before and after them."""
+    shares = {}
+    for path in sorted((ROOT / "data" / "runs" / "length").glob("*-[0-9].json")):
+        record = read_json(path)
+        shares.setdefault(record["row"], []).append(record["scores"])
+    inside, beyond = (
+        {row: [run[bucket]["tokens"] for run in runs] for row, runs in shares.items()}
+        for bucket in ("10 to 14 words", "19 to 22 words")
+    )
+    assert min(map(min, inside.values())) > 0.98
+    assert max(beyond["base"]) < 0.93
+    margin = load_plan("length")["margin"]
+    found = {row: judged(low, high, margin, 1.0) for row, (_, low, high) in against_base(beyond).items()}
+    assert found == {"random-start": "same direction", "learned": "equivalent", "rotary": "same direction"}

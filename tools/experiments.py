@@ -16,28 +16,31 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
 
-from annotated.acceleration import tune_machine
-from annotated.batching import make_batch
+from annotated.acceleration import accelerate, tune_machine
+from annotated.batching import Example, make_batch
 from annotated.checkpoint import load_weights
-from annotated.corpora import Corpus, load_corpus
+from annotated.corpora import Corpus
 from annotated.decoding import greedy_search
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
-from annotated.files import InputError, read_json, write_json
+from annotated.files import InputError, read_json, write_atomically, write_json
 from annotated.grammar import SentencePair, corpus_fingerprint, words
 from annotated.machine import describe_machine
 from annotated.model import Transformer, TransformerConfig
+from annotated.parsing import TASKS
 from annotated.tokenization import Tokenizer, load_tokenizer, train_tokenizer
-from annotated.training import TrainingConfig, TrainingState, batch_all, tokenize_pairs, train
+from annotated.training import TrainingConfig, TrainingState, batch_all, examples_by_epoch, tokenize_pairs, train
 from annotated.translation import Translator
 from annotated.variations import CHANGES
+from tools import heads
 from tools.clean import ROOT
+from tools.parsing import corpus_of, scores_of_task, ship
 
 RUNS = ROOT / "data" / "runs"
 WORK = ROOT / "runs" / "experiments"  # what a stopped unit goes on from
@@ -64,12 +67,31 @@ def row_of(plan: Plan, row: str) -> dict[str, Any]:
     return next(one for one in plan["rows"] if one["id"] == row)
 
 
-def tokenizer_of(plan: Plan, corpus: Corpus) -> Tokenizer:
+def tokenizer_of(corpus: Corpus, vocab_size: int) -> Tokenizer:
     """The shipped tokenizer for the embedded corpus, else one learned from the training pairs."""
     if corpus.name == "embedded":
         return load_tokenizer(ROOT / "data" / "models" / "embedded")
     texts = (text for pair in corpus.split("train") for text in (pair.source, pair.target))
-    return train_tokenizer(texts, plan["vocab_size"])
+    return train_tokenizer(texts, vocab_size)
+
+
+@lru_cache(maxsize=1)  # rows of a plan mostly share it
+def prepared(
+    name: str, pairs: int | None, copied: bool, vocab_size: int, max_words: float, max_length: int
+) -> tuple[Corpus, Tokenizer, list[Example], list[Example]]:
+    """A corpus, its tokenizer, and the examples of training and validation; sources of more words are left out."""
+    corpus = corpus_of(name, pairs, copied)
+    tokenizer = tokenizer_of(corpus, vocab_size)
+    short = partial(in_bucket, low=0, high=max_words)
+    train, valid = ([pair for pair in corpus.split(part) if short(pair)] for part in ("train", "valid"))
+    return corpus, tokenizer, *(tokenize_pairs(tokenizer, part, max_length) for part in (train, valid))
+
+
+def data_of(plan: Plan, row: str) -> tuple[Corpus, Tokenizer, list[Example], list[Example]]:
+    """What a row learns from: the plan's corpus or its own, translations or a task of chapter 63."""
+    asked, model = plan | row_of(plan, row), plan["model"] | row_of(plan, row).get("model", {})
+    options = asked.get("pairs"), asked.get("copied", True), plan.get("vocab_size", 0), plan.get("max_words", math.inf)
+    return prepared(asked["corpus"], *options, model.get("max_length", TransformerConfig.max_length))
 
 
 def start(plan: Plan, row: str, seed: int, tokenizer: Tokenizer) -> tuple[Transformer, TrainingConfig]:
@@ -87,18 +109,12 @@ def start(plan: Plan, row: str, seed: int, tokenizer: Tokenizer) -> tuple[Transf
 def train_unit(
     plan: Plan, row: str, seed: int, folder: Path | None = None, stop: Callable[[], bool] = lambda: False
 ) -> tuple[TrainingState, Tokenizer, Corpus]:
-    """Train a unit, or go on with it where `folder` has a state of it.
-
-    Where the plan has `max_words`, longer pairs are left out of training and validation.
-    """
-    corpus = load_corpus(plan["corpus"])
-    tokenizer = tokenizer_of(plan, corpus)
+    """Train a unit, or go on with it where `folder` has a state of it."""
+    corpus, tokenizer, examples, valid = data_of(plan, row)
     model, config = start(plan, row, seed, tokenizer)
-    short = partial(in_bucket, low=0, high=plan.get("max_words", math.inf))
-    parts = [[pair for pair in corpus.split(name) if short(pair)] for name in ("train", "valid")]
-    examples, valid = (tokenize_pairs(tokenizer, pairs, model.config.max_length) for pairs in parts)
     resume = folder is not None and (folder / "state.safetensors").exists()
-    state = train(model, examples, batch_all(valid, 4000), config, folder=folder, resume=resume, stop=stop)
+    training = examples_by_epoch(tokenizer, examples, config, model.config)
+    state = train(model, training, batch_all(valid, 4000), config, folder=folder, resume=resume, stop=stop)
     return state, tokenizer, corpus
 
 
@@ -155,6 +171,27 @@ def scores_of(model: Transformer, tokenizer: Tokenizer, corpus: Corpus, plan: Pl
     return found
 
 
+def judge(
+    plan: Plan, row: str, path: Path, state: TrainingState, tokenizer: Tokenizer, corpus: Corpus
+) -> dict[str, Any]:
+    """The scores that the plan asks for; outputs of tasks of chapter 63 go beside `path`, a parser may be shipped."""
+    model, asked = trained(state), plan | row_of(plan, row)
+    if plan.get("measure") == "heads":
+        return heads.measure(accelerate(model, False), tokenizer)
+    if "searches" not in asked:
+        return (scores_by_length if "buckets" in plan else scores_of)(model, tokenizer, corpus, plan)
+    translator = Translator(model, tokenizer)
+    if path.stem in plan.get("ship", {}):
+        folder = WORK / path.parent.name / path.stem / "model"  # to be copied to where the plan says
+        translator = ship(model, tokenizer, folder, step=state.step, valid_loss=state.history[-1]["valid_loss"])
+    options = asked["searches"], asked.get("copied", True), asked["sentences"]
+    scores, outputs = scores_of_task(translator, corpus, *options)
+    for search, texts in outputs.items() if corpus.name in TASKS else ():  # the treebank's words are not ours
+        lines = "".join(f"{text}\n" for text in texts)
+        write_atomically(path.with_name(f"{path.stem}-{search}.txt"), lines.encode())
+    return scores
+
+
 def run_unit(name: str, row: str, seed: int, deadline: float) -> str:
     """Run a unit in this process until it is done or time is up; say in a line what came of it."""
     torch.set_num_threads(1)
@@ -163,7 +200,7 @@ def run_unit(name: str, row: str, seed: int, deadline: float) -> str:
     folder, begun = WORK / name / f"{row}-{seed}", time.monotonic()
     state, tokenizer, corpus = train_unit(plan, row, seed, folder, lambda: time.monotonic() > deadline)
     losses = {line["step"]: line["valid_loss"] for line in state.history if "valid_loss" in line}
-    done = f"{row} {seed}: {state.step} steps, validation loss {losses[state.step]:.4f}"
+    done = f"{name}, {row} {seed}: {state.step} steps, validation loss {losses[state.step]:.4f}"
     if state.step < train_steps(plan, row):
         return f"{done}, to be continued"
     result = {"row": row, "seed": seed, "command": f"python -m tools.experiments {name}", "plan": plan_hash(name)}
@@ -173,10 +210,11 @@ def run_unit(name: str, row: str, seed: int, deadline: float) -> str:
     lines = [line for line in state.history if "loss" in line and (line["step"] == 20 or line["step"] % 500 == 0)]
     result |= {"seconds": round(state.seconds, 1), "valid_loss": losses}
     result |= {"loss": {line["step"]: line["loss"] for line in lines}}  # that of 20 steps is to be repeated
-    judge = scores_by_length if "buckets" in plan else scores_of
-    result |= {"scores": judge(trained(state), tokenizer, corpus, plan)}
-    write_json(RUNS / name / f"{row}-{seed}.json", result)
-    shown = ", ".join(f"{part} {scores['exact']:.1%} exact" for part, scores in result["scores"].items())
+    path = RUNS / name / f"{row}-{seed}.json"
+    result |= {"scores": judge(plan, row, path, state, tokenizer, corpus)}
+    write_json(path, result)
+    parts = [(part, found) for part, found in result["scores"].items() if isinstance(found, dict) and "exact" in found]
+    shown = ", ".join(f"{part} {found['exact']:.1%} exact" for part, found in parts)
     return f"{done}; {shown} ({time.monotonic() - begun:.0f} s)"
 
 
@@ -204,27 +242,26 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.experiments", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", help="the folder in data/runs that has the plan")
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a folder in data/runs that has a plan")
     parser.add_argument("--minutes", type=float, default=600.0, help="stop after so many (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="how many units at a time (default: %(default)s)")
     options = parser.parse_args(arguments)
     try:
-        left = missing(options.name)
+        left = [(name, row, seed) for name in options.names for row, seed in missing(name)]
     except InputError as error:
         print(error, file=sys.stderr)
         return 1
     deadline = time.monotonic() + 60 * options.minutes
-    print(f"{len(left)} of {len(units(load_plan(options.name)))} units to do", flush=True)
+    print(f"{len(left)} of {sum(len(units(load_plan(name))) for name in options.names)} units to do", flush=True)
     with ProcessPoolExecutor(options.processes, max_tasks_per_child=1) as pool:
-        begin = partial(in_time, options.name, deadline)
-        for future in as_completed([pool.submit(begin, row, seed) for row, seed in left]):
+        for future in as_completed([pool.submit(in_time, deadline, *unit) for unit in left]):
             print(future.result(), flush=True)
     return 0
 
 
-def in_time(name: str, deadline: float, row: str, seed: int) -> str:
+def in_time(deadline: float, name: str, row: str, seed: int) -> str:
     """Run a unit, unless the time was up before it could begin."""
-    return run_unit(name, row, seed, deadline) if time.monotonic() < deadline else f"{row} {seed}: not begun"
+    return run_unit(name, row, seed, deadline) if time.monotonic() < deadline else f"{name}, {row} {seed}: not begun"
 
 
 if __name__ == "__main__":

@@ -1,149 +1,76 @@
-"""The runs of chapter 63, section 6.3 at this book's size: `python -m tools.parsing`.
+"""Chapter 63: how its tasks are scored, and the parsers beside the Transformer: `python -m tools.parsing`.
 
-Parsing, two ways to tag entities, and compression are learned from the embedded corpus, and parsing from NLTK's sample
-of the Penn Treebank, which is read from $ANNOTATED_DATA/ptb_sample/treebank.zip. For the treebank a few dropouts and
-learning rates are tried for `TRIAL_STEPS` steps each; those with the lowest loss on its development part train to the
-end. One more trial has no parts of speech in its trees. The beam is the paper's; smaller ones are scored beside it.
-
-Each run has one thread; two run at a time. Finished runs and evaluations are kept in `runs/parsing/`, so a command that
-was stopped goes on where it was. When all are done, `data/runs/parsing/` gets `results.json` and the outputs on the
-embedded corpus's splits; of the treebank it holds scores and counts only. The parser of the embedded corpus becomes
-`data/models/parser`, in half precision, and is scored as such. When only the embedded corpus has changed,
-`--keep-treebank` leaves the recorded runs on the treebank as they are.
+The runs are experiments: `python -m tools.experiments tasks` for the embedded corpus, which also makes the shipped
+parser, and `treebank` for NLTK's sample of the Penn Treebank, read from $ANNOTATED_DATA/ptb_sample/treebank.zip.
+This command scores two simple parsers on the same sentences: one whose trees branch to the right, and a
+probabilistic context-free grammar, which NLTK reads off the training trees and searches. That takes half an hour. Of
+the treebank nothing is kept but scores and counts.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
+import re
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from annotated.acceleration import tune_machine
-from annotated.checkpoint import load_model, save_model
-from annotated.corpora import Corpus
-from annotated.files import read_json, write_atomically, write_json
+from annotated.checkpoint import save_model
+from annotated.corpora import Corpus, load_corpus
+from annotated.files import InputError, write_json
 from annotated.grammar import SentencePair, corpus_fingerprint
 from annotated.machine import describe_machine
-from annotated.model import TransformerConfig
+from annotated.model import Transformer
 from annotated.parsing import (
     PARSING_SEARCH,
+    TASKS,
+    TREEBANK_SPLITS,
     Outcome,
+    Parse,
+    Tree,
+    bracket_f1,
     compression_outcome,
     count_words,
     marking_outcome,
     parse_brackets,
     parse_outcome,
     read_tree,
+    read_treebank,
     tagging_outcome,
     task_corpus,
     total_scores,
     transduce,
+    tree_symbols,
     treebank_corpus,
+    treebank_path,
+    write_trees,
 )
-from annotated.tokenization import load_tokenizer
-from annotated.training import TrainingConfig, tokenize_pairs, train_on_corpus
+from annotated.tokenization import Tokenizer
 from annotated.translation import Translator
 from tools.clean import ROOT
 
-PAIRS = 20_000  # of the embedded corpus's training split
-SIZES = {"d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2}  # as in data/runs/embedded-sinusoidal
-TRAINING = TrainingConfig(
-    max_tokens=2000, max_steps=1, warmup_steps=300, rate_factor=0.5, average_decay=0.995, precision="float32",
-    validate_every=100, checkpoint_minutes=1.0, keep_checkpoints=1,
-)  # fmt: skip
-STEPS = {"parsing": 2200, "tagging": 900, "marking": 900, "compression": 900, "treebank": 4500}
-EMBEDDED_TASKS = ("parsing", "tagging", "marking", "compression")
-TRIAL_STEPS = 700
-TRIALS = (  # dropout, attention dropout, factor on the schedule of section 5.3
-    (0.1, 0.0, 0.5),
-    (0.2, 0.2, 0.5),
-    (0.2, 0.2, 0.25),
-)
-UNTAGGED = TRIALS[0]  # once more, with XX for every part of speech
-BEAMS = (1, 4, PARSING_SEARCH["beam_size"])
-SPLITS = {  # what is scored, with which beams
-    "parsing": {"test": BEAMS, "long": BEAMS[-1:]},
-    "tagging": {"test": BEAMS[-1:]},
-    "marking": {"test": BEAMS[-1:]},
-    "compression": {"test": BEAMS[-1:]},
-    "treebank": {"valid": BEAMS, "test": BEAMS},
-}
+LONGEST = 20  # words of the sentences that the grammar parses; its time grows with their cube
+TRIED_ON = 12  # words of those that it is chosen on
+RARE = 1  # words seen so often in training, or less, count by their shape
 
 
-@dataclass(frozen=True)
-class Run:
-    """One training: its name, its corpus, the size of its vocabulary, the model's options, and the training's."""
-
-    name: str
-    task: str
-    vocab_size: int
-    model: dict
-    training: TrainingConfig
-    tags: bool = True
-
-    def corpus(self) -> Corpus:
-        return treebank_corpus(tags=self.tags) if self.task == "treebank" else task_corpus(self.task, PAIRS)
+# The tasks of the Transformer
 
 
-def all_scores(run: Run) -> list[tuple[str, int]]:
-    """The splits and beams to score a run with; a trial has one of each."""
-    splits = {"valid": BEAMS[:1]} if run.name.startswith("trial") else SPLITS[run.task]
-    return [(split, beam) for split, beams in splits.items() for beam in beams]
-
-
-def embedded_run(task: str, share: float) -> Run:
-    """A task on the embedded corpus; `share` of the steps are done."""
-    training = replace(TRAINING, max_steps=max(1, round(share * STEPS[task])))
-    return Run(task, task, 1000, SIZES | {"dropout": 0.1, "max_length": 512}, training)
-
-
-def treebank_run(
-    name: str, steps: int, dropout: float, attention_dropout: float, factor: float, tags: bool = True
-) -> Run:
-    """The treebank with one setting."""
-    model = SIZES | {"dropout": dropout, "attention_dropout": attention_dropout, "max_length": 1024}
-    training = replace(TRAINING, max_steps=max(1, steps), rate_factor=factor)
-    return Run(name, "treebank", 2000, model, training, tags)
-
-
-def train_run(run: Run, folder: Path) -> dict:
-    """Train, or go on training, in a process of its own; returns what is recorded of it."""
-    torch.set_num_threads(1)
-    tune_machine()
-    path = folder / run.name
-    if not ((path / "run.json").exists() and read_json(path / "run.json")["finished"]):
-        resume = (path / "state.safetensors").exists() and (path / "run.json").exists()
-        if not resume:
-            shutil.rmtree(path, ignore_errors=True)
-        sizes = partial(TransformerConfig, **run.model)
-        options = {"vocab_size": run.vocab_size, "device": torch.device("cpu"), "resume": resume, "progress": False}
-        state = train_on_corpus(run.corpus(), sizes, run.training, path, **options)
-        write_json(path / "history.json", state.history)
-    description, history = read_json(path / "run.json"), read_json(path / "history.json")
-    curves = {
-        name: [(line["step"], round(line[name], 5)) for line in history if name in line]
-        for name in ("loss", "valid_loss")
-    }
-    drop = ("command", "finished", "device", "threads", "python", "torch", "revision")
-    result = {key: value for key, value in description.items() if key not in drop}
-    result["sentences_seen"] = sentences_seen(run, path, result["target_tokens"])
-    return {"tags": run.tags} | result | {"curves": curves}
-
-
-def sentences_seen(run: Run, path: Path, tokens: int) -> int:
-    """About how many sentences have so many target tokens, with those of the training split as they are on average."""
-    tokenizer = load_tokenizer(path)
-    examples = tokenize_pairs(tokenizer, run.corpus().split("train"), run.model["max_length"])
-    return round(tokens * len(examples) / sum(len(target) for _, target in examples))
+def corpus_of(name: str, pairs: int | None = None, copied: bool = True) -> Corpus:
+    """The corpus of that name, also those of chapter 63; `pairs` limits the embedded splits."""
+    if name == "treebank":
+        return treebank_corpus(copied=copied)
+    return task_corpus(name, pairs) if name in TASKS else load_corpus(name)
 
 
 def outcomes_of(task: str, pairs: Sequence[SentencePair], outputs: Sequence[str]) -> list[Outcome]:
@@ -158,48 +85,170 @@ def outcomes_of(task: str, pairs: Sequence[SentencePair], outputs: Sequence[str]
     return [judge(pair, output) for pair, output in zip(pairs, outputs, strict=True)]
 
 
-def evaluate(run: Run, folder: Path, split: str, beam: int, limit: int, model: Path | None) -> dict:
-    """Score one split with one beam, in a process of its own, unless that was done before; keep result and outputs.
-
-    `model` is scored instead of the run's, if there is one.
-    """
-    path = folder / run.name / f"scores-{split}-{beam}.json"
-    if path.exists():
-        return read_json(path)
-    torch.set_num_threads(1)
-    tune_machine()
-    translator = Translator.load(model or folder / run.name, "cpu")
-    pairs = run.corpus().split(split)[:limit]
-    start = time.perf_counter()
-    outputs = transduce(translator, [pair.source for pair in pairs], beam_size=beam)
-    seconds = time.perf_counter() - start
-    outcomes = outcomes_of(run.task, pairs, outputs)
-    by_label: dict[str, list[int]] = {}
-    for outcome in outcomes:
-        for i, side in enumerate((outcome.gold, outcome.found, outcome.gold & outcome.found)):
-            for part, count in side.items():
-                by_label.setdefault(part[0] if isinstance(part, tuple) else "words", [0, 0, 0])[i] += count
-    result = {"split": split, **PARSING_SEARCH, "beam_size": beam, "seconds": round(seconds, 1)}
-    result |= asdict(total_scores(outcomes))
-    result["problems"] = dict(Counter(problem for outcome in outcomes for problem in sorted(outcome.problems)))
-    result["by_label"] = dict(sorted(by_label.items()))  # gold, found, right
-    if run.task == "treebank":
-        result["by_sentence"] = [by_sentence(pair, outcome) for pair, outcome in zip(pairs, outcomes, strict=True)]
-    write_atomically(path.with_suffix(".txt"), "".join(f"{output}\n" for output in outputs).encode())
-    write_json(path, result)
-    return result
+def scores_of_task(
+    translator: Translator, corpus: Corpus, searches: Iterable[dict[str, Any]], copied: bool, sentences: int
+) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Scores, and outputs, of the searches: each has a split and a beam, and with `rules` it writes only trees."""
+    scores, texts = {}, {}
+    for search in searches:
+        pairs, beam = corpus.split(search["split"])[:sentences], search["beam"]
+        sources, start = [pair.source for pair in pairs], time.perf_counter()
+        gold = [read_tree(pair.tree) for pair in pairs]
+        if search.get("rules"):
+            trees = [read_tree(pair.tree) for pair in corpus.split("train")[:5000]]
+            labels, tags = tree_symbols(trees)
+            words = [tree.words() for tree in gold]
+            outputs = write_trees(translator, sources, words, labels, None if copied else tags, beam_size=beam)
+        else:
+            outputs = transduce(translator, sources, beam_size=beam)
+        name = f"{search['split']}-{beam}" + ("-rules" if search.get("rules") else "")
+        outcomes, texts[name] = outcomes_of(corpus.name, pairs, outputs), outputs
+        found = asdict(total_scores(outcomes)) | {"seconds": round(time.perf_counter() - start, 1)}
+        found["problems"] = dict(Counter(problem for outcome in outcomes for problem in sorted(outcome.problems)))
+        if corpus.name == "treebank":
+            found["by_sentence"] = [by_sentence(tree, outcome) for tree, outcome in zip(gold, outcomes, strict=True)]
+        scores[name] = found
+    return scores, texts
 
 
-def by_sentence(pair: SentencePair, outcome: Outcome) -> tuple[int | bool, ...]:
+def by_sentence(tree: Tree, outcome: Outcome) -> tuple[int | bool, ...]:
     """Words without punctuation; gold, found and right brackets; malformed; and whether that left no tree."""
     counts = (side.total() for side in (outcome.gold, outcome.found, outcome.gold & outcome.found))
-    no_tree = "number of words" in outcome.problems
-    return count_words(read_tree(pair.tree)), *counts, bool(outcome.problems), no_tree
+    return count_words(tree), *counts, bool(outcome.problems), "number of words" in outcome.problems
 
 
-def corpus_sizes() -> dict:
+def ship(model: Transformer, tokenizer: Tokenizer, folder: Path, **notes: Any) -> Translator:
+    """Save a parser in half precision, with the search of section 6.3 as its own; return it as saved."""
+    search = {"beam_size": PARSING_SEARCH["beam_size"], "length_penalty": PARSING_SEARCH["alpha"]}
+    about = {"corpus": "parsing", "source": "en", "target": "parsing", **notes, "search": search}
+    save_model(folder, model, tokenizer, dtype=torch.float16, **about, corpus_version=corpus_fingerprint())
+    return Translator.load(folder, "cpu")
+
+
+# Two simple parsers
+
+
+class RightBranching:
+    """Every word but the last begins a constituent that runs to the end; its label is the commonest for that word."""
+
+    def __init__(self, trees: Sequence[Tree]):
+        self.seen: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for tree in trees:
+            self.count(tree, tree.words(), 0)
+        total = sum(self.seen.values(), Counter())
+        self.common = total.most_common(1)[0][0]
+
+    def count(self, node: Tree, words: Sequence[str], start: int) -> int:
+        """Count the constituents that begin after the first word and run to the last one or the mark after it."""
+        end = start + 1 if node.word else start
+        for child in node.children:
+            end = self.count(child, words, end)
+        if not node.word and start > 0 and end >= len(words) - 1:
+            self.seen[words[start]][node.label] += 1
+        return end
+
+    def parse(self, tree: Tree) -> Parse:
+        """The tree of the words of `tree`: the first word, the rest, and the last mark hang from one S."""
+        *leaves, last = tree.leaves()
+        if len(leaves) < 2:
+            return Parse(Tree("S", (*leaves, last)))
+        node = leaves[-1]
+        for leaf in reversed(leaves[1:-1]):
+            label = self.seen[leaf.word].most_common(1)[0][0] if leaf.word in self.seen else self.common
+            node = Tree(label, (leaf, node))
+        return Parse(Tree("S", (leaves[0], node, last)))
+
+
+def shape(word: str) -> str:
+    """What a word that was seen too rarely counts as: its capital, digits, hyphen and ending."""
+    marks = [
+        "digit" if re.search(r"\d", word) else "capital" if word[0].isupper() else "",
+        "hyphen" if "-" in word[1:-1] else "",
+        next((ending for ending in ("ing", "ed", "ly", "er", "s") if word.endswith(ending)), ""),
+    ]
+    return "-".join(["RARE", *filter(None, marks)])
+
+
+class TreebankGrammar:
+    """A probabilistic context-free grammar read off trees by NLTK: chains in one label, rules of two parts."""
+
+    def __init__(self, trees: Sequence[Tree], context: int, parents: int):
+        """`context` is how many sisters a new label remembers, `parents` how many labels above it it carries."""
+        from nltk import Nonterminal, induce_pcfg
+
+        counts = Counter(word for tree in trees for word in tree.words())
+        self.known = {word for word, count in counts.items() if count > RARE}
+        self.top, rules = Nonterminal("TOP"), []
+        for tree in trees:
+            binary = self.to_nltk(Tree("TOP", (tree,)))
+            binary.collapse_unary()
+            binary.chomsky_normal_form(horzMarkov=context, vertMarkov=parents)
+            rules += binary.productions()
+        self.inner, self.words = [], defaultdict(list)
+        for rule in induce_pcfg(self.top, rules).productions():
+            self.words[rule.rhs()[0]].append(rule) if rule.is_lexical() else self.inner.append(rule)
+
+    def seen_as(self, word: str) -> str:
+        return word if word in self.known else shape(word)
+
+    def to_nltk(self, tree: Tree) -> Any:
+        from nltk import Tree as Bracket
+
+        parts = [self.seen_as(tree.word)] if tree.word else [self.to_nltk(child) for child in tree.children]
+        return Bracket(tree.label, parts)
+
+    def parse(self, tree: Tree) -> Parse:
+        """The likeliest tree of the words of `tree`, with no brackets where the grammar has none."""
+        from nltk.grammar import PCFG
+        from nltk.parse import ViterbiParser
+
+        seen = [word if word in self.words else "RARE" for word in map(self.seen_as, tree.words())]
+        if not all(word in self.words for word in seen):
+            return Parse(None, frozenset({"no tree"}))
+        rules = [*self.inner, *(rule for word in sorted(set(seen)) for rule in self.words[word])]
+        grammar = PCFG.__new__(PCFG)  # its own start would check that all rules of a left side sum to 1
+        super(PCFG, grammar).__init__(self.top, rules, calculate_leftcorners=False)
+        for found in ViterbiParser(grammar, max_time=None).parse(seen):
+            found.un_chomsky_normal_form()
+            return Parse(from_nltk(found[0], iter(tree.words())))
+        return Parse(None, frozenset({"no tree"}))
+
+
+def from_nltk(bracket: Any, words: Any) -> Tree:
+    if isinstance(bracket[0], str):
+        return Tree(bracket.label(), word=next(words))
+    return Tree(bracket.label(), tuple(from_nltk(part, words) for part in bracket))
+
+
+def parse_in_process(setting: tuple[int, int], tree: Tree, grammars: dict = {}) -> Parse:  # noqa: B006 (made once)
+    if setting not in grammars:
+        torch.set_num_threads(1)
+        grammars[setting] = TreebankGrammar(read_treebank(treebank_path(), TREEBANK_SPLITS["train"]), *setting)
+    return grammars[setting].parse(tree)
+
+
+def baselines(pool: ProcessPoolExecutor) -> dict[str, Any]:
+    """The scores of both parsers; of three grammars the one with the best F1 on short sentences of valid goes on."""
+    trees = {split: read_treebank(treebank_path(), documents) for split, documents in TREEBANK_SPLITS.items()}
+    short = {split: [tree for tree in trees[split] if count_words(tree) <= LONGEST] for split in ("valid", "test")}
+    simple, branching, tried = RightBranching(trees["train"]), {}, {}
+    for split in short:
+        for name, some in (("all", trees[split]), (f"at most {LONGEST} words", short[split])):
+            branching[f"{split}, {name}"] = asdict(bracket_f1(some, [simple.parse(tree) for tree in some]))
+    for setting in ((1, 0), (2, 0), (2, 1)):
+        shorter = [tree for tree in short["valid"] if count_words(tree) <= TRIED_ON]
+        parses = list(pool.map(partial(parse_in_process, setting), shorter))
+        tried[setting] = asdict(bracket_f1(shorter, parses)) | {"setting": setting}
+        print(setting, tried[setting], flush=True)
+    best = max(tried, key=lambda setting: tried[setting]["f1"])
+    parses = list(pool.map(partial(parse_in_process, best), short["test"]))
+    scores = asdict(bracket_f1(short["test"], parses)) | {"setting": best}
+    return {"right_branching": branching, "grammar": {"valid": list(tried.values()), "test": scores}}
+
+
+def corpus_sizes() -> dict[str, dict[str, int]]:
     """Sentences, words without punctuation and symbols of the treebank's parts: counts only."""
-    corpus, sizes = treebank_corpus(), {}
+    corpus, sizes = treebank_corpus(copied=False), {}
     for split in ("train", "valid", "test"):
         pairs = corpus.split(split)
         counts = [count_words(read_tree(pair.tree)) for pair in pairs]
@@ -208,82 +257,22 @@ def corpus_sizes() -> dict:
     return sizes
 
 
-def run_all(
-    folder: Path, target: Path, model: Path, processes: int, share: float, limit: int, keep_treebank: bool
-) -> None:
-    """Train and score what `folder` does not hold yet; gather everything in `target`, the parser in `model`.
-
-    With `keep_treebank` the runs on the treebank stay as `target` has them.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    embedded = [embedded_run(task, share) for task in EMBEDDED_TASKS]
-    steps = round(share * TRIAL_STEPS)
-    trials = [treebank_run(f"trial-{i}", steps, *trial) for i, trial in enumerate(TRIALS, start=1)]
-    untagged = treebank_run("trial-untagged", steps, *UNTAGGED, tags=False)
-    with ProcessPoolExecutor(processes, max_tasks_per_child=1) as pool:
-        first = embedded if keep_treebank else [*trials, untagged, *embedded]
-        training = {run.name: pool.submit(train_run, run, folder) for run in first}
-        runs = list(first)
-        if not keep_treebank:
-            best = min(range(len(trials)), key=lambda i: training[trials[i].name].result()["best_valid_loss"])
-            final = treebank_run("treebank", round(share * STEPS["treebank"]), *TRIALS[best])
-            training[final.name] = pool.submit(train_run, final, folder)
-            runs.append(final)
-        results = {name: future.result() for name, future in training.items()}
-        for name, result in results.items():
-            print(f"{name}: {result['wall_seconds']} s, loss {result['best_valid_loss']:.4f}", flush=True)
-        ship(folder / "parsing", model)
-        jobs = [(run, split, beam) for run in runs for split, beam in all_scores(run)]
-        shipped = {"parsing": model}
-        scoring = [pool.submit(evaluate, run, folder, *job, limit, shipped.get(run.name)) for run, *job in jobs]
-        for (run, split, beam), future in zip(jobs, scoring, strict=True):
-            found = future.result()
-            results[run.name].setdefault("evaluations", []).append(found)
-            scores = f"F1 {found['f1']:.2f}, exact {found['exact']:.1%}, malformed {found['malformed']}"
-            print(f"{run.name}, {split}, beam {beam}: {scores}, {found['seconds']} s", flush=True)
-    torch.set_num_threads(1)  # as in the processes
-    command = "python -m tools.parsing" + (" --keep-treebank" if keep_treebank else "")
-    record = {"command": command, **describe_machine(torch.device("cpu")), "processes": processes}
-    record["share"] = share
-    if keep_treebank:
-        old = read_json(target / "results.json")
-        made = ("device", "threads", "python", "torch", "revision", "processes")
-        record["treebank_made"] = old.get("treebank_made", {key: old[key] for key in made})
-        record |= {key: old[key] for key in ("treebank", "best_trial")}
-        results |= {name: run for name, run in old["runs"].items() if run["corpus"] == "treebank"}
-    else:
-        record |= {"treebank": corpus_sizes(), "best_trial": trials[best].name}
-    write_json(target / "results.json", record | {"runs": results})
-    for run in embedded:
-        for path in sorted((folder / run.name).glob("scores-*.txt")):
-            shutil.copy(path, target / f"outputs-{run.name}-{path.stem.removeprefix('scores-')}.txt")
-
-
-def ship(run: Path, target: Path) -> None:
-    """The run's model in half precision, with the search of section 6.3 as its own."""
-    model, tokenizer, notes = load_model(run)
-    search = {"beam_size": PARSING_SEARCH["beam_size"], "length_penalty": PARSING_SEARCH["alpha"]}
-    notes = {key: value for key, value in notes.items() if key not in ("format", "model")} | {"search": search}
-    notes["corpus_version"] = corpus_fingerprint()
-    save_model(target, model, tokenizer, dtype=torch.float16, **notes)
-
-
-def main(arguments: list[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.parsing", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "parsing")
-    parser.add_argument("--output", type=Path, default=ROOT / "data" / "runs" / "parsing")
-    parser.add_argument("--model", type=Path, default=ROOT / "data" / "models" / "parser")
-    parser.add_argument("--processes", type=int, default=2, help="how many at a time (default: %(default)s)")
-    parser.add_argument("--share", type=float, default=1.0, help="of the steps, for a trial (default: %(default)s)")
-    parser.add_argument("--sentences", type=int, default=500, help="to score of each split (default: %(default)s)")
-    parser.add_argument(
-        "--keep-treebank", action="store_true", help="leave the recorded runs on the treebank as they are"
-    )
-    options = parser.parse_args(arguments)
-    where = (options.folder, options.output, options.model)
-    run_all(*where, options.processes, options.share, options.sentences, options.keep_treebank)
+    parser.parse_args(arguments)
+    tune_machine()
+    try:
+        sizes = corpus_sizes()
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 1
+    torch.set_num_threads(1)  # as in the processes
+    record = {"command": "python -m tools.parsing", **describe_machine(torch.device("cpu")), "sizes": sizes}
+    with ProcessPoolExecutor(2) as pool:
+        record |= baselines(pool)
+    write_json(ROOT / "data" / "runs" / "treebank" / "baselines.json", record)
     return 0
 
 

@@ -1,0 +1,66 @@
+"""Choosing on valid and scoring on test, and beams of many widths, on a tiny corpus (chapters 60 and 61)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from annotated.checkpoint import average_weights, weights_of
+from annotated.files import InputError, read_json
+from annotated.training import checkpoints
+from tests.test_experiments import small  # noqa: F401 (a fixture)
+from tools import experiments, real_text
+
+
+@pytest.fixture
+def done(small: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: F811
+    """The small experiment with both seeds of its first row run, and the tools pointed at it."""
+    path = small / "plan.yml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[: text.index("- change")] + text[text.index("seeds:") :], encoding="utf-8")
+    for seed in (1, 2):
+        experiments.run_unit("small", "base", seed, float("inf"))
+    for name in ("RUNS", "WORK"):
+        monkeypatch.setattr(real_text, name, getattr(experiments, name))
+    monkeypatch.setattr(real_text, "ALPHAS", (0.0, 1.0))
+    monkeypatch.setattr(real_text, "OWN", ["the ba dog sees a cat"])
+    return small
+
+
+def test_what_is_best_on_valid_is_scored_on_test(done: Path):
+    assert real_text.main(["choose", "--name", "small"]) == 0
+    record = read_json(done / "choose.json")
+    assert len(record["valid"]) == 2 * len(real_text.KINDS) * 2
+    means = {}
+    for one in record["valid"]:
+        means.setdefault((one["weights"], one["alpha"]), []).append(one["bleu"])
+    assert all(len(scores) == 2 for scores in means.values())
+    best = max(means, key=lambda setting: sum(means[setting]))
+    assert sum(means[record["chosen"]["weights"], record["chosen"]["alpha"]]) == sum(means[best])
+    assert [one["seed"] for one in record["test"]] == [1, 2]
+    assert all(one["bleu_half_width"] >= 0 and len(one["own"]) == 1 for one in record["test"])
+
+
+def test_each_kind_of_weights_is_what_its_name_says(done: Path):
+    folder = experiments.WORK / "small" / "base-1"
+    own = {kind: weights_of(real_text.load_unit("small", "base", 1, kind).model) for kind in real_text.KINDS[1:]}
+    for kind, last in (("mean of the last 3", 3), ("mean of the last 5", 5)):
+        wanted = average_weights(checkpoints(folder)[-last:])
+        assert all(torch.allclose(own[kind][name], tensor, atol=1e-6) for name, tensor in wanted.items())
+    last = average_weights(checkpoints(folder)[-1:])
+    assert all(torch.allclose(own["last weights"][name], tensor, atol=1e-6) for name, tensor in last.items())
+    assert any(not torch.equal(own["last weights"][name], own["mean of the last 3"][name]) for name in last)
+
+
+def test_a_wider_beam_is_searched_with_the_same_penalty(done: Path):
+    narrow, wide = (real_text.one_width("small", 0.0, width) for width in (1, 4))
+    assert len(narrow["scores"]) == len(wide["scores"])
+    assert sum(wide["scores"]) >= sum(narrow["scores"])
+    assert narrow["length_ratio"] > 0
+
+
+def test_a_unit_without_its_state_is_named(done: Path):
+    with pytest.raises(InputError, match="base-9"):
+        real_text.load_unit("small", "base", 9)

@@ -1,0 +1,239 @@
+"""What each head is worth, for chapter 80: `python -m tools.heads` measures the shipped model.
+
+`python -m tools.experiments heads` trains two more with other seeds and measures them in the same way. For the 600
+sentences of the split `pronoun` a model reads the German up to the pronoun and chooses among er, sie and es; beside it
+stands the share of other tokens that are still predicted. Every head and every pair of heads is silenced, by zero and
+by its mean over the validation split. Attentions get weights, values, or both, from a sentence's twin, which means the
+other noun. Each share has its standard error: of the difference from the untouched model, over pairs of twins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from annotated.acceleration import tune_machine
+from annotated.batching import pad_sequences
+from annotated.files import write_json
+from annotated.grammar import SentencePair, corpus_fingerprint, embedded_split
+from annotated.interventions import Place, edited, head_means, silenced
+from annotated.machine import describe_machine
+from annotated.model import Transformer
+from annotated.tokenization import Tokenizer, tokenize
+from annotated.training import batch_all, tokenize_pairs
+from annotated.translation import Translator
+from annotated.visualization import attentions, sentence_maps
+from tools.clean import ROOT
+
+Head = tuple[str, int, int]
+SENTENCES = 600  # of the split pronoun: 300 pairs of twins
+RULES_ON = 150  # sentences of the test split
+
+
+class Pronouns:
+    """The sentences of the split `pronoun`, ready to ask a model for genders and for all other tokens."""
+
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, count: int = SENTENCES):
+        self.model, pairs = model, embedded_split("pronoun")[:count]
+        self.sources = tokenize(tokenizer, [pair.source for pair in pairs])
+        targets = tokenize(tokenizer, [pair.target for pair in pairs], target=True)
+        parts = [
+            next(i for i, (own, other) in enumerate(zip(target, targets[n ^ 1], strict=False)) if own != other)
+            for n, target in enumerate(targets)
+        ]
+        self.pronouns = torch.tensor(parts)  # where the German of twins parts
+        self.genders = torch.tensor([tokenize(tokenizer, [f"X {word}"])[0][-2] for word in ("er", "sie", "es")])
+        self.source = pad_sequences(self.sources, model.config.pad_id)
+        self.wanted = pad_sequences(targets, model.config.pad_id)
+        self.own = self.wanted[torch.arange(count), self.pronouns]
+        starts = [[model.config.start_id, *target[:-1]] for target in targets]
+        self.read = pad_sequences(starts, model.config.pad_id)
+
+    @torch.no_grad()
+    def logits(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits of every token, and the gender that the model chooses for each sentence."""
+        logits = self.model(self.source[rows], self.read[rows])
+        asked = logits[torch.arange(len(rows)), self.pronouns[rows]]
+        return logits, self.genders[asked[:, self.genders].argmax(-1)]
+
+    def right(self, step: int = 150) -> np.ndarray:
+        """For each sentence, whether the pronoun's gender is right and the share of other tokens that are."""
+        found = []
+        for rows in torch.arange(len(self.source)).split(step):
+            (logits, chosen), wanted = self.logits(rows), self.wanted[rows]
+            other = (wanted != self.model.config.pad_id).scatter(1, self.pronouns[rows, None], False)
+            hits = ((logits.argmax(-1) == wanted) & other).sum(1) / other.sum(1)
+            found.append(torch.stack([(chosen == self.own[rows]).float(), hits], dim=1))
+        return torch.cat(found).numpy()
+
+    def choices(self) -> Tensor:
+        """The gender that the model chooses for each sentence, as a token, all in one batch."""
+        return self.logits(torch.arange(len(self.source)))[1]
+
+
+def share(values: np.ndarray, untouched: np.ndarray | None = None) -> list[list[float]]:
+    """Means, and the standard errors of their differences from `untouched`, over pairs of twins."""
+    compared = values if untouched is None else values - untouched
+    twins = compared.reshape(-1, 2, values.shape[-1]).mean(axis=1)
+    errors = twins.std(axis=0, ddof=1) / np.sqrt(len(twins))
+    return np.stack([values.mean(axis=0), errors], axis=1).round(5).tolist()
+
+
+def all_heads(model: Transformer) -> list[Head]:
+    return [
+        (kind, layer, head)
+        for kind, modules in attentions(model).items()
+        for layer, module in enumerate(modules)
+        for head in range(module.num_heads)
+    ]
+
+
+def silencings(task: Pronouns, means: Any) -> dict[str, Any]:
+    """Every head and every pair silenced; of a pair also what it costs more than the two alone, with its error."""
+    untouched, heads, found = task.right(), all_heads(task.model), {}
+    for name, by in (("zero", None), ("mean", means)):
+        alone = {}
+        for head in heads:
+            with silenced(task.model, [head], by=by):
+                alone[head] = task.right()
+        pairs = []
+        for one, other in itertools.combinations(heads, 2):
+            with silenced(task.model, [one, other], by=by):
+                both = task.right()
+            extra = alone[one] + alone[other] - untouched - both  # cost of both, less the two costs
+            pairs.append([heads.index(one), heads.index(other), *share(both, untouched), *share(extra)])
+        found[name] = {"alone": [share(alone[head], untouched) for head in heads], "pairs": pairs}
+    return {"heads": [list(head) for head in heads], "untouched": share(untouched)} | found
+
+
+def borrowed(task: Pronouns) -> dict[str, Any]:
+    """Genders chosen when attentions use weights, values or both of the twin: the sentence's own and the twin's.
+
+    Twins whose sources have different numbers of tokens are left out.
+    """
+    model, sizes = task.model, [len(source) for source in task.sources]
+    fitting = [n for n, size in enumerate(sizes) if size == sizes[n ^ 1]]
+    twins = torch.tensor([n ^ 1 for n in range(len(sizes))])
+    places = [(kind, n) for kind, modules in attentions(model).items() for n in range(len(modules))]
+    kept: dict[str, dict[Place, Tensor]] = {"weights": {}, "values": {}}
+
+    def keep(what: str, place: Place, x: Tensor) -> Tensor:
+        kept[what][place] = x[twins]
+        return x
+
+    with edited(model, **{what: {place: partial(keep, what, place) for place in places} for what in kept}):
+        task.choices()
+    groups = {
+        "encoder, layer 1": [("encoder", 0)], "encoder, layer 2": [("encoder", 1)],
+        "encoder": [("encoder", 0), ("encoder", 1)], "cross-attention": [("cross", 0), ("cross", 1)],
+        "everything": places,
+    }  # fmt: skip
+    found = {}
+    for name, group in {"nothing": [], **groups}.items():
+        for swapped in (("weights",), ("values",), ("weights", "values")):
+            edits = {what: {place: lambda _, new=kept[what][place]: new for place in group} for what in swapped}
+            with edited(model, **edits):
+                chosen = task.choices()
+            both = torch.stack([chosen == task.own, chosen == task.own[twins]], dim=1).float().numpy()[fitting]
+            found[f"{name}: {' and '.join(swapped)}"] = share(both)
+    return {"sentences": len(fitting), "shares": found}
+
+
+def rules(pair: SentencePair) -> dict[str, dict[int, int]]:
+    """For each rule, the word that it points to from each word of the source that it has an answer for."""
+    tags = re.findall(r"\((\S+) [^\s()]+\)", pair.tree)
+    nouns = [at for at, tag in enumerate(tags) if tag.startswith("NN")]
+    verbs = [at for at, tag in enumerate(tags) if tag.startswith(("VB", "MD"))]
+    articles = [at for at, tag in enumerate(tags) if tag == "DT" and nouns and nouns[-1] > at]
+    return {
+        "itself": {at: at for at in range(len(tags))},
+        "word before": {at: at - 1 for at in range(1, len(tags))},
+        "word after": {at: at + 1 for at in range(len(tags))},
+        "article's noun": {at: next(noun for noun in nouns if noun > at) for at in articles},
+        "noun's verb": {at: max(verb for verb in verbs if verb < at) for at in nouns if verbs and verbs[0] < at},
+    }
+
+
+def fits(model: Transformer, tokenizer: Tokenizer) -> dict[str, Any]:
+    """How often each head of the encoder has its largest weight where a rule points, and the trivial rules beside it.
+
+    `beside` asks, for the words that a rule of grammar has an answer for, how often a trivial rule gives the same one.
+    """
+    hits, beside = defaultdict(list), defaultdict(list)
+    for pair in embedded_split("test")[:RULES_ON]:
+        largest = sentence_maps(model, tokenizer, pair.source, pair.target)["encoder"].argmax(axis=-1)
+        answers = rules(pair)
+        for name, links in answers.items():
+            hits[name] += [largest[:, :, query] == key for query, key in links.items()]
+        for name in ("article's noun", "noun's verb"):
+            for trivial in ("word before", "word after"):
+                beside[f"{name}, {trivial}"] += [
+                    answers[trivial].get(query) == key for query, key in answers[name].items()
+                ]
+    return {
+        "heads": {name: np.mean(found, axis=0).round(4).tolist() for name, found in hits.items()},
+        "answers": {name: len(found) for name, found in hits.items()},
+        "beside": {name: round(float(np.mean(found)), 4) for name, found in beside.items()},
+    }
+
+
+def on_the_nouns(model: Transformer, tokenizer: Tokenizer, count: int) -> dict[str, Any]:
+    """For each head of the encoder: the pronoun's weight on one noun, how often that is right, and the nearer one."""
+    pairs = embedded_split("pronoun")[:count]
+    found, near = [], []
+    for n, pair in enumerate(pairs):
+        (it, noun), (_, rival) = pair.antecedents[-1], pairs[n ^ 1].antecedents[-1]
+        row = sentence_maps(model, tokenizer, pair.source, pair.target)["encoder"][:, :, it]
+        found.append([row[..., noun], row[..., rival]])
+        near.append(noun > rival)
+    weights, nearer = np.array(found), np.array(near)
+    right = weights[:, 0] > weights[:, 1]
+    return {
+        "sharpest": weights.max(axis=1).mean(axis=0).round(4).tolist(),
+        "right": right.mean(axis=0).round(4).tolist(),
+        "nearer": (right == nearer[:, None, None]).mean(axis=0).round(4).tolist(),
+        "always the nearer": round(float(nearer.mean()), 4),
+    }
+
+
+def measure(model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES) -> dict[str, Any]:
+    """Everything that chapter 80 says of heads, for one model."""
+    model = model.eval()
+    valid = batch_all(tokenize_pairs(tokenizer, embedded_split("valid"), model.config.max_length), 4096)
+    task = Pronouns(model, tokenizer, sentences)
+    return {
+        "sentences": sentences,
+        "silenced": silencings(task, head_means(model, valid)),
+        "borrowed": borrowed(task),
+        "rules": fits(model, tokenizer),
+        "nouns": on_the_nouns(model, tokenizer, sentences),
+    }
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.heads", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    tune_machine()
+    translator = Translator.load("embedded", "cpu", accelerated=False)
+    record = {"command": "python -m tools.heads", **describe_machine(torch.device("cpu"))}
+    record |= {"model": "embedded", "corpus_version": corpus_fingerprint()}
+    record |= measure(translator.model, translator.tokenizer)
+    write_json(ROOT / "data" / "runs" / "heads" / "shipped.json", record)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
