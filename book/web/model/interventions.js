@@ -1,0 +1,104 @@
+// What heads do, changed from outside: chapter 80 of the book. As annotated/interventions.py.
+
+/** The attentions of a model by kind (encoder, decoder, cross), from the first layer to the last. */
+export function attentions(model) {
+  return {
+    encoder: model.encoder.layers.map((layer) => layer.selfAttention),
+    decoder: model.decoder.layers.map((layer) => layer.selfAttention),
+    cross: model.decoder.layers.map((layer) => layer.crossAttention),
+  };
+}
+
+/** All places of attention: a kind and a layer, from 0. */
+export function places(model) {
+  return Object.entries(attentions(model)).flatMap(([kind, layers]) => layers.map((_, layer) => ({ kind, layer })));
+}
+
+/**
+ * What `body` returns while attentions use what `edits` make of their weights, values and outputs.
+ * Each edit is { kind, layer, what, change }; `change(heads, start)` gets matrices, one for each head, and the position
+ * of the first query, and returns others. It holds for the searches, too, which compute one query at a time.
+ */
+export function edited(model, edits, body) {
+  const known = attentions(model);
+  const undo = edits.map(({ kind, layer, what, change }) => {
+    const module = known[kind][layer];
+    const edit = (part, heads, start) => (part === what ? change(heads, start) : heads);
+    module.edits.push(edit);
+    return () => module.edits.splice(module.edits.indexOf(edit), 1);
+  });
+  try {
+    return body();
+  } finally {
+    undo.forEach((one) => one());
+  }
+}
+
+/** Edits that silence heads, each { kind, layer, head }: they put out zeros, or always their mean from `means`. */
+export function silenced(heads, means = null) {
+  return heads.map(({ kind, layer, head }) => ({
+    kind, layer, what: "outputs",
+    change: (outputs) =>
+      outputs.map((matrix, h) => {
+        if (h !== head) return matrix;
+        return matrix.map((row) => (means ? Float32Array.from(means[kind][layer][head]) : new Float32Array(row.length)));
+      }),
+  }));
+}
+
+/**
+ * Edits that set single weights, each { kind, layer, head, query, key, weight }. The rest of a row is scaled so that
+ * it adds up to one again; a row whose rest is zero keeps the one weight.
+ */
+export function overwritten(weights) {
+  return weights.map(({ kind, layer, head, query, key, weight }) => ({
+    kind, layer, what: "weights",
+    change: (heads, start) =>
+      heads.map((matrix, h) =>
+        matrix.map((row, q) => {
+          if (h !== head || q + start !== query || key >= row.length) return row;
+          const rest = 1 - row[key];
+          return row.map((value, k) => (k === key ? weight : rest > 0 ? (value * (1 - weight)) / rest : 0));
+        }),
+      ),
+  }));
+}
+
+/** Everything that attentions computed while `body` ran: weights, values and outputs by place; and its result. */
+export function watched(model, body) {
+  const kept = {};
+  const edits = places(model).flatMap(({ kind, layer }) =>
+    ["weights", "values", "outputs"].map((what) => ({
+      kind, layer, what,
+      change: (heads) => {
+        kept[`${kind} ${layer} ${what}`] = heads;
+        return heads;
+      },
+    })),
+  );
+  const result = edited(model, edits, body);
+  return { kept, result };
+}
+
+/** Edits that paste what was kept of another run (`watched`): "weights", "values" or both, at some places. */
+export function pasted(kept, where, parts) {
+  return where.flatMap(({ kind, layer }) =>
+    parts.map((what) => ({ kind, layer, what, change: (_, start) => from(kept[`${kind} ${layer} ${what}`], what, start) })),
+  );
+}
+
+/** Of weights that were kept for all queries, those from `start` on: what a search asks for, one query at a time. */
+function from(heads, what, start) {
+  return what === "weights" && start ? heads.map((matrix) => matrix.slice(start, start + 1)) : heads;
+}
+
+/** What `body` returns while positions are counted from `offset`, in source and target. */
+export function moved(model, offset, body) {
+  const tables = [model.sourcePositions, model.targetPositions];
+  for (const table of tables) table.offset = offset;
+  try {
+    return body();
+  } finally {
+    for (const table of tables) table.offset = 0;
+  }
+}
