@@ -13,7 +13,7 @@ from annotated.corpora import Corpus
 from annotated.decoding import Hypothesis
 from annotated.files import InputError, read_json
 from annotated.grammar import SentencePair
-from annotated.machine import describe_machine
+from annotated.machine import choose_precision, describe_machine
 from annotated.positional_encoding import SinusoidalPositions
 from annotated.training import tokenize_pairs
 from tools import experiments
@@ -78,8 +78,10 @@ def test_a_changed_plan_asks_for_every_unit_again(small: Path):
 
 
 def test_no_unit_begins_when_time_is_up(small: Path, capsys: pytest.CaptureFixture):
+    path = small / "plan.yml"
+    path.write_text(path.read_text(encoding="utf-8").replace("- 1\n- 2\n", "- 1\n"), encoding="utf-8")
     assert main(["small", "--minutes", "0", "--processes", "1"]) == 0
-    assert capsys.readouterr().out.count("not begun") == 4
+    assert capsys.readouterr().out.count("not begun") == 2
     assert sorted(path.name for path in small.iterdir()) == ["plan.yml"]
 
 
@@ -124,17 +126,23 @@ def test_scores_by_length_tell_early_ends_apart(small: Path, monkeypatch: pytest
     assert all(row["forced"] <= row["tokens"] < 1 for row in wrong.values())
 
 
-def first_records(name: str) -> list[tuple[str, int]]:
-    """The first record of each row of an experiment."""
-    first = dict(reversed(units(load_plan(name))))
-    folder = ROOT / "data" / "runs" / name
-    return [(row, seed) for row, seed in first.items() if (folder / f"{row}-{seed}.json").exists()]
+def first_records(name: str) -> list:
+    """The first record of each row of an experiment; rows that share their code with one before are marked `again`."""
+    plan, folder = load_plan(name), ROOT / "data" / "runs" / name
+    first = dict(reversed(units(plan)))
+    done = [(row["id"], first[row["id"]]) for row in plan["rows"]]
+    done = [(row, seed) for row, seed in done if (folder / f"{row}-{seed}.json").exists()]
+    own = [row["id"] for row in plan["rows"] if "change" in row] + [row for row, _ in done[:1]]
+    return [pytest.param(name, *one, marks=[] if one[0] in own else pytest.mark.again) for one in done]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "row", "seed"), [(name, *one) for name in SHOWN for one in first_records(name)])
+@pytest.mark.parametrize(("name", "row", "seed"), [one for name in SHOWN for one in first_records(name)])
 def test_twenty_steps_of_every_record_are_repeated(name: str, row: str, seed: int):
     """Design, section 6: a recorded run can be made again; its loss at step 20 comes back within 0.001."""
+    precision, fast = load_plan(name)["training"]["precision"], choose_precision("auto", torch.device("cpu"))
+    if precision == "bfloat16" != str(fast).removeprefix("torch."):
+        pytest.skip("this processor has no instructions for bfloat16: twenty steps would take minutes")
     recorded = read_json(ROOT / "data" / "runs" / name / f"{row}-{seed}.json")
     steps = iter(range(21))
     try:

@@ -29,6 +29,7 @@ FAR = 2  # steps from a change to the tests that the short gate still runs
 STRUCTURE, SITE = "tests/test_structure.py", "tests/test_site.py"
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with=tests/nbval.cfg"]
 NBVAL += [f"--nbval-cell-timeout={limits.CELL}", f"--nbval-kernel-startup-timeout={limits.KERNEL}"]
+UNITS = "not browser and not again"
 PARALLEL = ["-n", "2", "--dist"]
 
 
@@ -77,7 +78,7 @@ def everything() -> Steps:
         "chapter 59": lambda: pytest(*NBVAL, *training, threads=2) if training else Counter(),
         "chapters": lambda: pytest(*NBVAL, *PARALLEL, "loadfile", *others) if others else Counter(),
         # in the order of their names: by the number of tests, slow files of few tests would come last
-        "tests": lambda: pytest(*PARALLEL, "loadfile", "--no-loadscope-reorder", "-m", "not browser", "tests"),
+        "tests": lambda: pytest(*PARALLEL, "loadfile", "--no-loadscope-reorder", "-m", UNITS, "tests"),
         "html": lambda: single("tools.build"),
         "browser": lambda: pytest(*PARALLEL, "load", "-m", "browser", "tests/test_site.py"),
     }
@@ -90,7 +91,7 @@ def gate(project: Project, change: Change, named: bool) -> tuple[Steps, list[str
     own = [file for file in tests if name_of(file) in map(name_of, change.files)]
     run = [file for file in tests if distances[file] <= FAR or file in own]
     chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
-    options = [*NBVAL, *PARALLEL, "loadfile", "-m", "not browser", f"--slow-in={','.join(own)}"]
+    options = [*NBVAL, *PARALLEL, "loadfile", "-m", UNITS, f"--slow-in={','.join(own)}"]
     threads = max([1, *(threads_of(Path(file)) for file in chapters)])
     steps = STYLE | {
         "structure": lambda: single("tools.structure"),
