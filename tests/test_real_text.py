@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +14,8 @@ from annotated.files import InputError, read_json
 from annotated.training import checkpoints
 from tests.test_experiments import small  # noqa: F401 (a fixture)
 from tools import experiments, real_text
+
+load = real_text.load_unit
 
 
 @pytest.fixture
@@ -25,6 +29,7 @@ def done(small: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: F811
     for name in ("RUNS", "WORK"):
         monkeypatch.setattr(real_text, name, getattr(experiments, name))
     monkeypatch.setattr(real_text, "ALPHAS", (0.0, 1.0))
+    monkeypatch.setattr(real_text, "DRAWS", 20)
     monkeypatch.setattr(real_text, "OWN", ["the ba dog sees a cat"])
     return small
 
@@ -59,6 +64,26 @@ def test_a_wider_beam_is_searched_with_the_same_penalty(done: Path):
     assert len(narrow["scores"]) == len(wide["scores"])
     assert sum(wide["scores"]) >= sum(narrow["scores"])
     assert narrow["length_ratio"] > 0
+
+
+def test_what_one_unit_has_on_valid_is_kept(done: Path, monkeypatch: pytest.MonkeyPatch):
+    """A second seed that is not done ends the choice; what the first had is there when it is."""
+    other, hidden = experiments.WORK / "small" / "base-2", experiments.WORK / "small" / "hidden"
+    other.rename(hidden)
+    monkeypatch.setattr(real_text, "ProcessPoolExecutor", lambda _: nullcontext(SimpleNamespace(map=map)))
+    assert real_text.main(["choose", "--name", "small"]) == 1
+    hidden.rename(other)
+    begun = []
+    monkeypatch.setattr(real_text, "load_unit", lambda *unit: begun.append(unit) or load(*unit))
+    assert real_text.main(["choose", "--name", "small"]) == 0
+    assert [unit[2] for unit in begun[: len(real_text.KINDS)]] == [2] * len(real_text.KINDS)
+
+
+def test_a_unit_that_was_stopped_is_not_judged(done: Path):
+    path = done / "plan.yml"
+    path.write_text(path.read_text(encoding="utf-8").replace("max_steps: 6", "max_steps: 9"), encoding="utf-8")
+    with pytest.raises(InputError, match="base-1: stopped at step 6 of 9"):
+        real_text.load_unit("small", "base", 1)
 
 
 def test_a_unit_without_its_state_is_named(done: Path):

@@ -3,7 +3,7 @@
 Both need the states of `python -m tools.experiments multi30k`. The first tries the running average of the weights, the
 last weights and means of the last checkpoints, each with several length penalties, on the validation sentences with
 all three seeds; what has the best mean BLEU is scored on the test sentences, once for each seed, with sacreBLEU's
-bootstrap.
+bootstrap. What one unit has on valid is kept beside its state, so that it goes on where it was stopped.
 The second searches the validation sentences with beams of many widths. Of Multi30k nothing is kept but scores; the
 outputs in the records are those of our own sentences.
 """
@@ -27,15 +27,15 @@ from annotated.acceleration import tune_machine
 from annotated.checkpoint import average_weights, load_weights, weights_of
 from annotated.corpora import load_corpus
 from annotated.evaluation import evaluate_translations
-from annotated.files import InputError, write_json
+from annotated.files import InputError, read_json, write_json
 from annotated.machine import describe_machine
 from annotated.training import TrainingState, checkpoints, load_state, new_state
 from annotated.translation import Translator
 from tools.experiments import RUNS, WORK, data_of, load_plan, start, units
 
-ALPHAS = (0.0, 0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4)
+ALPHAS = (0.0, 0.6, 1.0, 1.4, 1.8, 2.2)
 KINDS = ("running average", "last weights", "mean of the last 3", "mean of the last 5")
-WIDTHS = (1, 2, 4, 8, 16, 32, 64)
+WIDTHS = (1, 2, 4, 8, 16, 32, 64)  # all without a penalty, up to 16 with one
 DRAWS = 1000  # of the bootstrap
 OWN = [  # in the manner of the corpus, but ours
     "A dog runs through the snow.",
@@ -75,7 +75,7 @@ def weights_of_kind(folder: Path, kind: str, state: TrainingState) -> dict[str, 
 
 
 def load_unit(name: str, row: str, seed: int, kind: str = KINDS[0]) -> Translator:
-    """The translator of a unit whose state is still there. Raises InputError where it is not."""
+    """The translator of a unit that is done and has its state still. Raises InputError otherwise."""
     torch.set_num_threads(1)
     tune_machine()
     plan, folder = load_plan(name), WORK / name / f"{row}-{seed}"
@@ -83,6 +83,8 @@ def load_unit(name: str, row: str, seed: int, kind: str = KINDS[0]) -> Translato
     model, config = start(plan, row, seed, tokenizer)
     state = new_state(model, config)
     load_state(folder, state)
+    if state.step < config.max_steps:
+        raise InputError(f"{folder}: stopped at step {state.step} of {config.max_steps}")
     load_weights(model, weights_of_kind(folder, kind, state), kind)
     return Translator(model, tokenizer)
 
@@ -95,14 +97,18 @@ def pairs_of(name: str, split: str) -> tuple[list[str], list[str]]:
 
 def on_valid(name: str, job: tuple[str, int, str]) -> list[dict[str, Any]]:
     """Scores on valid with every length penalty, for a unit and a kind of weights."""
-    translator, (sources, references) = load_unit(name, *job), pairs_of(name, "valid")
     row, seed, kind = job
+    kept = WORK / name / f"{row}-{seed}" / f"valid-{kind.replace(' ', '-')}.json"
+    if kept.exists() and [one["alpha"] for one in read_json(kept)] == list(ALPHAS):
+        return read_json(kept)
+    translator, (sources, references) = load_unit(name, *job), pairs_of(name, "valid")
     found = []
     for alpha in ALPHAS:
         outputs = translator.translate(sources, beam_size=4, length_penalty=alpha)
         scores = evaluate_translations(outputs, references)
         found.append({"row": row, "seed": seed, "weights": kind, "alpha": alpha, "bleu": scores.bleu})
         found[-1] |= {"chrf": scores.chrf, "brevity_penalty": scores.brevity_penalty}
+    write_json(kept, found)
     print(*job, max(found, key=lambda one: one["bleu"]), flush=True)
     return found
 
@@ -157,8 +163,8 @@ def one_width(name: str, alpha: float, width: int) -> dict[str, Any]:
 
 
 def beams(name: str) -> dict[str, Any]:
-    """Every width without and with the paper's penalty, and with more; the widest first, which take longest."""
-    jobs = [(alpha, width) for width in reversed(WIDTHS) for alpha in (0.0, 0.6, 1.2)]
+    """Every width without a penalty, most with the paper's and with more; the widest first, which take longest."""
+    jobs = [(alpha, width) for width in reversed(WIDTHS) for alpha in (0.0, 0.6, 1.2) if not alpha or width <= 16]
     with ProcessPoolExecutor(2) as pool:
         found = list(pool.map(partial(one_width, name), *zip(*jobs, strict=True)))
     return {"searches": found, "sources": OWN}
