@@ -33,7 +33,7 @@ from annotated.training import TrainingState, checkpoints, load_state, new_state
 from annotated.translation import Translator
 from tools.experiments import RUNS, WORK, data_of, load_plan, start, units
 
-ALPHAS = (0.0, 0.6, 1.0, 1.4, 1.8, 2.2)
+ALPHAS = (0.0, 0.6, 1.0, 1.4, 1.8, 2.2, 2.6, 3.0, 3.4)
 KINDS = ("running average", "last weights", "mean of the last 3", "mean of the last 5")
 WIDTHS = (1, 2, 4, 8, 16, 32, 64)  # all without a penalty, up to 16 with one
 DRAWS = 1000  # of the bootstrap
