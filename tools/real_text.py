@@ -120,7 +120,8 @@ def on_test(name: str, alpha: float, job: tuple[str, int, str]) -> dict[str, Any
     found: dict[str, Any] = {"row": job[0], "seed": job[1], "sentences": len(sources)}
     for kind, metric in (("bleu", sacrebleu.BLEU()), ("chrf", sacrebleu.CHRF())):
         score = metric.corpus_score(outputs, [references], n_bootstrap=DRAWS)
-        found |= {kind: score.score, f"{kind}_half_width": score._ci, f"{kind}_signature": str(metric.get_signature())}
+        found |= {kind: score.score, f"{kind}_half_width": float(score._ci)}
+        found |= {f"{kind}_signature": str(metric.get_signature())}
     found["brevity_penalty"] = evaluate_translations(outputs, references).brevity_penalty
     return found | {"own": translator.translate(OWN, beam_size=4, length_penalty=alpha)}
 
