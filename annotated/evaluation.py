@@ -14,12 +14,12 @@ from annotated.grammar import SentencePair, words
 __all__ = ["Scores", "alignment_error_rate", "antecedent_accuracy", "diagonal_links", "evaluate_translations"]
 
 
-# book/61_machine_translation.ipynb#scores
+# book/61_machine_translation.ipynb#corpus-scores
 @dataclass(frozen=True)
 class Scores:
     """Corpus scores: BLEU and chrF from 0 to 100 with sacreBLEU's signatures, exact matches from 0 to 1.
 
-    Defined in chapter 61: `scores`.
+    Defined in chapter 61: `corpus-scores`.
     """
 
     bleu: float
