@@ -5,6 +5,7 @@ sentences of the split `pronoun` a model reads the German up to the pronoun and 
 stands the share of other tokens that are still predicted. Every head and every pair of heads is silenced, by zero and
 by its mean over the validation split. Attentions get weights, values, or both, from a sentence's twin, which means the
 other noun. Each share has its standard error: of the difference from the untouched model, over pairs of twins.
+`python -m tools.heads --means` writes the heads' means alone, for the page.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from annotated.acceleration import tune_machine
 from annotated.batching import pad_sequences
 from annotated.files import write_json
 from annotated.grammar import SentencePair, corpus_fingerprint, embedded_split
-from annotated.interventions import Place, edited, head_means, silenced
+from annotated.interventions import HeadMeans, Place, edited, head_means, silenced
 from annotated.machine import describe_machine
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, tokenize
@@ -206,14 +207,20 @@ def on_the_nouns(model: Transformer, tokenizer: Tokenizer, count: int) -> dict[s
     }
 
 
+def means_of(model: Transformer, tokenizer: Tokenizer) -> HeadMeans:
+    """What each head puts out on average on the validation split."""
+    return head_means(
+        model, batch_all(tokenize_pairs(tokenizer, embedded_split("valid"), model.config.max_length), 4096)
+    )
+
+
 def measure(model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES) -> dict[str, Any]:
     """Everything that chapter 80 says of heads, for one model."""
     model = model.eval()
-    valid = batch_all(tokenize_pairs(tokenizer, embedded_split("valid"), model.config.max_length), 4096)
     task = Pronouns(model, tokenizer, sentences)
     return {
         "sentences": sentences,
-        "silenced": silencings(task, head_means(model, valid)),
+        "silenced": silencings(task, means_of(model, tokenizer)),
         "borrowed": borrowed(task),
         "rules": fits(model, tokenizer),
         "nouns": on_the_nouns(model, tokenizer, sentences),
@@ -224,14 +231,21 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.heads", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.parse_args(arguments)
+    parser.add_argument("--means", action="store_true", help="write only what each head puts out on average")
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     tune_machine()
     translator = Translator.load("embedded", "cpu", accelerated=False)
-    record = {"command": "python -m tools.heads", **describe_machine(torch.device("cpu"))}
+    record = {"command": f"python -m tools.heads{' --means' * options.means}", **describe_machine(torch.device("cpu"))}
     record |= {"model": "embedded", "corpus_version": corpus_fingerprint()}
-    record |= measure(translator.model, translator.tokenizer)
-    write_json(ROOT / "data" / "runs" / "heads" / "shipped.json", record)
+    if options.means:
+        means = means_of(translator.model, translator.tokenizer)
+        record |= {
+            kind: [[[round(x, 6) for x in head] for head in layer] for layer in means[kind].tolist()] for kind in means
+        }
+    else:
+        record |= measure(translator.model, translator.tokenizer)
+    write_json(ROOT / "data" / "runs" / "heads" / ("means.json" if options.means else "shipped.json"), record)
     return 0
 
 
