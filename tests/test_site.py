@@ -136,11 +136,12 @@ def axe() -> str:
     return AXE.read_text(encoding="utf-8")
 
 
-def violations(page, options: dict) -> list[str]:
+def violations(page, options: dict, inside: str = "html") -> list[str]:
     """What axe finds fault with. Every rule runs in full; only for violations it describes more than one place."""
     page.evaluate(axe())
     options = options | {"resultTypes": ["violations"]}
-    found = page.evaluate("options => axe.run(options).then(result => result.violations)", options)
+    run = "([inside, options]) => axe.run(inside, options).then(result => result.violations)"
+    found = page.evaluate(run, [inside, options])
     return [f"{one['id']}: {', '.join(node['html'][:160] for node in one['nodes'][:3])}" for one in found]
 
 
@@ -240,6 +241,8 @@ def test_internal_links_resolve():
                 continue
             address, fragment = urldefrag(urljoin(name, link))
             file = unquote(address.split("?")[0])
+            if fragment.startswith("lab-"):
+                continue  # a state of the laboratory: tests/test_widgets.py
             if not (SITE / file).is_file() or (fragment and file in targets and unquote(fragment) not in targets[file]):
                 broken.append(f"{name}: {link}")
     assert broken == []

@@ -250,8 +250,13 @@ CUT = content("model.safetensors")[:-40]
 SPOILED = [
     ("config.json", b"not json", "config.json: not a JSON file"),
     ("config.json", b"[]", "config.json: not a configuration of this book's package"),
-    ("config.json", config_with(d_model=1e9), "config.json: d_model must be a whole number, not 1000000000"),
-    ("config.json", config_with(num_layers=-3), "config.json: num_layers must be a whole number, not -3"),
+    (
+        "config.json",
+        config_with(d_model=1e9),
+        "config.json: d_model must be a whole number from 1 to 1,048,576, not 1000000000",
+    ),
+    ("config.json", config_with(num_layers=-3), "config.json: num_layers must be a whole number from 1 to 64, not -3"),
+    ("config.json", config_with(num_layers=10**6), "num_layers must be a whole number from 1 to 64, not 1000000"),
     ("config.json", config_with(num_layers=4), "the tensor encoder.layers.2.self_attention.query.weight is missing"),
     ("config.json", config_with(d_ff=1024), "feed_forward.inner.weight has the shape [512,128] instead of [1024,128]"),
     ("config.json", config_with(activation="constructor"), "config.json: unknown activation constructor"),

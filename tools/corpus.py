@@ -1,6 +1,7 @@
 """Write the small splits of the embedded corpus to data/embedded, and sizes and checksums to data/README.md.
 
-`python -m tools.corpus` after a change of the grammar. The training split is not written but generated when needed.
+`python -m tools.corpus` after a change of the grammar. The training split is not written but generated when needed;
+only its English words are, in words.txt, for the page, which marks those that the model has never seen.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from pathlib import Path
 
 from annotated.files import write_atomically
-from annotated.grammar import SPLITS, canonical_text, embedded_split, split_checksum
+from annotated.grammar import SPLITS, canonical_text, embedded_split, split_checksum, words
 from tools.clean import ROOT
 
 
@@ -24,10 +25,16 @@ def write_corpus(data: Path = ROOT / "data") -> None:
         rows.append(f"| {name} | {len(pairs):,} | {longest} | {seed} | `{split_checksum(name)}` |")
         if name != "train":
             write_atomically(data / "embedded" / f"{name}.tsv", canonical_text(pairs).encode())
+    write_atomically(data / "embedded" / "words.txt", "".join(f"{word}\n" for word in known_words()).encode())
     sheet = data / "README.md"
     text = sheet.read_text(encoding="utf-8")
     table = re.compile(r"(?<=\| --- \| --- \| --- \| --- \| --- \|\n)(\|.*\|\n)+")
     write_atomically(sheet, table.sub("\n".join(rows) + "\n", text, count=1).encode())
+
+
+def known_words() -> list[str]:
+    """The English words of the training split, in lower case."""
+    return sorted({word.lower() for pair in embedded_split("train") for word in words(pair.source)})
 
 
 def main(arguments: list[str]) -> int:

@@ -168,7 +168,13 @@ def unfounded(notebook: NotebookNode, root: Path = ROOT) -> list[str]:
 
 
 def words_in(notebook: NotebookNode) -> int:
-    return sum(len(cell.source.split()) for cell in notebook.cells if cell.cell_type == "markdown")
+    """The words of the text, without what describes a picture to those who do not see it."""
+    texts = (
+        re.sub(r"^:alt: .*$", "", cell.source, flags=re.MULTILINE)
+        for cell in notebook.cells
+        if cell.cell_type == "markdown"
+    )
+    return sum(len(text.split()) for text in texts)
 
 
 def exported_before_a_picture(notebook: NotebookNode) -> int:

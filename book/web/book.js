@@ -1,6 +1,8 @@
 /* What scrolls sideways can be reached from the keyboard, and only that. The ledger shows the rows that one asks for. A
-   section that stands in another chapter now is found there. */
+   section that stands in another chapter now is found there. Parts that can be touched are loaded when they come near. */
 "use strict";
+
+const here = document.currentScript.src;
 
 const scrollers = ".bd-article .highlight pre, .bd-article .output pre, .bd-article div.math, " +
   ".bd-article .pst-scrollable-table-container, .bd-article .output.text_html, .bd-article div.cell_output";
@@ -52,8 +54,39 @@ function followMoved() {
   }
 }
 
+/* In the place of a picture what its module makes of it. The picture is left for print, and where no script may load. */
+async function mountWidget(figure) {
+  const name = figure.id.slice("widget-".length);
+  const place = document.createElement("div");
+  place.className = "widget-live";
+  figure.prepend(place);
+  try {
+    const { mount, waits = false } = await import(new URL(`widgets/${name}.js`, here));
+    await mount(place);
+    figure.classList.toggle("live", !waits);
+  } catch (error) {
+    place.textContent = location.protocol === "file:"
+      ? "This picture can be touched where the pages come from a server: run python -m http.server in this folder, and open http://localhost:8000."
+      : `This picture cannot be touched here: ${error.message}`;
+  }
+  figure.dataset.mounted = "true";
+}
+
+function mountWidgets() {
+  const near = new IntersectionObserver(entries => {
+    for (const { isIntersecting, target } of entries) {
+      if (isIntersecting) {
+        near.unobserve(target);
+        mountWidget(target);
+      }
+    }
+  }, { rootMargin: "300px" });
+  document.querySelectorAll("figure.widget").forEach(figure => near.observe(figure));
+}
+
 async function start() {
   addLedgerFilters();
+  mountWidgets();
   followMoved();
   await window.MathJax?.startup?.promise;
   markScrollers();

@@ -16,10 +16,10 @@ export function readJson(bytes, name) {
 }
 
 /**
- * The tensors of a safetensors file by name, each { shape, values }, with values as float32.
- * The file: eight bytes with the length of a header, the header in JSON, then the numbers.
+ * What a safetensors file has: for each name { dtype, shape, bytes }, checked against the file's length. No number is
+ * read yet. The file: eight bytes with the length of a header, the header in JSON, then the numbers.
  */
-export function readTensors(bytes, name = "model.safetensors") {
+export function describeTensors(bytes, name = "model.safetensors") {
   if (bytes.length > MAX_BYTES) throw new InputError(`${name}: larger than ${MAX_BYTES / 2 ** 20} MiB`);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const length = bytes.length < 8 ? NaN : Number(view.getBigUint64(0, true));
@@ -27,26 +27,30 @@ export function readTensors(bytes, name = "model.safetensors") {
   const header = readJson(bytes.subarray(8, 8 + length), `${name}, header`);
   const data = bytes.subarray(8 + length);
   const tensors = {};
-  for (const [key, about] of Object.entries(header)) {
-    if (key !== "__metadata__") tensors[key] = readTensor(key, about, data, name);
+  for (const [key, about] of Object.entries(header ?? {})) {
+    if (key !== "__metadata__") tensors[key] = describeTensor(key, about, data, name);
   }
   return tensors;
 }
 
-function readTensor(key, about, data, name) {
+function describeTensor(key, about, data, name) {
   const { dtype, shape, data_offsets: offsets } = about ?? {};
-  const width = WIDTHS[dtype];
-  if (!width) throw new InputError(`${name}: ${key} has the type ${dtype}; F16, BF16 and F32 can be read`);
+  if (!Object.hasOwn(WIDTHS, dtype)) throw new InputError(`${name}: ${key} has the type ${dtype}; F16, BF16 and F32 can be read`);
   const whole = (value) => Number.isInteger(value) && value >= 0;
   if (!Array.isArray(shape) || !shape.every(whole) || !Array.isArray(offsets) || !offsets.every(whole)) {
     throw new InputError(`${name}: ${key} is not described as a tensor`);
   }
   const [start, end] = offsets;
   const count = shape.reduce((product, size) => product * size, 1);
-  if (end > data.length || end - start !== count * width) {
+  if (end > data.length || end - start !== count * WIDTHS[dtype]) {
     throw new InputError(`${name}: ${key} should have ${count} numbers; the file is cut or was changed`);
   }
-  return { shape, values: toFloats(data.subarray(start, end), dtype) };
+  return { dtype, shape, bytes: data.subarray(start, end) };
+}
+
+/** The numbers of described tensors, each { shape, values } with values as float32. */
+export function readTensors(described) {
+  return Object.fromEntries(Object.entries(described).map(([key, { dtype, shape, bytes }]) => [key, { shape, values: toFloats(bytes, dtype) }]));
 }
 
 /** Numbers of 16 or 32 bits as float32. */

@@ -80,16 +80,21 @@ export function watched(model, body) {
   return { kept, result };
 }
 
-/** Edits that paste what was kept of another run (`watched`): "weights", "values" or both, at some places. */
+/**
+ * Edits that paste what was kept of another run (`watched`): "weights", "values" or both, at some places. A search that
+ * comes to positions which the other run did not have keeps its own there.
+ */
 export function pasted(kept, where, parts) {
   return where.flatMap(({ kind, layer }) =>
-    parts.map((what) => ({ kind, layer, what, change: (_, start) => from(kept[`${kind} ${layer} ${what}`], what, start) })),
+    parts.map((what) => ({ kind, layer, what, change: (own, start) => from(kept[`${kind} ${layer} ${what}`], what, own, start) })),
   );
 }
 
-/** Of weights that were kept for all queries, those from `start` on: what a search asks for, one query at a time. */
-function from(heads, what, start) {
-  return what === "weights" && start ? heads.map((matrix) => matrix.slice(start, start + 1)) : heads;
+/** Of what was kept for all positions, the queries and keys that there are now: a search has one query at a time. */
+function from(heads, what, own, start) {
+  const [first, size] = [what === "weights" ? start : 0, own[0].length];
+  if (heads[0].length < first + size) return own;
+  return heads.map((matrix, h) => matrix.slice(first, first + size).map((row, i) => row.subarray(0, own[h][i].length)));
 }
 
 /** What `body` returns while positions are counted from `offset`, in source and target. */

@@ -8,23 +8,24 @@ import { AddNorm, DecoderLayer, EncoderLayer, Stack } from "./stacks.js";
 
 const SIZES = ["vocab_size", "d_model", "d_ff", "num_heads", "num_layers", "max_length"];
 const POSITIONS = ["sinusoidal", "concatenated", "learned"];
-const LARGEST = 2 ** 26; // numbers in a model that a page should hold
+const LARGEST = { num_layers: 64, num_decoder_layers: 64, num_heads: 256 }; // what a page should try
+const LARGEST_SIZE = 2 ** 20; // of all other fields
 
 /** The configuration of config.json with what may be left out filled in. Throws InputError, naming the field. */
 export function checkConfig(content, name = "config.json") {
   const config = content?.format === "annotated-1" ? { ...content.model } : null;
   if (!config) throw new InputError(`${name}: not a configuration of this book's package`);
-  const whole = (value) => Number.isInteger(value) && value >= 1 && value <= LARGEST;
-  for (const field of SIZES) {
-    if (!whole(config[field])) throw new InputError(`${name}: ${field} must be a whole number, not ${config[field]}`);
-  }
+  const checkSize = (field) => {
+    const [value, most] = [config[field], LARGEST[field] ?? LARGEST_SIZE];
+    if (Number.isInteger(value) && value >= 1 && value <= most) return;
+    throw new InputError(`${name}: ${field} must be a whole number from 1 to ${most.toLocaleString("en")}, not ${JSON.stringify(value)}`);
+  };
+  SIZES.forEach(checkSize);
   config.d_k ??= config.d_model / config.num_heads;
   config.d_v ??= config.d_model / config.num_heads;
   config.num_decoder_layers ??= config.num_layers;
   config.source_vocab_size ??= config.vocab_size;
-  for (const field of ["d_k", "d_v", "num_decoder_layers", "source_vocab_size"]) {
-    if (!whole(config[field])) throw new InputError(`${name}: ${field} must be a whole number, not ${config[field]}`);
-  }
+  ["d_k", "d_v", "num_decoder_layers", "source_vocab_size"].forEach(checkSize);
   if (!Object.hasOwn(ACTIVATIONS, config.activation)) throw new InputError(`${name}: unknown activation ${config.activation}`);
   if (!POSITIONS.includes(config.positions)) throw new InputError(`${name}: unknown positions ${config.positions}`);
   return config;

@@ -1,7 +1,7 @@
 // A model folder, loaded and used: chapter 61 of the book. As annotated/translation.py.
 import { beamSearch, greedySearch } from "./decoding.js";
-import { InputError, readJson, readTensors } from "./files.js";
-import { Transformer, checkConfig } from "./model.js";
+import { InputError, describeTensors, readJson, readTensors } from "./files.js";
+import { Transformer, checkConfig, checkTensors } from "./model.js";
 import { Tokenizer } from "./tokenization.js";
 
 export const FILES = ["config.json", "tokenizer.model", "model.safetensors"];
@@ -23,7 +23,9 @@ export class Translator {
         throw new InputError(`tokenizer.model: ${tokenizer.size} pieces, but config.json says ${config[field]}`);
       }
     }
-    return new Translator(new Transformer(config, readTensors(files["model.safetensors"])), tokenizer, notes);
+    const described = describeTensors(files["model.safetensors"]);
+    checkTensors(described, config); // before room is made for a single number
+    return new Translator(new Transformer(config, readTensors(described)), tokenizer, notes);
   }
 
   /** From the folder at an address. `progress` hears the share of bytes that has come, from 0 to 1. */
@@ -45,10 +47,13 @@ export class Translator {
     return [...ids, this.tokenizer.eosId];
   }
 
-  /** The translation of a sentence by greedy search (width 1) or a beam: { text, tokens, logProbability, score, ... }. */
-  translate(text, { width = 1, ...options } = {}) {
+  /**
+   * The translation of a sentence by greedy search (width 1) or a beam: { text, tokens, logProbability, score, ... }.
+   * A `tree` is that of a beam, also of width 1.
+   */
+  translate(text, { width = 1, tree = width > 1, ...options } = {}) {
     const source = this.tokenize(text);
-    const found = width === 1 ? greedySearch(this.model, source, options) : beamSearch(this.model, source, { width, ...options });
+    const found = tree ? beamSearch(this.model, source, { width, ...options }) : greedySearch(this.model, source, options);
     return { ...found, source, text: this.tokenizer.toText(found.tokens) };
   }
 }

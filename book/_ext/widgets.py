@@ -1,0 +1,64 @@
+"""Parts of a page that can be touched: the directive `widget`, and the files that they load.
+
+    :::{widget} clocks
+    :alt: what its picture shows
+    The caption, with what to see.
+    :::
+
+puts the picture `figures/widgets/clocks.png` with its caption; where scripts run, `book.js` loads the module
+`widgets/clocks.js` and gives it the place. In print and without scripts the picture stays. The shipped model, the means
+of its heads and the sentences of the laboratory are copied into the site unchanged.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sentences import parts
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL, MEANS = ROOT / "data" / "models" / "embedded", ROOT / "data" / "runs" / "heads" / "means.json"
+
+
+class Widget(SphinxDirective):
+    """A picture with a caption, in whose place a script puts something that can be touched."""
+
+    required_arguments = 1
+    option_spec: ClassVar = {"alt": directives.unchanged_required}
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        name = self.arguments[0]
+        if not (ROOT / "book" / "web" / "widgets" / f"{name}.js").is_file():
+            raise self.error(f"there is no book/web/widgets/{name}.js")
+        if "alt" not in self.options:
+            raise self.error(f"{name}: `alt` says what the picture shows")
+        figure = nodes.figure("", classes=["widget"], names=[f"widget-{name}"])
+        self.add_name(figure)
+        self.state.document.note_explicit_target(figure)
+        figure += nodes.image(uri=f"figures/widgets/{name}.png", alt=self.options["alt"])
+        figure += nodes.caption("", "", *self.state.inline_text(" ".join(self.content), self.lineno)[0])
+        return [figure]
+
+
+def copy_files(app: Sphinx, error: Exception | None) -> None:
+    """The model and what belongs to it, beside the scripts."""
+    if error or app.builder.format != "html":
+        return
+    static = Path(app.outdir) / "_static"
+    shutil.copytree(MODEL, static / "models" / "embedded", dirs_exist_ok=True)
+    shutil.copy(MEANS, static / "models" / "embedded" / "means.json")
+    (static / "sentences.json").write_text(json.dumps(parts(), ensure_ascii=False), encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("widget", Widget)
+    app.connect("build-finished", copy_files)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

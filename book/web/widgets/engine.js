@@ -1,0 +1,56 @@
+// The model in the page: loaded when a reader asks for it, once for all parts of a page.
+import { InputError } from "../model/files.js";
+import { Translator } from "../model/translation.js";
+import { button, make } from "./dom.js";
+
+const FOLDER = new URL("../models/embedded/", import.meta.url);
+let shared = null;
+const listeners = new Set();
+
+/** The shipped model; `progress` hears the share that has come. */
+export function shipped(progress = () => {}) {
+  listeners.add(progress);
+  shared ??= load().catch((error) => {
+    shared = null; // so that one can try again
+    throw error;
+  });
+  return shared.finally(() => listeners.delete(progress));
+}
+
+async function load() {
+  const translator = await Translator.load(FOLDER, (share) => listeners.forEach((listener) => listener(share)));
+  const response = await fetch(new URL("means.json", FOLDER));
+  translator.means = response.ok ? await response.json() : null;
+  return translator;
+}
+
+/** Something from the site as JSON. */
+export async function json(name) {
+  const response = await fetch(new URL(`../${name}`, import.meta.url));
+  if (!response.ok) throw new InputError(`${name}: not found`);
+  return response.json();
+}
+
+/** A button that loads the model, with its progress; then `run(translator)` fills the place. */
+export function whenAsked(place, label, run) {
+  const bar = make("progress", { max: 1, value: 0, "aria-label": "loading the model", hidden: true });
+  const problem = make("p", { class: "problem", role: "alert", hidden: true });
+  const start = button(`${label} (loads 2.7 MB)`, async () => {
+    start.disabled = true;
+    bar.hidden = false;
+    problem.hidden = true;
+    try {
+      const translator = await shipped((share) => (bar.value = share));
+      place.replaceChildren();
+      await run(translator);
+      place.closest("figure")?.classList.add("live");
+    } catch (error) {
+      start.disabled = false;
+      bar.hidden = true;
+      problem.hidden = false;
+      problem.textContent = error instanceof InputError ? error.message : `The model could not be loaded: ${error.message}`;
+      place.replaceChildren(start, bar, problem);
+    }
+  }, { class: "start" });
+  place.append(start, bar, problem);
+}

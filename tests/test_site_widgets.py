@@ -1,0 +1,379 @@
+"""The parts of the rendered book that can be touched, in a real browser, by mouse and by keyboard."""
+
+import json
+import math
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.test_site import SITE, WIDTHS, browser, missing, new_tab, open_page, overflowing, site, tabs, violations  # noqa: F401
+from tools.browser import visit
+from tools.pictures import PICTURES, opened, pages_with_widgets, text_of
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXTS = json.loads((PICTURES / "texts.json").read_text(encoding="utf-8"))
+PAGES = {
+    "twins": "index", "leak": "31_stacks", "equation": "32_attention", "clocks": "35_positional_encoding",
+    "figure1": "39_transformer", "warmup": "53_optimizer", "unsure": "60_beam_search",
+    "swap": "80_attention_visualizations", "laboratory": "81_laboratory",
+}  # fmt: skip
+WAITING = ["twins", "figure1", "unsure", "swap", "laboratory"]  # for the model
+LAB = "81_laboratory.html"
+TIRED = "The animal did not cross the street because it was too tired."
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def live(open_page):  # noqa: F811
+    """Open the page of a widget, start it, and return the page, the widget, and the complaints."""
+
+    def start(name: str, width: str = "laptop", scheme: str = "light", hash_: str = ""):
+        page, requests, complaints = open_page(f"{PAGES[name]}.html{hash_}", width, scheme, own_tab=True)
+        ((found, _),) = opened(page)
+        assert found == name
+        return page, page.locator(f"#widget-{name} .widget-live"), requests, complaints
+
+    return start
+
+
+def told(widget) -> str:
+    return widget.locator(".told").last.inner_text()
+
+
+def test_every_widget_has_its_page_its_picture_and_its_test():
+    if not (SITE / "index.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    assert sorted(f"{page}.html" for page in PAGES.values()) == pages_with_widgets(SITE)
+    assert PAGES.keys() == TEXTS.keys() == {path.stem for path in PICTURES.glob("*.png")}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_first_view_loads_no_model(open_page, site, name):  # noqa: F811
+    """What a page asks for before anybody touches it is small; where the model is needed, the picture waits."""
+    page, requests, complaints = open_page(f"{PAGES[name]}.html")
+    figure = page.locator(f"#widget-{name}")
+    figure.scroll_into_view_if_needed()
+    page.wait_for_function("name => document.getElementById(name).dataset.mounted", arg=f"widget-{name}")
+    assert not [url for url in requests if "/models/" in url or not url.startswith((site, "data:"))]
+    assert figure.locator("> img").is_visible() == (name in WAITING)
+    assert figure.locator(".start").count() == (name in WAITING)
+    assert complaints == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_widget_is_quiet_and_accessible(live, site, name, width):  # noqa: F811
+    """No complaint, no other host, no fault for axe, no sideways scrolling; and its picture is not out of date."""
+    page, widget, requests, complaints = live(name, width, "light" if width == "laptop" else "dark")
+    if width == "laptop":
+        assert text_of(widget.element_handle()) == TEXTS[name], "take pictures again: python -m tools.pictures"
+    assert page.locator(f"#widget-{name} > img").is_hidden()
+    assert violations(page, {}, f"#widget-{name}") == []
+    assert overflowing(page) == []
+    assert [url for url in requests if not url.startswith((site, "data:", "blob:"))] == []
+    assert complaints == []
+    page.emulate_media(media="print")
+    assert page.locator(f"#widget-{name} > img").is_visible()
+    assert widget.is_hidden()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_without_scripts_there_is_a_picture(browser, site, name):  # noqa: F811
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(f"{site}{PAGES[name]}.html")
+    picture = page.locator(f"#widget-{name} > img")
+    assert picture.is_visible()
+    assert len(picture.get_attribute("alt")) > 60
+    assert page.locator(f"#widget-{name} figcaption").inner_text().strip()
+    page.close()
+
+
+def test_from_a_file_the_page_says_how_to_serve_it(browser):  # noqa: F811
+    """A browser does not load modules from files."""
+    page = browser.new_page()
+    page.goto((SITE / "31_stacks.html").as_uri())
+    page.locator("#widget-leak").scroll_into_view_if_needed()
+    page.locator("#widget-leak .widget-live", has_text="python -m http.server").wait_for()
+    assert page.locator("#widget-leak > img").is_visible()
+    page.close()
+
+
+def test_leak(live):
+    """Chapter 31: without the mask, or without the shift, positions see their answers."""
+    page, widget, _, complaints = live("leak")
+    mask, shift = widget.get_by_label("mask").all()[0], widget.get_by_label("shift").all()[0]
+    assert widget.locator("td.leak").count() == 0
+    shift.focus()
+    page.keyboard.press("Space")
+    assert widget.locator("td.leak").count() == 6
+    assert "6 of 6 positions" in told(widget)
+    shift.click()
+    mask.click()
+    assert widget.locator("td.leak").count() == 5
+    assert complaints == []
+
+
+def test_equation(live):
+    """Chapter 32: another query, a score that is moved, a key that is hidden."""
+    page, widget, _, complaints = live("equation")
+    weights = lambda: [float(cell) for cell in widget.locator("tbody td:nth-child(5)").all_inner_texts()]  # noqa: E731
+    assert weights() == [0.02, 0.62, 0.05, 0.23, 0.08]
+    widget.get_by_label("score of much").focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")  # from 0 to 2
+    powers = [math.exp(score / 2) for score in (-3, 4, -1, 2, 2)]
+    assert weights() == [round(power / sum(powers), 2) for power in powers]
+    widget.get_by_label("love may be seen").uncheck()
+    assert weights()[1] == 0.0
+    assert "love is hidden" in told(widget)
+    widget.get_by_label("you", exact=True).check(force=True)
+    assert weights() == [0.46, 0.01, 0.46, 0.04, 0.04]
+    for word in ("I", "love", "you", "very", "much"):
+        widget.get_by_label(f"{word} may be seen").uncheck()
+    assert "nothing comes out" in told(widget)
+    assert complaints == []
+
+
+def test_clocks(live):
+    """Chapter 35: the position moves the hands, the shift alone the angle between them."""
+    page, widget, _, complaints = live("clocks")
+    before, table = told(widget), widget.locator("table").inner_text()
+    widget.get_by_label("position", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    assert told(widget) == before
+    assert widget.locator("table").inner_text() != table
+    widget.get_by_label("shift", exact=True).focus()
+    page.keyboard.press("End")
+    product = sum(math.cos(20 / 10**i) for i in range(4))
+    assert "A shift of 20 turns the clocks by 1146°, 115°, 11°, 1°" in told(widget)
+    assert f"{product:.2f}" in told(widget)
+    assert complaints == []
+
+
+def test_warmup(live):
+    """Chapter 53: the peak is where the two arguments of the minimum meet."""
+    page, widget, _, complaints = live("warmup")
+    widget.get_by_label("width d_model").focus()
+    page.keyboard.press("End")
+    assert f"{(2048 * 4000) ** -0.5:.5f}" in told(widget)
+    widget.get_by_label("warm-up, steps").focus()
+    page.keyboard.press("Home")
+    assert "500 steps of warm-up" in told(widget)
+    assert f"{(2048 * 500) ** -0.5:.5f}" in told(widget)
+    assert complaints == []
+
+
+def test_twins(live):
+    """The landing page: es becomes sie, and the guess gets its answer."""
+    page, widget, _, complaints = live("twins")
+    assert "weil es zu müde war" in widget.locator(".translation").inner_text()
+    widget.get_by_text("one of each").click()
+    widget.get_by_label("tired", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    assert "weil sie zu breit war" in widget.locator(".translation").inner_text()
+    assert "Right: in head 1 the line leaves animal" in widget.inner_text()
+    assert "street 1.00" in told(widget)
+    assert complaints == []
+
+
+def test_swap(live):
+    """Chapter 80: the numbers of the pasted twin are those that Python finds."""
+    _, widget, _, complaints = live("swap")
+    assert "es becomes er, 71%" in told(widget)
+    widget.get_by_text("it stays", exact=True).click()
+    assert "It does not." in widget.inner_text()
+    widget.get_by_text("its values").click()
+    assert "With values" in told(widget)
+    assert "es becomes er" in told(widget)
+    widget.get_by_text("very alert.", exact=False).first.click()
+    assert "er becomes es" in told(widget)
+    assert complaints == []
+
+
+def test_figure_1_in_steps(live):
+    """Chapter 39: 25 steps, from the embedding of the source to the probabilities of the next token."""
+    page, widget, _, complaints = live("figure1")
+    seen = [widget.locator("h3").inner_text()]
+    widget.get_by_role("button", name="next").focus()
+    while widget.get_by_role("button", name="next").is_enabled():
+        page.keyboard.press("Enter")
+        seen.append(widget.locator("h3").inner_text())
+    assert len(set(seen)) == 25
+    assert seen[0] == "1 of 25: encoder, embedding"
+    assert seen[-1] == "25 of 25: decoder, linear & softmax"
+    assert re.match(r"es 1\.00 ", " ".join(widget.locator(".bars").inner_text().split()) + " ")
+    widget.get_by_role("button", name="self-attention, 2").first.click()
+    assert widget.locator(".thumbnail").count() == 4
+    assert complaints == []
+
+
+def test_unsure(live):
+    """Chapter 60: the tree has what the chapter's table has; a box that is opened is taken further."""
+    page, widget, _, complaints = live("unsure")
+    assert "Das Auto war besser als der Lastwagen." in told(widget)
+    assert "gesprer" in told(widget)
+    nodes = widget.locator(".tree button")
+    assert [text.split("\n")[0] for text in nodes.all_inner_texts()[10:13]] == ["ges", "bes", "glück"]
+    nodes.first.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    assert "Taken further, the likeliest token every time: Das Auto war gesprer" in widget.inner_text()
+    kept = nodes.count()
+    widget.get_by_label("show what was pruned").check()
+    assert nodes.count() > kept
+    widget.get_by_label("width of the beam").focus()
+    page.keyboard.press("Home")
+    assert "Width 1" in told(widget)
+    assert "Greedy search writes the same" in told(widget)
+    widget.get_by_text("Some tired crocodiles", exact=False).first.click()
+    widget.get_by_label("width of the beam").fill("2")
+    assert "Einige müde Krokodile, die heute der Katze gefolgt sind, spielen." in told(widget)
+    assert complaints == []
+
+
+def test_the_laboratory_silences_and_remembers(live, browser):  # noqa: F811
+    """Head 3 of the last cross-attention says *not*; the address brings the experiment back."""
+    page, widget, _, complaints = live("laboratory")
+    widget.get_by_text("cross-attention", exact=True).first.click()
+    widget.get_by_label("silence 2.3", exact=True).focus()
+    page.keyboard.press("Space")
+    assert (
+        "The translation becomes: Das Tier überquerte die Straße, weil es zu müde war."
+        in widget.locator(".result").inner_text()
+    )
+    assert "✗ not the right one" in widget.locator(".result").inner_text()
+    assert widget.get_by_label("silence 2.3", exact=True).is_checked()
+    assert page.evaluate("document.activeElement.type") == "checkbox", "the focus stays"
+    address = page.url
+    assert "#lab-off_3Dcross_2E2_2E3" in address
+    again, *_ = new_tab(browser, "laptop", "light")
+    visit(again, address)
+    ((_, other),) = opened(again)
+    assert text_of(other) == text_of(widget.element_handle())
+    again.context.close()
+    widget.get_by_role("button", name="undo: silenced: cross 2.3").click()
+    assert "Untouched" in told(widget.locator(".result"))
+    assert complaints == []
+
+
+def test_the_laboratory_overwrites_a_weight(live):
+    """One number turns the pronoun (chapter 81, experiment 3), set by keyboard in the matrix."""
+    page, widget, _, complaints = live("laboratory")
+    widget.get_by_label("adjective").select_option("wide")
+    assert "weil sie zu breit war" in widget.locator(".result").inner_text()
+    widget.get_by_text("matrix", exact=True).click()
+    cell = widget.get_by_label("it to animal", exact=False).first
+    cell.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("End")
+    assert "Das Tier überquerte die Straße nicht, weil es zu breit war." in widget.locator(".result").inner_text()
+    assert widget.locator("td.marked").count() == 1
+    widget.get_by_text("as it was").click()
+    assert "Untouched" in told(widget.locator(".result"))
+    page.get_by_label("it to street", exact=False).first.focus()
+    for key, name in (("ArrowLeft", "it to the"), ("ArrowUp", "because to the"), ("ArrowRight", "because to street")):
+        page.keyboard.press(key)
+        assert name in page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert complaints == []
+
+
+def test_the_laboratory_pastes_and_forces(live):
+    """The twin's attention where it fits; a word that was not the model's choice."""
+    page, widget, _, complaints = live("laboratory")
+    widget.locator(".choice", has_text="From the twin").get_by_text("values").click()
+    assert "attention can only be pasted between equals" in widget.locator(".result").inner_text()
+    widget.get_by_text("typed", exact=True).click()
+    widget.get_by_label("sentence", exact=True).fill("The radio wakes the dog because it is very loud.")
+    page.keyboard.press("Enter")
+    widget.get_by_label("its twin", exact=False).fill("The radio wakes the dog because it is very alert.")
+    page.keyboard.press("Enter")
+    widget.locator(".choice", has_text="From the twin").get_by_text("values").click()
+    assert "weil er sehr laut ist" in widget.locator(".result").inner_text()
+    widget.get_by_role("button", name="undo: values of the twin").click()
+    widget.get_by_label("The translation has to begin with").fill("Die Katze")
+    page.keyboard.press("Enter")
+    assert re.search(r"after: Die Katze \w+", widget.locator(".result").inner_text())
+    widget.locator(".tokens button").nth(0).click()
+    widget.get_by_role("button", name="take this").first.click()
+    assert widget.locator(".tokens .forced").count() == 1
+    assert complaints == []
+
+
+def test_the_laboratory_grows_a_tree(live):
+    page, widget, _, complaints = live("laboratory")
+    widget.get_by_text("The beam as a tree").click()
+    assert "Width 4, alpha 0.6" in widget.inner_text()
+    widget.get_by_label("penalty alpha").focus()
+    page.keyboard.press("ArrowRight")
+    assert "Width 4, alpha 0.7" in widget.inner_text()
+    assert "alpha_3D0_2E7" in page.url
+    assert complaints == []
+
+
+HOSTILE = ["<img src=x onerror=alert(1)>", "a" * 490, "\u202eabc \u0301\u0301 😀 \x01", "{{0}} ${1} </script>", ""]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_typed_text_is_text(live, text):
+    """Hostile: whatever is typed is shown as it is and translated somehow, and the page goes on."""
+    page, widget, _, complaints = live("laboratory")
+    page.on("dialog", lambda dialog: complaints.append(dialog.message))
+    widget.get_by_text("typed", exact=True).click()
+    for label in ("sentence", "its twin", "The translation has to begin with"):
+        widget.get_by_label(label, exact=label == "sentence").fill(text)
+        page.keyboard.press("Enter")
+    assert widget.locator("img, script").count() == 0
+    assert widget.locator(".result .translation").is_visible()
+    assert overflowing(page) == []
+    widget.get_by_text("put together", exact=True).click()
+    assert "Das" in widget.locator(".result .translation").inner_text()
+    assert complaints == []
+
+
+def test_unknown_words_are_marked(live):
+    page, widget, _, _ = live("laboratory")
+    widget.get_by_text("typed", exact=True).click()
+    widget.get_by_label("sentence", exact=True).fill("The elephant sees the dog.")
+    page.keyboard.press("Enter")
+    assert widget.locator("mark").all_text_contents() == ["elephant (unknown)"]
+
+
+def test_bring_your_own(live, tmp_path):
+    """A folder is loaded in the page, a broken one refused in one line, and the page goes on."""
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    shutil.copytree(ROOT / "data" / "models" / "embedded", good)
+    shutil.copytree(good, bad)
+    config = json.loads((good / "config.json").read_text())
+    config["model"]["d_ff"] = 10**7
+    (bad / "config.json").write_text(json.dumps(config))
+    _, widget, requests, complaints = live("laboratory")
+    widget.get_by_text("Bring your own model").click()
+    count = len(requests)
+    widget.get_by_label("a model folder").set_input_files(bad)
+    problem = widget.locator(".problem:visible")
+    problem.wait_for()
+    assert problem.inner_text() == "config.json: d_ff must be a whole number from 1 to 1,048,576, not 10000000"
+    (bad / "model.safetensors").unlink()
+    widget.get_by_label("a model folder").set_input_files(bad)
+    widget.get_by_text("model.safetensors is missing", exact=False).wait_for()
+    assert "Das Tier" in widget.locator(".result").inner_text()
+    widget.get_by_label("a model folder").set_input_files(good)
+    widget.get_by_text("Your own model: 2 layers of width 128, 2,000 tokens.", exact=False).wait_for()
+    assert "their mean" not in widget.inner_text(), "means belong to the book's model"
+    assert "weil es zu müde war" in widget.locator(".result").inner_text()
+    assert len(requests) == count, "nothing leaves the page"
+    assert complaints == []
+
+
+def test_what_screen_readers_hear(live):
+    """Each widget has a live region, every control a name, and no table is without headings."""
+    page, widget, _, _ = live("laboratory", "phone")
+    assert widget.locator("[role=status]").count() >= 2
+    unnamed = "one => !(one.ariaLabel || one.labels?.length || one.textContent.trim())"
+    controls = widget.locator("button, input, select")
+    nameless = controls.evaluate_all(f"all => all.filter({unnamed}).map(one => one.outerHTML)")
+    assert nameless == []
+    assert page.evaluate("matchMedia('(prefers-reduced-motion: reduce)').matches")

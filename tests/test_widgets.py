@@ -1,0 +1,207 @@
+"""What the parts of the page compute that need no page: sentences, addresses, and the small forms of equations."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from annotated.attention import scaled_dot_product_attention
+from annotated.grammar import embedded_split
+from annotated.masks import causal_mask
+from annotated.schedule import learning_rate
+from tools.corpus import known_words
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def ask(*tasks: dict[str, Any]) -> list[Any]:
+    """What the modules answer, under node."""
+    command = ["node", str(ROOT / "tests" / "web" / "widgets.mjs")]
+    done = subprocess.run(command, input=json.dumps(tasks), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def offered() -> ModuleType:
+    """The module of the site's own extension that makes the sentences."""
+    spec = importlib.util.spec_from_file_location("sentences", ROOT / "book" / "_ext" / "sentences.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sentences"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def parts(offered: ModuleType) -> dict[str, Any]:
+    return offered.parts()
+
+
+@pytest.fixture(scope="module")
+def choices(offered: ModuleType) -> list[tuple[dict[str, Any], Any]]:
+    """Choices with what the grammar writes for them: every frame, form and adjective, every noun in every role."""
+    found = []
+    for number, frame in enumerate(offered.FRAMES):
+        subjects, targets, adjectives = offered.choices(frame)
+        pairs = [(s, t) for s in subjects for t in targets if s.gender != t.gender]
+        forms = itertools.product(offered.CONJUNCTIONS, offered.TENSES, (0, 1))
+        cases = itertools.cycle((*form, word) for form in forms for word in adjectives[form[2]])
+        longest = 4 * sum(map(len, adjectives))
+        for (subject, target), case in zip(itertools.islice(itertools.cycle(pairs), max(longest, len(pairs))), cases):
+            conjunction, tense, side, word = case
+            choice = {"frame": number, "subject": subject.german, "object": target.german, "adjective": word}
+            pair = offered.written(frame, subject, target, conjunction, tense, side, word)
+            found.append(({**choice, "conjunction": conjunction, "tense": tense}, pair))
+    return found
+
+
+def test_the_page_writes_what_the_grammar_writes(parts, choices):
+    """Every sentence that can be put together is one of the corpus' grammar, with its translation."""
+    assert len(choices) > 2500
+    wrong = []
+    for (_, pair), text in zip(choices, ask({"ask": "texts", "parts": parts, "choices": [c for c, _ in choices]})[0]):
+        if (text["source"], text["target"]) != (pair.source, pair.target):
+            wrong.append((text, pair.source, pair.target))
+    assert not wrong[:5]
+
+
+def test_a_sentence_leads_back_to_its_choices(parts, choices):
+    """The address holds the sentence; the lists are set from it."""
+    some = choices[::41]
+    found, none = ask(
+        {"ask": "find", "parts": parts, "sources": [pair.source for _, pair in some]},
+        {"ask": "find", "parts": parts, "sources": ["", "The animal", "Attention is all you need.", "The animal {1}"]},
+    )
+    texts = ask({"ask": "texts", "parts": parts, "choices": found})[0]
+    assert [text["source"] for text in texts] == [pair.source for _, pair in some]
+    assert none == [None] * 4
+
+
+def test_choices_that_do_not_fit_are_settled(parts, choices):
+    """Two nouns always differ in gender, and the adjective belongs to the frame; the twin speaks of the other noun."""
+    wild = [{**choice, "subject": "Straße", "object": "Straße", "adjective": "salty"} for choice, _ in choices[::37]]
+    settled, twins = ask(
+        {"ask": "settle", "parts": parts, "choices": wild},
+        {"ask": "twins", "parts": parts, "choices": [choice for choice, _ in choices[::37]]},
+    )
+    for choice in settled:
+        frame, nouns = parts["frames"][choice["frame"]], parts["nouns"]
+        assert choice["subject"] in frame["subjects"]
+        assert choice["object"] in frame["objects"]
+        assert nouns[choice["subject"]]["gender"] != nouns[choice["object"]]["gender"]
+        assert choice["adjective"] in [*frame["adjectives"][0], *frame["adjectives"][1]]
+    for (choice, _), twin in zip(choices[::37], twins, strict=True):
+        sides = parts["frames"][choice["frame"]]["adjectives"]
+        assert (choice["adjective"] in sides[0]) == (twin["adjective"] in sides[1])
+
+
+def test_verbs_can_be_told_apart(parts):
+    """The list of verbs has every frame once, under a name of its own."""
+    for conjunction, tense in itertools.product(("because", "although"), ("past", "present")):
+        (verbs,) = ask({"ask": "verbs", "parts": parts, "choice": {"conjunction": conjunction, "tense": tense}})
+        assert [number for number, _ in verbs] == list(range(len(parts["frames"])))
+        assert len({label for _, label in verbs}) == len(verbs)
+
+
+def test_known_words_are_those_of_the_training_split(parts):
+    """The page marks what the model has never seen."""
+    assert parts["known"] == known_words()
+    text = "The elephant's bell, isn't <b>Peter's</b> 'animal'?"
+    (marked,) = ask({"ask": "words", "text": text, "known": parts["known"]})
+    assert "".join(one["word"] for one in marked) == text.replace(" ", "")
+    unknown = {one["word"] for one in marked if not one["known"]}
+    assert {"elephant's", "isn", "<", ">"} <= unknown
+    assert not {"bell", "Peter's", "animal", "The", ","} & unknown
+    sources = [pair.source for pair in embedded_split("test")[:50]]
+    (marked,) = ask({"ask": "words", "text": " ".join(sources), "known": parts["known"]})
+    assert all(one["known"] for one in marked)
+
+
+STATE = {
+    "say": "Ä <b>&amp;=#?_-", "twin": "x", "off": ["encoder.2.4", "cross.1.1"], "by": "mean", "paste": "both",
+    "set": [{"at": "decoder.1.2", "query": 3, "key": 0, "weight": 0.35}], "where": "all", "begin": [323, 1821],
+    "see": "cross.2.3", "as": "grid", "width": 5, "alpha": 1.7,
+}  # fmt: skip
+
+
+def test_an_address_holds_the_whole_state():
+    """An experiment that is sent arrives as it was."""
+    (start,) = ask({"ask": "start"})
+    assert STATE.keys() == start.keys()
+    assert all(STATE[name] != start[name] for name in start), "each part is tried with another value than at the start"
+    for state in ({}, STATE, *({name: value} for name, value in STATE.items())):
+        ((hash_, back),) = ask({"ask": "address", "state": state})
+        assert back == {**start, **state}
+        assert re.fullmatch(r"#lab(-\w+)?", hash_, re.ASCII), "a selector"
+    assert ask({"ask": "address", "state": {}})[0][0] == "#lab"
+
+
+@pytest.mark.parametrize(
+    "hash_",
+    [
+        "#lab-off=encoder.0.x_nothing_cross.9.9.9&by=magic&set=a-b-c-d_encoder.1.1-1-1-900&paste=all&where=here",
+        "#lab-begin=1e9--x&see=<b>&as=pie&width=1e9&alpha=-1",
+        "#lab-say=" + "x" * 10_000 + "&off=" + "encoder.1.1_" * 10_000 + "&width=NaN&alpha=Infinity",
+        "#lab-%",
+    ],
+)
+def test_what_an_address_should_not_say_is_passed_over(hash_: str):
+    """Hostile: whatever stands in an address, the state is one that the laboratory knows."""
+    found, start = ask({"ask": "read", "hash": hash_}, {"ask": "start"})
+    assert found.keys() == start.keys()
+    assert len(found["say"]) <= 500
+    assert len(found["off"]) <= 100
+    assert found["by"] in ("zero", "mean")
+    assert found["as"] in ("arcs", "grid")
+    assert found["where"] == "encoder"
+    assert 1 <= found["width"] <= 6
+    assert 0 <= found["alpha"] <= 3
+    assert all(0 <= one["weight"] <= 1 for one in found["set"])
+    assert found["see"] == "encoder.2.4"
+    assert all(isinstance(token, int) for token in found["begin"])
+
+
+def test_other_addresses_are_left_alone():
+    assert ask(*({"ask": "read", "hash": hash_} for hash_ in ("", "#exercises", "#label", "#laboratory"))) == [None] * 4
+
+
+def test_a_row_of_equation_1():
+    """Chapter 32: the stages in the page are the package's attention, masked keys included."""
+    generator = torch.Generator().manual_seed(3)
+    query, key, value = (
+        torch.randn(size, generator=generator, dtype=torch.float64) for size in ((1, 4), (5, 4), (5, 3))
+    )
+    for hidden in ((), (2,), (0, 4)):
+        visible = [n not in hidden for n in range(5)]
+        output, weights = scaled_dot_product_attention(query[None], key[None], value[None], torch.tensor([visible]))
+        task = {"scores": (query @ key.T)[0].tolist(), "visible": visible, "values": value.tolist(), "width": 4}
+        (found,) = ask({"ask": "row", **task})
+        assert torch.allclose(torch.tensor(found["weights"], dtype=torch.float64), weights[0, 0], atol=1e-6)
+        assert torch.allclose(torch.tensor(found["output"], dtype=torch.float64), output[0, 0], atol=1e-6)
+
+
+def test_only_mask_and_shift_together_leave_no_leak():
+    """Chapter 31: a position that sees its answer."""
+    found = ask(*({"ask": "leaks", "length": 6, "mask": m, "shift": s} for m in (True, False) for s in (True, False)))
+    counts = [sum(any(leak for _, leak in row) for row in rows) for rows in found]
+    assert counts == [0, 6, 5, 6]
+    assert [[seen for seen, _ in row] for row in found[0]] == causal_mask(6).tolist()
+
+
+def test_the_rate_is_equation_3():
+    """Chapter 53: the curve in the page is the package's schedule."""
+    settings = [
+        (step, width, warmup) for step in (1, 500, 4000, 40_000) for width in (64, 512) for warmup in (500, 4000)
+    ]
+    expected = [learning_rate(*setting) for setting in settings]
+    assert ask({"ask": "rates", "settings": settings})[0] == pytest.approx(expected, rel=1e-12)

@@ -1,0 +1,83 @@
+"""Pictures of the parts of the book that can be touched: `make html`, then `python -m tools.pictures`.
+
+Every widget is photographed in its default state and written to `book/figures/widgets/`, for print and for readers
+without scripts. What stood in it as text goes to `texts.json` there; a test compares that with the page, so that no
+picture goes stale. Build the pages again afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools import limits
+from tools.browser import chromium_path, launch, new_page, served, visit
+from tools.clean import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import ElementHandle, Page
+
+SITE, PICTURES = ROOT / "_build" / "html", ROOT / "book" / "figures" / "widgets"
+
+
+def pages_with_widgets(site: Path = SITE) -> list[str]:
+    """The pages that have widgets, in the order of their names."""
+    return sorted(path.name for path in site.glob("*.html") if 'id="widget-' in path.read_text(encoding="utf-8"))
+
+
+def opened(page: Page) -> Iterator[tuple[str, ElementHandle]]:
+    """Every widget of a page by its name, in its default state; one that waits for the model is started."""
+    for figure in page.query_selector_all("figure.widget"):
+        figure.scroll_into_view_if_needed()
+        page.wait_for_function("figure => figure.dataset.mounted", arg=figure)
+        start = figure.query_selector(".start")
+        if start:
+            start.click()
+        page.wait_for_function("figure => figure.classList.contains('live')", arg=figure)
+        yield figure.get_attribute("id").removeprefix("widget-"), figure.query_selector(".widget-live")
+
+
+def text_of(live: ElementHandle) -> str:
+    """What a widget says, in one line."""
+    return " ".join(live.inner_text().split())
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.pictures", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.parse_args(arguments)
+    from PIL import Image  # these two are not among what the package needs
+    from playwright.sync_api import sync_playwright
+
+    path = chromium_path()
+    if path is None:
+        print("no chromium found: install it, or name it in $CHROMIUM", file=sys.stderr)
+        return 1
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    texts = {}
+    with served(SITE) as address, sync_playwright() as playwright:
+        browser = launch(playwright, path)
+        page = new_page(
+            browser, limits.PAGE, viewport={"width": 1000, "height": 900}, color_scheme="light", device_scale_factor=1.5
+        )
+        for name in pages_with_widgets():
+            visit(page, f"{address}{name}")
+            for widget, live in opened(page):
+                picture = Image.open(io.BytesIO(live.screenshot()))
+                picture.quantize(64, dither=Image.Dither.NONE).save(PICTURES / f"{widget}.png", optimize=True)
+                texts[widget] = text_of(live)
+        browser.close()
+    content = json.dumps(dict(sorted(texts.items())), ensure_ascii=False, indent=2)
+    (PICTURES / "texts.json").write_text(content + "\n", encoding="utf-8")
+    print(f"{len(texts)} pictures in {PICTURES.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
