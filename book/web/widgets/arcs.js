@@ -38,13 +38,12 @@ export function arcs(label, onpoint = () => {}) {
     return make("li", {}, make("button", { type: "button", "aria-pressed": "false", ...listeners }, word));
   }
 
-  /** Other words or weights; `query` is pinned from then on, if it is given. */
-  function show(queries, keys, weights, query) {
+  /** Other weights, perhaps of other words; then the word `query` is pinned, if there is one. */
+  function show(queries, keys, weights, query = null) {
     const same = String(queries) === String(now.queries) && String(keys) === String(now.keys);
     now = { queries, keys, weights };
-    if (query !== undefined) pinned = query;
-    if (pinned !== null && pinned >= queries.length) pinned = null;
     if (!same) {
+      pinned = query;
       left.replaceChildren(...queries.map(asking));
       right.replaceChildren(...keys.map((key) => make("li", {}, make("span", {}, key), make("small", {}))));
       const height = ROW * Math.max(queries.length, keys.length);
@@ -53,7 +52,7 @@ export function arcs(label, onpoint = () => {}) {
     }
     point(null);
   }
-  return { box, show, get pinned() { return pinned; } };
+  return { box, show };
 }
 
 /** A curve for each weight that can be seen; those of other words than the active one are faint. */

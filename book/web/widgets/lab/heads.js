@@ -1,6 +1,7 @@
 // The heads: small pictures of all, a large one of one, silenced with a tick, a weight overwritten with a slider.
 import { arcs } from "../arcs.js";
 import { button, choice, fixed, make, slider, teller, tick } from "../dom.js";
+import { GENDERS } from "../genders.js";
 import { grid, thumbnail } from "../grid.js";
 import { looksAt, shown } from "../words.js";
 import { headOf, nameOf } from "./address.js";
@@ -63,8 +64,8 @@ export function headsPanel(translator, onchange) {
     now = { state, queries: names(asking), keys: names(asked), weights };
     title.textContent = `${KINDS.find(([kind]) => kind === seen.kind)[1]}, layer ${seen.layer + 1}, head ${seen.head + 1}`;
     if (state.as === "arcs") {
-      const it = lines.pinned === null ? now.queries.indexOf("it") : -1;
-      lines.show(now.queries, now.keys, weights, it >= 0 ? it : undefined);
+      const pronoun = now.queries.findIndex((word) => ["it", ...GENDERS].includes(word));
+      lines.show(now.queries, now.keys, weights, pronoun < 0 ? null : pronoun);
     } else {
       const marked = (query, key) => state.set.some((one) => one.at === state.see && one.query === query && one.key === key);
       matrix.show(now.queries, now.keys, weights, marked);
