@@ -78,8 +78,8 @@ check: env ## a minute before a commit: what changed since SINCE (or CH=33), and
 bench: env ## compare speed and memory with other systems: some ten minutes, recorded in data/runs
 	@$(PY) -m benchmarks
 
-bench-full: env ## train on Multi30k first (25 minutes), then every table
-	@$(PY) -m benchmarks quality training decoding memory gains kernels growth waiting
+bench-full: html ## train on Multi30k first (25 minutes), then every table
+	@$(PY) -m benchmarks quality training decoding memory gains kernels growth waiting page
 
 lint: env ## ruff, and whether notebooks and package are as they should be
 	@$(BIN)/ruff check .

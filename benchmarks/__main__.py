@@ -10,7 +10,7 @@ import sys
 
 from annotated.acceleration import tune_machine
 from annotated.files import InputError
-from benchmarks import decoding, gains, growth, memory, quality, training, waiting
+from benchmarks import decoding, gains, growth, memory, page, quality, training, waiting
 from benchmarks.common import ROOT, model_folder, say
 
 PARTS = {
@@ -22,6 +22,7 @@ PARTS = {
     "kernels": gains.run_kernels,
     "growth": growth.run,
     "waiting": waiting.run,
+    "page": page.run,
 }
 COMPARISON = ("training", "decoding", "memory")
 
