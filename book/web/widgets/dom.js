@@ -74,7 +74,11 @@ export function teller() {
   return [box, tell];
 }
 
-export const percent = (share) => (share > 0 && share < 0.005 ? "< 1%" : share < 1 && share > 0.995 ? "> 99%" : `${Math.round(100 * share)}%`);
+/** A share in whole per cent; what is nearly nothing or nearly all is not rounded to it. */
+export function percent(share) {
+  if (share > 0 && share < 0.005) return "< 1%";
+  return share < 1 && share > 0.995 ? "> 99%" : `${Math.round(100 * share)}%`;
+}
 
 /** A minus sign where there is one, and so many digits. */
 export const fixed = (number, digits = 2) => (number === -Infinity ? "−∞" : number.toFixed(digits).replace("-", "−").replace(/^−(0\.?0*)$/, "$1"));

@@ -1,5 +1,6 @@
-// A beam search as a tree: a row for each step, the likeliest hypothesis first, what was pruned on the right.
-import { draw, fixed, make } from "./dom.js";
+// A beam search as a tree: a row for each step, the likeliest hypothesis first, what was pruned on the right. Each has its
+// last token and the probability of all its tokens together.
+import { draw, fixed, make, percent } from "./dom.js";
 
 const [WIDE, HIGH, GAP, ROW] = [84, 40, 8, 62]; // pixels: a node, the gap beside it, and from row to row
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -60,7 +61,7 @@ export function beamTree(label, name, onopen) {
           event.preventDefault();
           go(STEPS[event.key]);
         },
-      }, make("b", {}, name(node)), make("small", {}, node.finished ? `score ${fixed(node.score)}` : fixed(node.logProbability)),
+      }, make("b", {}, name(node)), make("small", {}, node.finished ? `score ${fixed(node.score)}` : percent(Math.exp(node.logProbability))),
         make("span", { class: "sr" }, ` step ${node.step}, ${node.finished ? "finished" : node.kept ? "kept" : "pruned"}${wins ? ", on the way to the output" : ""}`));
     }
     const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, lines);
