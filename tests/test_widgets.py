@@ -205,3 +205,13 @@ def test_the_rate_is_equation_3():
     ]
     expected = [learning_rate(*setting) for setting in settings]
     assert ask({"ask": "rates", "settings": settings})[0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_modules_are_short_and_take_text_as_text():
+    """Each under 200 lines; none makes markup of a text."""
+    files = sorted((ROOT / "book" / "web" / "widgets").rglob("*.js"))
+    assert len(files) > 15
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) < 200, path.name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", text), path.name

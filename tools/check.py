@@ -26,7 +26,7 @@ from tools.clean import ROOT
 from tools.execute import environment, threads_of
 
 FAR = 2  # steps from a change to the tests that the short gate still runs
-STRUCTURE, SITE = "tests/test_structure.py", "tests/test_site.py"
+STRUCTURE, SITE = "tests/test_structure.py", ("tests/test_site.py", "tests/test_site_widgets.py")
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with=tests/nbval.cfg"]
 NBVAL += [f"--nbval-cell-timeout={limits.CELL}", f"--nbval-kernel-startup-timeout={limits.KERNEL}"]
 UNITS = "not browser and not again"
@@ -80,14 +80,14 @@ def everything() -> Steps:
         # in the order of their names: by the number of tests, slow files of few tests would come last
         "tests": lambda: pytest(*PARALLEL, "loadfile", "--no-loadscope-reorder", "-m", UNITS, "tests"),
         "html": lambda: single("tools.build"),
-        "browser": lambda: pytest(*PARALLEL, "load", "-m", "browser", "tests/test_site.py"),
+        "browser": lambda: pytest(*PARALLEL, "load", "-m", "browser", *SITE),
     }
 
 
 def gate(project: Project, change: Change, named: bool) -> tuple[Steps, list[str]]:
     """The steps of `make check` after a change, and what they leave out; chapter 59 runs only where it is named."""
     distances = project.reached(change.files)
-    tests = sorted(file for file in distances if Path(file).match("tests/test_*.py") and file not in (STRUCTURE, SITE))
+    tests = sorted(file for file in distances if Path(file).match("tests/test_*.py") and file not in (STRUCTURE, *SITE))
     own = [file for file in tests if name_of(file) in map(name_of, change.files)]
     run = [file for file in tests if distances[file] <= FAR or file in own]
     chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
