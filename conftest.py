@@ -4,6 +4,8 @@ import pytest
 
 from tools import limits
 
+pytest_plugins = ["tests.pages"]  # a browser, for the tests of the rendered book
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--slow-in`, which `make check` uses."""

@@ -14,7 +14,7 @@ from annotated.batching import Batch
 from annotated.model import Transformer
 from annotated.visualization import attentions
 
-__all__ = ["Edit", "HeadMeans", "Place", "edited", "head_means", "moved", "silenced"]
+__all__ = ["edited", "head_means", "moved", "silenced"]
 
 
 # book/80_attention_visualizations.ipynb#edited

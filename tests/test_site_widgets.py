@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_site import SITE, WIDTHS, browser, missing, new_tab, open_page, overflowing, site, tabs, violations  # noqa: F401
+from tests.pages import SITE, WIDTHS, missing, new_tab, overflowing, violations
 from tools.browser import visit
 from tools.pictures import PICTURES, opened, pages_with_widgets, text_of
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def live(open_page):  # noqa: F811
+def live(open_page):
     """Open the page of a widget, start it, and return the page, the widget, and the complaints."""
 
     def start(name: str, width: str = "laptop", scheme: str = "light", hash_: str = ""):
@@ -51,7 +51,7 @@ def test_every_widget_has_its_page_its_picture_and_its_test():
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_first_view_loads_no_model(open_page, site, name):  # noqa: F811
+def test_a_first_view_loads_no_model(open_page, site, name):
     """What a page asks for before anybody touches it is small; where the model is needed, the picture waits."""
     page, requests, complaints = open_page(f"{PAGES[name]}.html")
     figure = page.locator(f"#widget-{name}")
@@ -65,7 +65,7 @@ def test_a_first_view_loads_no_model(open_page, site, name):  # noqa: F811
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", PAGES)
-def test_a_widget_is_quiet_and_accessible(live, site, name, width):  # noqa: F811
+def test_a_widget_is_quiet_and_accessible(live, site, name, width):
     """No complaint, no other host, no fault for axe, no sideways scrolling; and its picture is not out of date."""
     page, widget, requests, complaints = live(name, width, "light" if width == "laptop" else "dark")
     if width == "laptop":
@@ -81,7 +81,7 @@ def test_a_widget_is_quiet_and_accessible(live, site, name, width):  # noqa: F81
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_without_scripts_there_is_a_picture(browser, site, name):  # noqa: F811
+def test_without_scripts_there_is_a_picture(browser, site, name):
     page = browser.new_page(java_script_enabled=False)
     page.goto(f"{site}{PAGES[name]}.html")
     picture = page.locator(f"#widget-{name} > img")
@@ -91,7 +91,7 @@ def test_without_scripts_there_is_a_picture(browser, site, name):  # noqa: F811
     page.close()
 
 
-def test_from_a_file_the_page_says_how_to_serve_it(browser):  # noqa: F811
+def test_from_a_file_the_page_says_how_to_serve_it(browser):
     """A browser does not load modules from files."""
     page = browser.new_page()
     page.goto((SITE / "31_stacks.html").as_uri())
@@ -234,7 +234,7 @@ def test_unsure(live):
     assert complaints == []
 
 
-def test_the_laboratory_silences_and_remembers(live, browser):  # noqa: F811
+def test_the_laboratory_silences_and_remembers(live, browser):
     """Head 3 of the last cross-attention says *not*; the address brings the experiment back."""
     page, widget, _, complaints = live("laboratory")
     widget.get_by_text("cross-attention", exact=True).first.click()

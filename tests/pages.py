@@ -1,0 +1,119 @@
+"""A browser, tabs and pages for tests of the rendered book: what tests/test_site.py and test_site_widgets.py share."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tools.browser import chromium_path, launch, new_page, served, visit
+
+ROOT = Path(__file__).resolve().parents[1]
+SITE = Path(os.environ.get("ANNOTATED_SITE", ROOT / "_build" / "html"))
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+ARGUMENTS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+ARGUMENTS += ["--disable-component-update", "--disable-sync"]
+ARGUMENTS += ["--js-flags=--min-semi-space-size=64 --max-semi-space-size=128"]  # axe makes much garbage
+WIDTHS = {"laptop": (1440, 900), "phone": (390, 844)}
+
+
+def missing(reason: str) -> None:
+    """Skip, except where the tests must not be skipped."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def site():
+    """The address of the site, served on this machine."""
+    if not (SITE / "index.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    with served(SITE) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        path = chromium_path() or playwright.chromium.executable_path
+        if not Path(path).exists():
+            missing("no chromium found: browser tests skipped")
+        chromium = launch(playwright, path, *ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+def new_tab(browser, width: str, scheme: str):
+    """A tab with a profile of its own, and lists of the requests and complaints that its pages make."""
+    size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
+    page = new_page(browser, viewport=size, color_scheme=scheme, reduced_motion="reduce")
+    requests, complaints = [], []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("response", lambda answer: complaints.append(answer.url) if answer.status >= 400 else None)
+    page.on("console", lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    stored = f"localStorage.setItem('mode', '{scheme}'); localStorage.setItem('theme', '{scheme}')"
+    page.add_init_script(f"localStorage.clear(); sessionStorage.clear(); {stored}")
+    return page, requests, complaints
+
+
+@pytest.fixture(scope="session")
+def tabs(browser):
+    """The tab of each view. It opens one page after the other: a new tab for each would double the work of loading."""
+    made = {}
+    yield made
+    for page, _, _ in made.values():
+        page.context.close()
+
+
+@pytest.fixture
+def open_page(browser, tabs, site):
+    """Open a page and wait until mathematics is set; returns it with the requests and complaints it made.
+
+    Every call loads the page anew. A test that moves the mouse takes a tab of its own, since a mouse stays where it is.
+    """
+    own = []
+
+    def opened(name: str, width: str = "laptop", scheme: str = "light", own_tab: bool = False):
+        if own_tab:
+            own.append(new_tab(browser, width, scheme))
+        elif (width, scheme) not in tabs:
+            tabs[width, scheme] = new_tab(browser, width, scheme)
+        page, requests, complaints = own[-1] if own_tab else tabs[width, scheme]
+        requests.clear()
+        complaints.clear()
+        visit(page, f"{site}{name}")
+        return page, requests, complaints
+
+    yield opened
+    for page, _, _ in own:
+        page.context.close()
+
+
+def overflowing(page) -> list[str]:
+    """What makes the page scroll sideways; empty when it does not."""
+    return page.evaluate(
+        """() => {
+          const width = document.documentElement.clientWidth;
+          if (document.documentElement.scrollWidth <= width) return [];
+          return [...document.querySelectorAll('main *')]
+            .filter(one => one.getBoundingClientRect().right > width + 1)
+            .map(one => `${one.tagName}.${one.className}`).slice(0, 8).concat('page');
+        }"""
+    )
+
+
+@cache
+def axe() -> str:
+    return AXE.read_text(encoding="utf-8")
+
+
+def violations(page, options: dict, inside: str = "html") -> list[str]:
+    """What axe finds fault with. Every rule runs in full; only for violations it describes more than one place."""
+    page.evaluate(axe())
+    options = options | {"resultTypes": ["violations"]}
+    run = "([inside, options]) => axe.run(inside, options).then(result => result.violations)"
+    found = page.evaluate(run, [inside, options])
+    return [f"{one['id']}: {', '.join(node['html'][:160] for node in one['nodes'][:3])}" for one in found]
