@@ -2,7 +2,7 @@
 
 One frame of `data/grammar/coreference.tsv` with two nouns of different gender and an adjective that decides which of
 them *it* means: active, without adverbs, in the present or the past, with *because* or *although*. The page puts a
-sentence and its German together from parts; a test compares all of them with what the grammar writes.
+sentence and its German together from parts; a test compares some thousands of them with what the grammar writes.
 """
 
 from __future__ import annotations
