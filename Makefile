@@ -7,6 +7,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 PY := $(BIN)/python
+SCRIPTS := "book/web/**/*.js" "tests/web/*.mjs"
 export PYTHONUNBUFFERED := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # threads that wait for each other leave a busy machine's cores to others soon
@@ -81,19 +82,21 @@ bench: env ## compare speed and memory with other systems: some ten minutes, rec
 bench-full: html ## train on Multi30k first (25 minutes), then every table
 	@$(PY) -m benchmarks quality training decoding memory gains kernels growth waiting page
 
-lint: env ## ruff, and whether notebooks and package are as they should be
+lint: env ## ruff, Prettier, and whether notebooks and package are as they should be
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@node_modules/.bin/prettier --check --log-level=warn $(SCRIPTS)
 	@$(PY) -m tools.clean --check
 	@$(PY) -m tools.export --check
 
-format: env ## let ruff and the notebook cleaner put right what they can
+format: env ## let ruff, Prettier and the notebook cleaner put right what they can
 	@status=0; \
 	$(PY) -m tools.clean || status=1; \
 	$(PY) -m tools.export || status=1; \
 	$(BIN)/ruff format --quiet . || status=1; \
 	$(BIN)/ruff check --fix --quiet . || status=1; \
 	$(BIN)/ruff format --quiet . || status=1; \
+	node_modules/.bin/prettier --write --log-level=warn $(SCRIPTS) || status=1; \
 	exit $$status
 
 test: env ## everything: lint, unit tests, chapters, the site in a browser

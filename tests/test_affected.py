@@ -203,7 +203,7 @@ def test_the_short_gate_runs_what_is_near_and_says_what_it_leaves_out(root, monk
     monkeypatch.setattr(check, "pytest", lambda *arguments, threads=1: ran.append((arguments, threads)) or {})
     edit(root, "31_stacks", "return x", "return 2 * x")
     steps, said = check.gate(affected.Project(root), affected.changed_since(None, root), named=False)
-    assert list(steps) == ["ruff", "format", "notebooks", "export", "structure", "what it reaches"]
+    assert list(steps) == ["ruff", "format", "scripts", "notebooks", "export", "structure", "what it reaches"]
     steps["what it reaches"]()
     ((arguments, threads),) = ran
     files = [argument for argument in arguments if argument.endswith((".py", ".ipynb")) and "=" not in argument]

@@ -51,7 +51,7 @@ def test_pins():
     assert any(re.fullmatch(r"sphinx-book-theme==1\.[0-2]\.\S+", line) for line in LOCK)
     npm = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
     pins = {**npm["dependencies"], **npm["devDependencies"]}
-    assert set(pins) == {"mathjax", "tippy.js", "@popperjs/core", "axe-core"}
+    assert set(pins) == {"mathjax", "tippy.js", "@popperjs/core", "axe-core", "prettier"}
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in pins.values())
     assert pins["mathjax"].startswith("3.")
 

@@ -43,6 +43,12 @@ def single(*arguments: str) -> Counter:
     return Counter(failed=1) if command(*arguments) else Counter(passed=1)
 
 
+def prettier(*files: str) -> Counter:
+    """Whether scripts of the page look as Prettier writes them."""
+    check = ["node_modules/.bin/prettier", "--check", "--log-level=warn", *files]
+    return Counter(failed=1) if subprocess.run(check, cwd=ROOT).returncode else Counter(passed=1)
+
+
 def pytest(*arguments: str, threads: int = 1) -> Counter:
     """A run of pytest and how many of its tests passed, failed and were skipped."""
     with tempfile.TemporaryDirectory() as folder:
@@ -64,6 +70,7 @@ Steps = dict[str, Callable[[], Counter]]
 STYLE: Steps = {
     "ruff": lambda: single("ruff", "check", "--quiet", "."),
     "format": lambda: single("ruff", "format", "--check", "--quiet", "."),
+    "scripts": lambda: prettier("book/web/**/*.js", "tests/web/*.mjs"),
     "notebooks": lambda: single("tools.clean", "--check"),
     "export": lambda: single("tools.export", "--check"),
 }

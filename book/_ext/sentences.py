@@ -12,10 +12,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from annotated.grammar import ADJECTIVE_ENTRIES, FRAMES, SIDES, Draw, Noun, SentencePair, coreference, derive, nouns_of
+from annotated.grammar import (
+    ADJECTIVE_ENTRIES, FRAMES, PRONOUNS, SIDES, Draw, Noun, SentencePair, coreference, derive, determiner_form, nouns_of,
+)  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[2]
 TENSES, CONJUNCTIONS = ("past", "present"), ("because", "although")
+IT = {gender: PRONOUNS["it", gender]["nominative"] for gender in "mfn"}
 
 
 class Chosen(Draw):
@@ -62,7 +65,7 @@ def parts() -> dict[str, Any]:
                     with_gaps(pair.source, f"The {subject.english}", f"the {target.english}", "it", adjectives[0][0]),
                     with_gaps(
                         pair.target, capital(form(subject, "nominative")), form(target, "accusative"),
-                        PRONOUNS[subject.gender], ADJECTIVE_ENTRIES[adjectives[0][0]].german,
+                        IT[subject.gender], ADJECTIVE_ENTRIES[adjectives[0][0]].german,
                     ),
                 ]  # fmt: skip
         for noun in (*subjects, *targets):
@@ -72,16 +75,12 @@ def parts() -> dict[str, Any]:
         frames.append({**roles, "adjectives": adjectives, "forms": forms})
     words = {word: ADJECTIVE_ENTRIES[word].german for frame in frames for side in frame["adjectives"] for word in side}
     known = (ROOT / "data" / "embedded" / "words.txt").read_text(encoding="utf-8").split()
-    return {"nouns": nouns, "adjectives": words, "pronouns": PRONOUNS, "frames": frames, "known": known}
-
-
-PRONOUNS = {"m": "er", "f": "sie", "n": "es"}
-ARTICLES = {"nominative": {"m": "der", "f": "die", "n": "das"}, "accusative": {"m": "den", "f": "die", "n": "das"}}
+    return {"nouns": nouns, "adjectives": words, "pronouns": IT, "frames": frames, "known": known}
 
 
 def form(noun: Noun, case: str) -> str:
     """A noun with its article."""
-    return f"{ARTICLES[case][noun.gender]} {noun.german_form(False, case)}"
+    return f"{determiner_form('d', noun.gender, case)} {noun.german_form(False, case)}"
 
 
 def capital(text: str) -> str:

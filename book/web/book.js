@@ -4,7 +4,8 @@
 
 const here = document.currentScript.src;
 
-const scrollers = ".bd-article .highlight pre, .bd-article .output pre, .bd-article div.math, " +
+const scrollers =
+  ".bd-article .highlight pre, .bd-article .output pre, .bd-article div.math, " +
   ".bd-article .pst-scrollable-table-container, .bd-article .output.text_html, .bd-article div.cell_output";
 
 function markScrollers() {
@@ -24,18 +25,20 @@ function addLedgerFilters() {
     return;
   }
   const rows = [...table.tBodies[0].rows];
-  const wayOf = row => [...row.classList].find(name => name.startsWith("found-")).slice("found-".length);
+  const wayOf = (row) => [...row.classList].find((name) => name.startsWith("found-")).slice("found-".length);
   const ways = ["holds", "in-part", "undecided", "contradicted-here", "built", "told", "out-of-reach-here"];
   const bar = document.createElement("div");
   bar.className = "ledger-filters";
   bar.setAttribute("role", "group");
   bar.setAttribute("aria-label", "Claims to show");
-  const show = chosen => {
-    rows.forEach(row => { row.hidden = chosen !== "all" && wayOf(row) !== chosen; });
-    [...bar.children].forEach(button => button.setAttribute("aria-pressed", button.value === chosen));
+  const show = (chosen) => {
+    rows.forEach((row) => {
+      row.hidden = chosen !== "all" && wayOf(row) !== chosen;
+    });
+    [...bar.children].forEach((button) => button.setAttribute("aria-pressed", button.value === chosen));
   };
   for (const way of ["all", ...ways]) {
-    const count = way === "all" ? rows.length : rows.filter(row => wayOf(row) === way).length;
+    const count = way === "all" ? rows.length : rows.filter((row) => wayOf(row) === way).length;
     if (count > 0) {
       const button = Object.assign(document.createElement("button"), { type: "button", value: way });
       button.textContent = `${way.replaceAll("-", " ")} ${count}`;
@@ -65,23 +68,27 @@ async function mountWidget(figure) {
     await mount(place);
     figure.classList.toggle("live", !waits);
   } catch (error) {
-    place.textContent = location.protocol === "file:"
-      ? "This picture can be touched where the pages come from a server: run python -m http.server in this folder, and open http://localhost:8000."
-      : `This picture cannot be touched here: ${error.message}`;
+    place.textContent =
+      location.protocol === "file:"
+        ? "This picture can be touched where the pages come from a server: run python -m http.server in this folder, and open http://localhost:8000."
+        : `This picture cannot be touched here: ${error.message}`;
   }
   figure.dataset.mounted = "true";
 }
 
 function mountWidgets() {
-  const near = new IntersectionObserver(entries => {
-    for (const { isIntersecting, target } of entries) {
-      if (isIntersecting) {
-        near.unobserve(target);
-        mountWidget(target);
+  const near = new IntersectionObserver(
+    (entries) => {
+      for (const { isIntersecting, target } of entries) {
+        if (isIntersecting) {
+          near.unobserve(target);
+          mountWidget(target);
+        }
       }
-    }
-  }, { rootMargin: "300px" });
-  document.querySelectorAll("figure.widget").forEach(figure => near.observe(figure));
+    },
+    { rootMargin: "300px" },
+  );
+  document.querySelectorAll("figure.widget").forEach((figure) => near.observe(figure));
 }
 
 async function start() {

@@ -3,7 +3,16 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { InputError } from "../../book/web/model/files.js";
-import { attentions, edited, moved, overwritten, pasted, places, silenced, watched } from "../../book/web/model/interventions.js";
+import {
+  attentions,
+  edited,
+  moved,
+  overwritten,
+  pasted,
+  places,
+  silenced,
+  watched,
+} from "../../book/web/model/interventions.js";
 import { FILES, Translator } from "../../book/web/model/translation.js";
 
 const { folder, tasks } = JSON.parse(readFileSync(0, "utf8"));
@@ -30,7 +39,12 @@ const answer = {
   translate: ({ texts, options }) => texts.map((text) => short(translator.translate(text, options))),
   tree: ({ text, options }) => {
     const { tree } = translator.translate(text, options);
-    return tree.map(({ parent, token, kept, finished }) => ({ parent: tree.indexOf(parent), token, kept, finished: Boolean(finished) }));
+    return tree.map(({ parent, token, kept, finished }) => ({
+      parent: tree.indexOf(parent),
+      token,
+      kept,
+      finished: Boolean(finished),
+    }));
   },
   forward: ({ text, target }) => rows([translator.model.forward(translator.tokenize(text), target)])[0],
   weights: ({ text, target }) => {
@@ -46,7 +60,9 @@ const answer = {
       free: short(translator.translate(task.text, { prefix: task.forced ?? [] })),
     });
     const result = task.offset === undefined ? edited(model, edits(task), run) : moved(model, task.offset, run);
-    const left = Object.values(attentions(model)).flat().reduce((sum, module) => sum + module.edits.length, 0);
+    const left = Object.values(attentions(model))
+      .flat()
+      .reduce((sum, module) => sum + module.edits.length, 0);
     return { ...result, left };
   },
   load: ({ replace = {} }) => {

@@ -21,7 +21,8 @@ const answer = {
   start: () => START,
   read: ({ hash }) => fromHash(hash),
   row: ({ scores, visible, values, width }) => stages(scores, visible, values, width),
-  leaks: ({ length, mask, shift }) => visibility(length, mask, shift).map((row) => row.map(({ seen, leak }) => [seen, leak])),
+  leaks: ({ length, mask, shift }) =>
+    visibility(length, mask, shift).map((row) => row.map(({ seen, leak }) => [seen, leak])),
   rates: ({ settings }) => settings.map((three) => rate(...three)),
 };
 

@@ -29,7 +29,11 @@ export class MultiHeadAttention {
   /** Q W^Q, K W^K and V W^V, each split into heads. */
   project(x, memory) {
     const { query, key, value } = this;
-    return [this.splitHeads(linear(x, query)), this.splitHeads(linear(memory, key)), this.splitHeads(linear(memory, value))];
+    return [
+      this.splitHeads(linear(x, query)),
+      this.splitHeads(linear(memory, key)),
+      this.splitHeads(linear(memory, value)),
+    ];
   }
 
   /** For each head, the rows of its own columns. Nothing is copied. */
@@ -41,9 +45,17 @@ export class MultiHeadAttention {
 
   /** Attention in each head, then the concatenated heads times W^O. `start` is the position of the first query. */
   attend(query, key, value, visible = null, start = 0) {
-    const weights = this.edited("weights", query.map((q, h) => attentionWeights(q, key[h], visible)), start);
+    const weights = this.edited(
+      "weights",
+      query.map((q, h) => attentionWeights(q, key[h], visible)),
+      start,
+    );
     const values = this.edited("values", value, start);
-    const heads = this.edited("outputs", weights.map((w, h) => blend(w, values[h])), start);
+    const heads = this.edited(
+      "outputs",
+      weights.map((w, h) => blend(w, values[h])),
+      start,
+    );
     return linear(concatenate(heads), this.output);
   }
 

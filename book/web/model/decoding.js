@@ -15,7 +15,9 @@ export function startDecoding(model, source) {
   return {
     step: 0,
     layers: model.decoder.layers.map(({ crossAttention, selfAttention }) => ({
-      memory: [linear(memory, crossAttention.key), linear(memory, crossAttention.value)].map((x) => crossAttention.splitHeads(x)),
+      memory: [linear(memory, crossAttention.key), linear(memory, crossAttention.value)].map((x) =>
+        crossAttention.splitHeads(x),
+      ),
       keys: Array.from({ length: selfAttention.numHeads }, () => []),
       values: Array.from({ length: selfAttention.numHeads }, () => []),
     })),
@@ -118,7 +120,8 @@ export function beamSearch(model, source, { width = 4, alpha = 0.6, extra = 50, 
     candidates.length = Math.min(candidates.length, 2 * width);
     tree.push(...candidates);
     const ended = candidates.slice(0, width).filter((one) => one.token === end && one.logProbability > -Infinity);
-    for (const one of ended) Object.assign(one, { finished: true, score: one.logProbability / lengthPenalty(length, alpha) });
+    for (const one of ended)
+      Object.assign(one, { finished: true, score: one.logProbability / lengthPenalty(length, alpha) });
     finished = [...finished, ...ended].sort((a, b) => b.score - a.score).slice(0, width);
     beam = candidates.filter((one) => one.token !== end).slice(0, width);
     for (const one of candidates) {

@@ -35,7 +35,8 @@ export function describeTensors(bytes, name = "model.safetensors") {
 
 function describeTensor(key, about, data, name) {
   const { dtype, shape, data_offsets: offsets } = about ?? {};
-  if (!Object.hasOwn(WIDTHS, dtype)) throw new InputError(`${name}: ${key} has the type ${dtype}; F16, BF16 and F32 can be read`);
+  if (!Object.hasOwn(WIDTHS, dtype))
+    throw new InputError(`${name}: ${key} has the type ${dtype}; F16, BF16 and F32 can be read`);
   const whole = (value) => Number.isInteger(value) && value >= 0;
   if (!Array.isArray(shape) || !shape.every(whole) || !Array.isArray(offsets) || !offsets.every(whole)) {
     throw new InputError(`${name}: ${key} is not described as a tensor`);
@@ -50,7 +51,9 @@ function describeTensor(key, about, data, name) {
 
 /** The numbers of described tensors, each { shape, values } with values as float32. */
 export function readTensors(described) {
-  return Object.fromEntries(Object.entries(described).map(([key, { dtype, shape, bytes }]) => [key, { shape, values: toFloats(bytes, dtype) }]));
+  return Object.fromEntries(
+    Object.entries(described).map(([key, { dtype, shape, bytes }]) => [key, { shape, values: toFloats(bytes, dtype) }]),
+  );
 }
 
 /** Numbers of 16 or 32 bits as float32. */

@@ -37,11 +37,15 @@ export function edited(model, edits, body) {
 /** Edits that silence heads, each { kind, layer, head }: they put out zeros, or always their mean from `means`. */
 export function silenced(heads, means = null) {
   return heads.map(({ kind, layer, head }) => ({
-    kind, layer, what: "outputs",
+    kind,
+    layer,
+    what: "outputs",
     change: (outputs) =>
       outputs.map((matrix, h) => {
         if (h !== head) return matrix;
-        return matrix.map((row) => (means ? Float32Array.from(means[kind][layer][head]) : new Float32Array(row.length)));
+        return matrix.map((row) =>
+          means ? Float32Array.from(means[kind][layer][head]) : new Float32Array(row.length),
+        );
       }),
   }));
 }
@@ -52,7 +56,9 @@ export function silenced(heads, means = null) {
  */
 export function overwritten(weights) {
   return weights.map(({ kind, layer, head, query, key, weight }) => ({
-    kind, layer, what: "weights",
+    kind,
+    layer,
+    what: "weights",
     change: (heads, start) =>
       heads.map((matrix, h) =>
         matrix.map((row, q) => {
@@ -69,7 +75,9 @@ export function watched(model, body) {
   const kept = {};
   const edits = places(model).flatMap(({ kind, layer }) =>
     ["weights", "values", "outputs"].map((what) => ({
-      kind, layer, what,
+      kind,
+      layer,
+      what,
       change: (heads) => {
         kept[`${kind} ${layer} ${what}`] = heads;
         return heads;
@@ -86,7 +94,12 @@ export function watched(model, body) {
  */
 export function pasted(kept, where, parts) {
   return where.flatMap(({ kind, layer }) =>
-    parts.map((what) => ({ kind, layer, what, change: (own, start) => from(kept[`${kind} ${layer} ${what}`], what, own, start) })),
+    parts.map((what) => ({
+      kind,
+      layer,
+      what,
+      change: (own, start) => from(kept[`${kind} ${layer} ${what}`], what, own, start),
+    })),
   );
 }
 

@@ -15,7 +15,10 @@ export function linear(x, { weight, bias }) {
 
 /** The dot product of a row and `size` numbers from `start` on, as four sums side by side, which is faster. */
 function dotAt(row, values, start, size) {
-  let a = 0, b = 0, c = 0, d = 0;
+  let a = 0,
+    b = 0,
+    c = 0,
+    d = 0;
   let i = 0;
   for (; i + 3 < size; i += 4) {
     a += row[i] * values[start + i];

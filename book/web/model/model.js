@@ -18,7 +18,9 @@ export function checkConfig(content, name = "config.json") {
   const checkSize = (field) => {
     const [value, most] = [config[field], LARGEST[field] ?? LARGEST_SIZE];
     if (Number.isInteger(value) && value >= 1 && value <= most) return;
-    throw new InputError(`${name}: ${field} must be a whole number from 1 to ${most.toLocaleString("en")}, not ${JSON.stringify(value)}`);
+    throw new InputError(
+      `${name}: ${field} must be a whole number from 1 to ${most.toLocaleString("en")}, not ${JSON.stringify(value)}`,
+    );
   };
   SIZES.forEach(checkSize);
   config.d_k ??= config.d_model / config.num_heads;
@@ -26,7 +28,8 @@ export function checkConfig(content, name = "config.json") {
   config.num_decoder_layers ??= config.num_layers;
   config.source_vocab_size ??= config.vocab_size;
   ["d_k", "d_v", "num_decoder_layers", "source_vocab_size"].forEach(checkSize);
-  if (!Object.hasOwn(ACTIVATIONS, config.activation)) throw new InputError(`${name}: unknown activation ${config.activation}`);
+  if (!Object.hasOwn(ACTIVATIONS, config.activation))
+    throw new InputError(`${name}: unknown activation ${config.activation}`);
   if (!POSITIONS.includes(config.positions)) throw new InputError(`${name}: unknown positions ${config.positions}`);
   return config;
 }
@@ -44,12 +47,19 @@ export function shapesOf(config) {
     if (bias) shapes[`${name}.bias`] = [outputs];
   };
   const attention = (name) => {
-    for (const [part, width] of [["query", k], ["key", k], ["value", v]]) {
+    for (const [part, width] of [
+      ["query", k],
+      ["key", k],
+      ["value", v],
+    ]) {
       matrix(`${name}.${part}`, heads * width, d, config.attention_bias);
     }
     matrix(`${name}.output`, d, heads * v, config.attention_bias);
   };
-  for (const [stack, count] of [["encoder", config.num_layers], ["decoder", config.num_decoder_layers]]) {
+  for (const [stack, count] of [
+    ["encoder", config.num_layers],
+    ["decoder", config.num_decoder_layers],
+  ]) {
     for (let n = 0; n < count; n++) {
       const layer = `${stack}.layers.${n}`;
       for (const part of stack === "encoder" ? ["self_attention"] : ["self_attention", "cross_attention"]) {
@@ -102,7 +112,10 @@ export class Transformer {
           parts.crossAttention = attention(`${name}.cross_attention`);
           parts.aroundCrossAttention = frame(`${name}.around_cross_attention`);
         }
-        const { inner, outer } = { inner: part(`${name}.feed_forward.inner`), outer: part(`${name}.feed_forward.outer`) };
+        const { inner, outer } = {
+          inner: part(`${name}.feed_forward.inner`),
+          outer: part(`${name}.feed_forward.outer`),
+        };
         parts.feedForward = new FeedForward(inner, outer, config.activation);
         parts.aroundFeedForward = frame(`${name}.around_feed_forward`);
         return new Layer(parts);
@@ -120,7 +133,10 @@ export class Transformer {
         : new SinusoidalPositions(config.d_model, config.positions === "sinusoidal");
     this.sourcePositions = positions("source");
     this.targetPositions = positions("target");
-    this.output = new OutputProjection(tensors[config.tie_output ? "target_embedding.weight" : "output.weight"], tensors["output.bias"]);
+    this.output = new OutputProjection(
+      tensors[config.tie_output ? "target_embedding.weight" : "output.weight"],
+      tensors["output.bias"],
+    );
   }
 
   /** Logits for the token after each target position: a row for each. */

@@ -8,7 +8,12 @@ const UNKNOWN = [0xef, 0xbf, 0xbd]; // "\uFFFD", in the place of bytes that are 
 
 export class Normalizer {
   /** `map` is the field precompiled_charsmap, as bytes; the flags are fields of the same name. */
-  constructor({ map = new Uint8Array(), addDummyPrefix = true, removeExtraWhitespaces = true, escapeWhitespaces = true } = {}) {
+  constructor({
+    map = new Uint8Array(),
+    addDummyPrefix = true,
+    removeExtraWhitespaces = true,
+    escapeWhitespaces = true,
+  } = {}) {
     Object.assign(this, { addDummyPrefix, removeExtraWhitespaces, escapeWhitespaces });
     const view = new DataView(map.buffer, map.byteOffset, map.byteLength);
     const size = map.length ? view.getUint32(0, true) : 0;
@@ -25,7 +30,8 @@ export class Normalizer {
     const next = () => this.prefix(input, at);
     const isSpace = ({ bytes }) => bytes.length === 1 && bytes[0] === SPACE;
     if (this.removeExtraWhitespaces) {
-      for (let first = at < input.length && next(); first && isSpace(first); first = at < input.length && next()) at += first.length;
+      for (let first = at < input.length && next(); first && isSpace(first); first = at < input.length && next())
+        at += first.length;
     }
     if (at >= input.length) return new Uint8Array();
     if (this.addDummyPrefix) output.push(...space);
@@ -83,7 +89,8 @@ const offset = (unit) => ((unit >>> 10) << ((unit & 0x200) >>> 6)) >>> 0;
 export function characterLength(bytes, at) {
   const first = bytes[at];
   if (first < 0x80) return 1;
-  const length = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+  const length =
+    first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
   let code = first & (0x7f >> length);
   for (let i = 1; i < length; i++) {
     if ((bytes[at + i] & 0xc0) !== 0x80) return 0;
@@ -97,7 +104,7 @@ export function characterLength(bytes, at) {
 export function decode(bytes) {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   let text = "";
-  for (let at = 0, from = 0; at <= bytes.length; ) {
+  for (let at = 0, from = 0; at <= bytes.length;) {
     const length = at < bytes.length ? characterLength(bytes, at) : 0;
     if (length) {
       at += length;

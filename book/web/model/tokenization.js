@@ -38,16 +38,19 @@ export class Tokenizer {
   split(text) {
     const normalised = this.normalizer.normalize(text);
     const symbols = [];
-    for (let at = 0; at < normalised.length; ) {
+    for (let at = 0; at < normalised.length;) {
       const length = characterLength(normalised, at) || 1;
       symbols.push({ text: decode(normalised.subarray(at, at + length)) });
       at += length;
     }
-    symbols.forEach((symbol, i) => Object.assign(symbol, { place: i, left: symbols[i - 1] ?? null, right: symbols[i + 1] ?? null }));
+    symbols.forEach((symbol, i) =>
+      Object.assign(symbol, { place: i, left: symbols[i - 1] ?? null, right: symbols[i + 1] ?? null }),
+    );
     const queue = new Queue((a, b) => a.score - b.score || b.left.place - a.left.place);
     const offer = (left, right) => {
       const id = left && right && this.ids.get(left.text + right.text);
-      if (id !== undefined && id !== null) queue.push({ left, right, text: left.text + right.text, score: this.pieces[id].score });
+      if (id !== undefined && id !== null)
+        queue.push({ left, right, text: left.text + right.text, score: this.pieces[id].score });
     };
     for (const symbol of symbols) offer(symbol, symbol.right);
     for (let pair = queue.pop(); pair; pair = queue.pop()) {
@@ -70,7 +73,8 @@ export class Tokenizer {
       const { piece, kind } = this.pieces[id];
       if (kind === KINDS.byte) bytes.push(parseInt(piece.slice(3, 5), 16));
       else if (kind === KINDS.unknown) bytes.push(...new TextEncoder().encode(" \u2047 "));
-      else if (kind !== KINDS.control) bytes.push(...new TextEncoder().encode(bytes.length ? piece : piece.replace(/^▁/, "")));
+      else if (kind !== KINDS.control)
+        bytes.push(...new TextEncoder().encode(bytes.length ? piece : piece.replace(/^▁/, "")));
     }
     return decode(Uint8Array.from(bytes)).replaceAll("▁", " ");
   }

@@ -14,7 +14,8 @@ export class Translator {
 
   /** From the three files of a folder, by name, as Uint8Arrays. Throws InputError, naming the file. */
   static from(files) {
-    for (const name of FILES) if (!files[name]) throw new InputError(`${name} is missing: a model folder has ${FILES.join(", ")}`);
+    for (const name of FILES)
+      if (!files[name]) throw new InputError(`${name} is missing: a model folder has ${FILES.join(", ")}`);
     const notes = readJson(files["config.json"], "config.json");
     const config = checkConfig(notes);
     const tokenizer = new Tokenizer(files["tokenizer.model"]);
@@ -53,7 +54,9 @@ export class Translator {
    */
   translate(text, { width = 1, tree = width > 1, ...options } = {}) {
     const source = this.tokenize(text);
-    const found = tree ? beamSearch(this.model, source, { width, ...options }) : greedySearch(this.model, source, options);
+    const found = tree
+      ? beamSearch(this.model, source, { width, ...options })
+      : greedySearch(this.model, source, options);
     return { ...found, source, text: this.tokenizer.toText(found.tokens) };
   }
 }
@@ -63,7 +66,7 @@ async function received(response, progress) {
   const length = Number(response.headers.get("content-length"));
   const parts = [];
   let size = 0;
-  for (const reader = response.body.getReader(); ; ) {
+  for (const reader = response.body.getReader(); ;) {
     const { done, value } = await reader.read();
     if (done) break;
     parts.push(value);

@@ -21,7 +21,7 @@ export function arcs(label, onpoint = () => {}) {
       item.firstChild.setAttribute("aria-pressed", i === pinned);
     });
     [...right.children].forEach((item, key) => {
-      const weight = active === null ? 0 : now.weights[active][key] ?? 0;
+      const weight = active === null ? 0 : (now.weights[active][key] ?? 0);
       item.style.setProperty("--weight", weight);
       item.lastChild.textContent = active === null || weight < 0.005 ? "" : fixed(weight);
     });
@@ -63,7 +63,11 @@ function lines(weights, active) {
       if (weight < 0.02 || (active !== null && query !== active)) return [];
       const [from, to] = [middle(query), middle(key)];
       const path = `M 0 ${from} C ${WIDTH / 2} ${from}, ${WIDTH / 2} ${to}, ${WIDTH} ${to}`;
-      return draw("path", { d: path, "stroke-width": 0.5 + 7 * weight, opacity: active === null ? 0.15 + 0.5 * weight : 0.35 + 0.65 * weight });
+      return draw("path", {
+        d: path,
+        "stroke-width": 0.5 + 7 * weight,
+        opacity: active === null ? 0.15 + 0.5 * weight : 0.35 + 0.65 * weight,
+      });
     }),
   );
 }

@@ -9,7 +9,14 @@ export function mount(place) {
   let [position, shift] = [3, 5];
   const [told, tell] = teller();
   const faces = Array.from({ length: WIDTH / 2 }, (_, i) => clock(i));
-  const rows = ["position", "later"].map((name) => make("tr", {}, make("th", { scope: "row" }), Array.from({ length: WIDTH }, () => make("td", {}))));
+  const rows = ["position", "later"].map((name) =>
+    make(
+      "tr",
+      {},
+      make("th", { scope: "row" }),
+      Array.from({ length: WIDTH }, () => make("td", {})),
+    ),
+  );
 
   function show() {
     const vectors = [position, position + shift].map((at) => sinusoidalEncoding(at, WIDTH));
@@ -20,13 +27,23 @@ export function mount(place) {
     });
     const product = vectors[0].reduce((sum, value, c) => sum + value * vectors[1][c], 0);
     const turns = Array.from({ length: WIDTH / 2 }, (_, i) => `${Math.round((shift * rate(i) * 180) / Math.PI)}°`);
-    tell(`A shift of ${shift} turns the clocks by ${turns.join(", ")}, from wherever they stand. The dot product of the two rows is ${fixed(product)}: it depends on the shift alone.`);
+    tell(
+      `A shift of ${shift} turns the clocks by ${turns.join(", ")}, from wherever they stand. The dot product of the two rows is ${fixed(product)}: it depends on the shift alone.`,
+    );
   }
   place.append(
     slider("position", { min: 0, max: 40, value: position }, (value) => ((position = value), show())),
     slider("shift", { min: 0, max: 20, value: shift }, (value) => ((shift = value), show())),
-    make("div", { class: "clocks" }, faces.map(({ box }) => box)),
-    make("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": "the two vectors" }, make("table", { class: "numbers" }, rows)),
+    make(
+      "div",
+      { class: "clocks" },
+      faces.map(({ box }) => box),
+    ),
+    make(
+      "div",
+      { class: "scrolls", tabindex: 0, role: "group", "aria-label": "the two vectors" },
+      make("table", { class: "numbers" }, rows),
+    ),
     told,
   );
   show();
@@ -41,8 +58,14 @@ function clock(i) {
   const [first, second] = [hand("first"), hand("second")];
   const arc = draw("path", { class: "turned" });
   const size = RADIUS + 8;
-  const svg = draw("svg", { viewBox: `${-size} ${-size} ${2 * size} ${2 * size}`, role: "img", "aria-label": `clock ${i + 1}` },
-    draw("circle", { r: RADIUS }), arc, second, first);
+  const svg = draw(
+    "svg",
+    { viewBox: `${-size} ${-size} ${2 * size} ${2 * size}`, role: "img", "aria-label": `clock ${i + 1}` },
+    draw("circle", { r: RADIUS }),
+    arc,
+    second,
+    first,
+  );
   const box = make("div", {}, svg, make("small", {}, `${2 * i + 1} and ${2 * i + 2}`));
 
   /** The hand points to (sine, cosine), as on a clock: up at position 0, then to the right. */

@@ -58,12 +58,23 @@ export function slider(label, { min, max, step = 1, value, told = String }, onin
 /** A drop-down list in a line of text: options are [value, label]. */
 export function pick(label, options, value, onchange) {
   const chosen = (option) => String(option) === String(value);
-  const select = make("select", { "aria-label": label, onchange: () => onchange(select.value) },
-    options.map(([option, text]) => make("option", { value: option, selected: chosen(option) }, text)));
+  const select = make(
+    "select",
+    { "aria-label": label, onchange: () => onchange(select.value) },
+    options.map(([option, text]) => make("option", { value: option, selected: chosen(option) }, text)),
+  );
   return select;
 }
 
 export const button = (label, onclick, more) => make("button", { type: "button", onclick, ...more }, label);
+
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/** How many rows down and columns to the right an arrow key goes; nothing for other keys. */
+export function arrow(event) {
+  if (ARROWS[event.key]) event.preventDefault();
+  return ARROWS[event.key];
+}
 
 /** What a screen reader says, and everybody can read, when something changed. */
 export function teller() {
@@ -81,4 +92,10 @@ export function percent(share) {
 }
 
 /** A minus sign where there is one, and so many digits. */
-export const fixed = (number, digits = 2) => (number === -Infinity ? "−∞" : number.toFixed(digits).replace("-", "−").replace(/^−(0\.?0*)$/, "$1"));
+export const fixed = (number, digits = 2) =>
+  number === -Infinity
+    ? "−∞"
+    : number
+        .toFixed(digits)
+        .replace("-", "−")
+        .replace(/^−(0\.?0*)$/, "$1");

@@ -35,22 +35,27 @@ export async function json(name) {
 export function whenAsked(place, label, run) {
   const bar = make("progress", { max: 1, value: 0, "aria-label": "loading the model", hidden: true });
   const problem = make("p", { class: "problem", role: "alert", hidden: true });
-  const start = button(`${label} (loads 2.7 MB)`, async () => {
-    start.disabled = true;
-    bar.hidden = false;
-    problem.hidden = true;
-    try {
-      const translator = await shipped((share) => (bar.value = share));
-      place.replaceChildren();
-      await run(translator);
-      place.closest("figure")?.classList.add("live");
-    } catch (error) {
-      start.disabled = false;
-      bar.hidden = true;
-      problem.hidden = false;
-      problem.textContent = error instanceof InputError ? error.message : `The model could not be loaded: ${error.message}`;
-      place.replaceChildren(start, bar, problem);
-    }
-  }, { class: "start" });
+  const start = button(
+    `${label} (loads 2.7 MB)`,
+    async () => {
+      start.disabled = true;
+      bar.hidden = false;
+      problem.hidden = true;
+      try {
+        const translator = await shipped((share) => (bar.value = share));
+        place.replaceChildren();
+        await run(translator);
+        place.closest("figure")?.classList.add("live");
+      } catch (error) {
+        start.disabled = false;
+        bar.hidden = true;
+        problem.hidden = false;
+        problem.textContent =
+          error instanceof InputError ? error.message : `The model could not be loaded: ${error.message}`;
+        place.replaceChildren(start, bar, problem);
+      }
+    },
+    { class: "start" },
+  );
   place.append(start, bar, problem);
 }

@@ -35,9 +35,16 @@ export function passes(translator, source, target) {
     layers.forEach((layer, n) => {
       const frame = (around, part, sublayer) => (x = note(side, `add & norm ${part}`, n, around.forward(x, sublayer)));
       const mask = side === "decoder" ? (query, key) => key <= query : null;
-      frame(layer.aroundSelfAttention, "1", (y) => attention(side, "self-attention", n, layer.selfAttention, y, y, mask));
-      if (memory) frame(layer.aroundCrossAttention, "2", (y) => attention(side, "cross-attention", n, layer.crossAttention, y, memory));
-      frame(layer.aroundFeedForward, memory ? "3" : "2", (y) => note(side, "feed-forward", n, layer.feedForward.forward(y)));
+      frame(layer.aroundSelfAttention, "1", (y) =>
+        attention(side, "self-attention", n, layer.selfAttention, y, y, mask),
+      );
+      if (memory)
+        frame(layer.aroundCrossAttention, "2", (y) =>
+          attention(side, "cross-attention", n, layer.crossAttention, y, memory),
+        );
+      frame(layer.aroundFeedForward, memory ? "3" : "2", (y) =>
+        note(side, "feed-forward", n, layer.feedForward.forward(y)),
+      );
     });
     return model[side].finish(x);
   }
@@ -51,11 +58,15 @@ export function passes(translator, source, target) {
 const SAYS = {
   embedding: "Each token's row of the embedding matrix, times the square root of d_model. Equal words have equal rows.",
   positions: "The sinusoids are added, and equal words differ from now on.",
-  "self-attention": { encoder: "Every word looks at all words of the source.", decoder: "Every word looks at itself and at what was written before." },
+  "self-attention": {
+    encoder: "Every word looks at all words of the source.",
+    decoder: "Every word looks at itself and at what was written before.",
+  },
   "cross-attention": "Every word of the output looks at the encoder's last vectors.",
   "feed-forward": "Each vector goes through the same two matrices by itself. No word sees another.",
   "add & norm": "What came out is added to what went in, and each vector is brought to mean 0 and variance 1.",
-  "linear & softmax": "The last vector is compared with every row of the embedding matrix. The softmax makes probabilities of it.",
+  "linear & softmax":
+    "The last vector is compared with every row of the embedding matrix. The softmax makes probabilities of it.",
 };
 
 export function mount(place) {
@@ -65,10 +76,30 @@ export function mount(place) {
     const steps = passes(translator, translator.tokenize(SENTENCE), [model.config.start_id, ...tokens.slice(0, 8)]);
     let at = 0;
     const [told, tell] = teller();
-    const [title, picture] = [make("h3", {}), make("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": "what this step computes" })];
+    const [title, picture] = [
+      make("h3", {}),
+      make("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": "what this step computes" }),
+    ];
     const [back, next] = [button("◀ back", () => show(at - 1)), button("next ▶", () => show(at + 1))];
-    const map = make("div", { class: "map" }, ["encoder", "decoder"].map((side) =>
-      make("ol", { class: side, "aria-label": side }, steps.map((step, i) => (step.side === side ? make("li", {}, button(nameOf(step, ""), () => show(i), { "data-step": i })) : null)))));
+    const map = make(
+      "div",
+      { class: "map" },
+      ["encoder", "decoder"].map((side) =>
+        make(
+          "ol",
+          { class: side, "aria-label": side },
+          steps.map((step, i) =>
+            step.side === side
+              ? make(
+                  "li",
+                  {},
+                  button(nameOf(step, ""), () => show(i), { "data-step": i }),
+                )
+              : null,
+          ),
+        ),
+      ),
+    );
 
     function show(i) {
       at = Math.max(0, Math.min(steps.length - 1, i));
@@ -84,20 +115,38 @@ export function mount(place) {
       const says = SAYS[step.part.replace(/ \d$/, "")];
       tell(`${says[step.side] ?? says} ${step.rows.length} by ${step.rows[0].length.toLocaleString("en")} numbers.`);
     }
-    place.append(make("p", {}, `${SENTENCE} The decoder has read: ${tokenizer.toText(tokens.slice(0, 8))}`), make("div", { class: "beside" }, back, next), make("div", { class: "stepper" }, map, make("div", {}, title, told, picture)));
+    place.append(
+      make("p", {}, `${SENTENCE} The decoder has read: ${tokenizer.toText(tokens.slice(0, 8))}`),
+      make("div", { class: "beside" }, back, next),
+      make("div", { class: "stepper" }, map, make("div", {}, title, told, picture)),
+    );
     show(0);
   });
 }
 
-const nameOf = ({ part, layer }, word = "layer ") => part.replace(/ \d$/, "") + (layer === null ? "" : `, ${word}${layer + 1}`);
+const nameOf = ({ part, layer }, word = "layer ") =>
+  part.replace(/ \d$/, "") + (layer === null ? "" : `, ${word}${layer + 1}`);
 
 function pictureOf(step, tokenizer) {
   if (step.last) {
     const scores = Float64Array.from(step.rows.at(-1), Math.log);
-    return [make("p", {}, `Behind "${step.tokens.at(-1)}" come next:`), bars(likeliest(scores).map(({ token, share }) => ({ label: shown(tokenizer, token), share })))];
+    return [
+      make("p", {}, `Behind "${step.tokens.at(-1)}" come next:`),
+      bars(likeliest(scores).map(({ token, share }) => ({ label: shown(tokenizer, token), share }))),
+    ];
   }
-  const heads = step.heads && make("div", { class: "beside" }, step.heads.map((head, h) => make("figure", {}, thumbnail(head), make("small", {}, `head ${h + 1}`))));
-  const caption = make("p", { class: "quiet" }, `Vectors, a row for each token; blue below zero, orange above. The first three numbers of "${step.tokens[0]}": ${[...step.rows[0].slice(0, 3)].map((number) => fixed(number)).join(", ")}.`);
+  const heads =
+    step.heads &&
+    make(
+      "div",
+      { class: "beside" },
+      step.heads.map((head, h) => make("figure", {}, thumbnail(head), make("small", {}, `head ${h + 1}`))),
+    );
+  const caption = make(
+    "p",
+    { class: "quiet" },
+    `Vectors, a row for each token; blue below zero, orange above. The first three numbers of "${step.tokens[0]}": ${[...step.rows[0].slice(0, 3)].map((number) => fixed(number)).join(", ")}.`,
+  );
   return [heads, heatMap(step.rows, step.tokens), caption].filter(Boolean);
 }
 
@@ -107,10 +156,21 @@ function heatMap(rows, tokens) {
   const canvas = make("canvas", { width, height, role: "img", "aria-label": `${height} vectors of ${width} numbers` });
   const image = new ImageData(width, height);
   const largest = Math.max(...rows.map((row) => row.reduce((most, value) => Math.max(most, Math.abs(value)), 0)));
-  rows.forEach((row, y) => row.forEach((value, x) => {
-    const colour = value < 0 ? [2, 98, 224] : [216, 92, 8];
-    image.data.set([...colour, 255 * Math.sqrt(Math.abs(value) / largest)], 4 * (y * width + x));
-  }));
+  rows.forEach((row, y) =>
+    row.forEach((value, x) => {
+      const colour = value < 0 ? [2, 98, 224] : [216, 92, 8];
+      image.data.set([...colour, 255 * Math.sqrt(Math.abs(value) / largest)], 4 * (y * width + x));
+    }),
+  );
   canvas.getContext("2d").putImageData(image, 0, 0);
-  return make("div", { class: "heat" }, make("ol", {}, tokens.map((token) => make("li", {}, token))), canvas);
+  return make(
+    "div",
+    { class: "heat" },
+    make(
+      "ol",
+      {},
+      tokens.map((token) => make("li", {}, token)),
+    ),
+    canvas,
+  );
 }

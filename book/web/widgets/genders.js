@@ -25,8 +25,12 @@ export const chances = (tokenizer, scores) => genderTokens(tokenizer).map((token
 
 /** Bars for the three; ticks where they were before. */
 export function genderBars(now, before = null) {
-  return bars(GENDERS.map((label, i) => ({ label, share: now[i], before: before?.[i], strong: now[i] === Math.max(...now) })), percent);
+  return bars(
+    GENDERS.map((label, i) => ({ label, share: now[i], before: before?.[i], strong: now[i] === Math.max(...now) })),
+    percent,
+  );
 }
 
 /** The likeliest tokens of a step as rows for `bars`. */
-export const likeliest = (scores, count = 5) => best(scores, count).map(({ token, score }) => ({ token, share: Math.exp(score) }));
+export const likeliest = (scores, count = 5) =>
+  best(scores, count).map(({ token, score }) => ({ token, share: Math.exp(score) }));

@@ -1,7 +1,5 @@
 // Attention as a matrix: a row for each query, a column for each key, darker where the weight is larger.
-import { draw, fixed, make } from "./dom.js";
-
-const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+import { arrow, draw, fixed, make } from "./dom.js";
 
 /** `onpoint(query, key)` hears which cell is pointed at or has the focus, `onchoose(query, key)` which is chosen. */
 export function grid(label, onpoint = () => {}, onchoose = null) {
@@ -20,9 +18,9 @@ export function grid(label, onpoint = () => {}, onchoose = null) {
   }
 
   function press(event, query, key) {
-    if (STEPS[event.key]) {
-      event.preventDefault();
-      enter(query + STEPS[event.key][0], key + STEPS[event.key][1], true);
+    const step = arrow(event);
+    if (step) {
+      enter(query + step[0], key + step[1], true);
     } else if (onchoose && (event.key === "Enter" || event.key === " ")) {
       event.preventDefault();
       onchoose(query, key);
@@ -32,10 +30,16 @@ export function grid(label, onpoint = () => {}, onchoose = null) {
   function cell(weight, query, key, queries, keys, marked) {
     const name = `${queries[query]} to ${keys[key]}: ${fixed(weight)}`;
     return make("td", {
-      role: "gridcell", tabindex: query === place[0] && key === place[1] ? 0 : -1, style: `--weight: ${weight}`,
-      "aria-label": name, title: name, class: marked(query, key) ? "marked" : null,
-      onfocus: () => enter(query, key), onmouseenter: () => onpoint(query, key),
-      onclick: () => (enter(query, key), onchoose?.(query, key)), onkeydown: (event) => press(event, query, key),
+      role: "gridcell",
+      tabindex: query === place[0] && key === place[1] ? 0 : -1,
+      style: `--weight: ${weight}`,
+      "aria-label": name,
+      title: name,
+      class: marked(query, key) ? "marked" : null,
+      onfocus: () => enter(query, key),
+      onmouseenter: () => onpoint(query, key),
+      onclick: () => (enter(query, key), onchoose?.(query, key)),
+      onkeydown: (event) => press(event, query, key),
     });
   }
 
@@ -44,11 +48,23 @@ export function grid(label, onpoint = () => {}, onchoose = null) {
     const focused = box.contains(document.activeElement);
     place = [Math.min(place[0], queries.length - 1), Math.min(place[1], keys.length - 1)];
     cells = queries.map((_, query) =>
-      keys.map((_, key) => (key < weights[query].length ? cell(weights[query][key], query, key, queries, keys, marked) : null)),
+      keys.map((_, key) =>
+        key < weights[query].length ? cell(weights[query][key], query, key, queries, keys, marked) : null,
+      ),
     );
-    const head = make("tr", {}, make("td", {}), keys.map((key) => make("th", { scope: "col" }, make("span", {}, key))));
+    const head = make(
+      "tr",
+      {},
+      make("td", {}),
+      keys.map((key) => make("th", { scope: "col" }, make("span", {}, key))),
+    );
     const rows = queries.map((query, i) =>
-      make("tr", {}, make("th", { scope: "row" }, query), cells[i].map((one) => one ?? make("td", { class: "hidden", role: "gridcell", "aria-label": "not visible" }))),
+      make(
+        "tr",
+        {},
+        make("th", { scope: "row" }, query),
+        cells[i].map((one) => one ?? make("td", { class: "hidden", role: "gridcell", "aria-label": "not visible" })),
+      ),
     );
     table.replaceChildren(make("thead", {}, head), make("tbody", {}, rows));
     if (focused) cells[place[0]][place[1]]?.focus();
@@ -60,7 +76,13 @@ export function grid(label, onpoint = () => {}, onchoose = null) {
 export function thumbnail(weights) {
   const [rows, columns] = [weights.length, Math.max(...weights.map((row) => row.length))];
   const fields = weights.flatMap((row, y) =>
-    [...row].flatMap((weight, x) => (weight < 0.03 ? [] : draw("rect", { x, y, width: 1, height: 1, opacity: weight }))),
+    [...row].flatMap((weight, x) =>
+      weight < 0.03 ? [] : draw("rect", { x, y, width: 1, height: 1, opacity: weight }),
+    ),
   );
-  return draw("svg", { class: "thumbnail", viewBox: `0 0 ${columns} ${rows}`, preserveAspectRatio: "none", "aria-hidden": "true" }, fields);
+  return draw(
+    "svg",
+    { class: "thumbnail", viewBox: `0 0 ${columns} ${rows}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+    fields,
+  );
 }

@@ -27,28 +27,62 @@ export function mount(place) {
 function doneTo(state, translator, onchange) {
   const undo = (label, part) => button(`${label} ✕`, () => onchange(part), { "aria-label": `undo: ${label}` });
   const all = [
-    ...state.off.map((name) => undo(`silenced: ${name.replace(".", " ")}`, { off: state.off.filter((one) => one !== name) })),
-    ...state.set.map((one) => undo(`a weight of ${one.at.replace(".", " ")} set to ${fixed(one.weight)}`, { set: state.set.filter((other) => other !== one) })),
-    state.paste && undo(`${state.paste === "both" ? "weights and values" : state.paste} of the twin, ${state.where}`, { paste: "" }),
+    ...state.off.map((name) =>
+      undo(`silenced: ${name.replace(".", " ")}`, { off: state.off.filter((one) => one !== name) }),
+    ),
+    ...state.set.map((one) =>
+      undo(`a weight of ${one.at.replace(".", " ")} set to ${fixed(one.weight)}`, {
+        set: state.set.filter((other) => other !== one),
+      }),
+    ),
+    state.paste &&
+      undo(`${state.paste === "both" ? "weights and values" : state.paste} of the twin, ${state.where}`, { paste: "" }),
     state.begin.length && undo(`begins with "${translator.tokenizer.toText(state.begin)}"`, { begin: [] }),
   ].filter(Boolean);
   if (all.length > 1) all.push(button("undo all", () => onchange({ off: [], set: [], paste: "", begin: [] })));
-  return all.length ? all : [make("span", { class: "quiet" }, "Nothing yet: silence a head, overwrite a weight, paste from the twin, or force a word.")];
+  return all.length
+    ? all
+    : [
+        make(
+          "span",
+          { class: "quiet" },
+          "Nothing yet: silence a head, overwrite a weight, paste from the twin, or force a word.",
+        ),
+      ];
 }
 
-const PASTE = [["", "nothing"], ["weights", "weights"], ["values", "values"], ["both", "both"]];
-const WHERE = [["encoder", "encoder"], ["decoder", "decoder"], ["cross", "cross-attention"], ["all", "everywhere"]];
+const PASTE = [
+  ["", "nothing"],
+  ["weights", "weights"],
+  ["values", "values"],
+  ["both", "both"],
+];
+const WHERE = [
+  ["encoder", "encoder"],
+  ["decoder", "decoder"],
+  ["cross", "cross-attention"],
+  ["all", "everywhere"],
+];
 
 function laboratory(place, sentences, shipped, translator, about = null) {
   let state = { ...START, ...fromHash(location.hash) };
   const [told, tell] = teller();
-  const [done, notes, swap] = [make("div", { class: "done" }), make("p", { class: "problem", hidden: true }), make("div", {})];
+  const [done, notes, swap] = [
+    make("div", { class: "done" }),
+    make("p", { class: "problem", hidden: true }),
+    make("div", {}),
+  ];
   const sentence = sentencePanel(sentences, (part) => update({ ...part, begin: [], set: [] }));
   const output = outputPanel(translator, (begin) => update({ begin }));
   const heads = headsPanel(translator, update);
   const beam = beamView(translator, update);
   const tree = make("details", {}, make("summary", {}, "The beam as a tree"), beam.box);
-  const own = make("details", {}, make("summary", {}, "Bring your own model"), ownPanel((other, about) => laboratory(place, sentences, shipped, other ?? shipped, about)));
+  const own = make(
+    "details",
+    {},
+    make("summary", {}, "Bring your own model"),
+    ownPanel((other, about) => laboratory(place, sentences, shipped, other ?? shipped, about)),
+  );
   tree.addEventListener("toggle", () => tree.open && update(state.width === 1 ? { width: 4 } : {}));
   let result = null;
 
@@ -66,21 +100,38 @@ function laboratory(place, sentences, shipped, translator, about = null) {
     done.replaceChildren(...doneTo(state, translator, update));
     swap.replaceChildren(
       choice("From the twin, attentions take", PASTE, state.paste, (paste) => update({ paste })),
-      choice("where", WHERE, state.where, (where) => update({ where })));
+      choice("where", WHERE, state.where, (where) => update({ where })),
+    );
     if (tree.open) beam.show(result.run, state);
     const { before, after, genders } = result;
-    const moved = genders && GENDERS.map((word, i) => [word, genders.before[i], genders.after[i]]).filter(([, a, b]) => Math.abs(a - b) > 0.005);
-    const chances = moved?.length ? ` ${moved.map(([word, a, b]) => `${word} ${percent(a)} → ${percent(b)}`).join(", ")}.` : "";
-    tell(result.touched ? `${before.text === after.text ? "The translation stays" : "The translation becomes"}: ${after.text}${chances}` : `Untouched: ${after.text}`);
+    const moved =
+      genders &&
+      GENDERS.map((word, i) => [word, genders.before[i], genders.after[i]]).filter(
+        ([, a, b]) => Math.abs(a - b) > 0.005,
+      );
+    const chances = moved?.length
+      ? ` ${moved.map(([word, a, b]) => `${word} ${percent(a)} → ${percent(b)}`).join(", ")}.`
+      : "";
+    tell(
+      result.touched
+        ? `${before.text === after.text ? "The translation stays" : "The translation becomes"}: ${after.text}${chances}`
+        : `Untouched: ${after.text}`,
+    );
   }
 
   place.replaceChildren(
     ...(about ? [make("p", { role: "status" }, about)] : []),
-    make("h2", {}, "Sentence"), sentence.box,
+    make("h2", {}, "Sentence"),
+    sentence.box,
     make("div", { class: "result" }, make("h2", {}, "Translation"), output.short, told, done, notes),
-    make("h2", {}, "Attention"), heads.box,
-    make("h2", {}, "The twin's attention"), swap,
-    make("h2", {}, "Token by token"), output.long, tree, own,
+    make("h2", {}, "Attention"),
+    heads.box,
+    make("h2", {}, "The twin's attention"),
+    swap,
+    make("h2", {}, "Token by token"),
+    output.long,
+    tree,
+    own,
   );
   window.onhashchange = () => {
     const asked = fromHash(location.hash);

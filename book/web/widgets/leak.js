@@ -22,23 +22,53 @@ export function mount(place) {
   function show() {
     const inputs = shift ? ["start", ...ANSWERS.slice(0, -1)] : ANSWERS;
     const cells = visibility(ANSWERS.length, mask, shift);
-    const head = make("tr", {}, make("td", {}), inputs.map((word) => make("th", { scope: "col" }, word)), make("th", { scope: "col" }, "predicts"));
+    const head = make(
+      "tr",
+      {},
+      make("td", {}),
+      inputs.map((word) => make("th", { scope: "col" }, word)),
+      make("th", { scope: "col" }, "predicts"),
+    );
     table.replaceChildren(
       make("caption", {}, "Rows are positions, columns what the decoder is fed."),
       make("thead", {}, head),
-      make("tbody", {}, cells.map((row, i) => make("tr", {}, make("th", { scope: "row" }, `position ${i + 1}`),
-        row.map(({ seen, leak }) => make("td", { class: leak ? "leak" : seen ? "seen" : "hidden" }, leak ? "answer!" : seen ? "sees" : make("span", { class: "sr" }, "hidden"))),
-        make("td", { class: "answer" }, ANSWERS[i])))),
+      make(
+        "tbody",
+        {},
+        cells.map((row, i) =>
+          make(
+            "tr",
+            {},
+            make("th", { scope: "row" }, `position ${i + 1}`),
+            row.map(({ seen, leak }) =>
+              make(
+                "td",
+                { class: leak ? "leak" : seen ? "seen" : "hidden" },
+                leak ? "answer!" : seen ? "sees" : make("span", { class: "sr" }, "hidden"),
+              ),
+            ),
+            make("td", { class: "answer" }, ANSWERS[i]),
+          ),
+        ),
+      ),
     );
     const leaks = cells.filter((row) => row.some(({ leak }) => leak)).length;
     const what = `Mask ${mask ? "on" : "off"}, shift ${shift ? "on" : "off"}: `;
     if (!leaks) tell(`${what}no position sees its answer. It has to be predicted.`);
-    else tell(`${what}${leaks} of ${ANSWERS.length} positions see the word they are to predict. Training would teach the model to copy it, the loss would fall to nothing, and at translation, where no answer is fed, nothing would come out.`);
+    else
+      tell(
+        `${what}${leaks} of ${ANSWERS.length} positions see the word they are to predict. Training would teach the model to copy it, the loss would fall to nothing, and at translation, where no answer is fed, nothing would come out.`,
+      );
   }
   place.append(
-    make("div", { class: "beside" }, tick("mask: no looking to the right", mask, (value) => ((mask = value), show())),
-      tick("shift: feed the start symbol, and each word one place later", shift, (value) => ((shift = value), show()))),
-    make("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": "what each position sees" }, table), told,
+    make(
+      "div",
+      { class: "beside" },
+      tick("mask: no looking to the right", mask, (value) => ((mask = value), show())),
+      tick("shift: feed the start symbol, and each word one place later", shift, (value) => ((shift = value), show())),
+    ),
+    make("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": "what each position sees" }, table),
+    told,
   );
   show();
 }

@@ -17,8 +17,18 @@ export class Sentences {
     const subject = kept(choice.subject, frame.subjects);
     const gender = (noun) => this.nouns[noun].gender;
     const objects = frame.objects.filter((noun) => gender(noun) !== gender(subject));
-    if (!objects.length) return this.settle({ ...choice, subject: frame.subjects.find((noun) => frame.objects.some((other) => gender(other) !== gender(noun))) });
-    return { ...choice, subject, object: kept(choice.object, objects), adjective: kept(choice.adjective, frame.adjectives.flat()), objects };
+    if (!objects.length)
+      return this.settle({
+        ...choice,
+        subject: frame.subjects.find((noun) => frame.objects.some((other) => gender(other) !== gender(noun))),
+      });
+    return {
+      ...choice,
+      subject,
+      object: kept(choice.object, objects),
+      adjective: kept(choice.adjective, frame.adjectives.flat()),
+      objects,
+    };
   }
 
   /** English and German. */
@@ -28,7 +38,10 @@ export class Sentences {
     const [one, other] = [this.nouns[subject], this.nouns[object]];
     const meant = adjectives[0].includes(adjective) ? one : other;
     const words = [capital(one.german[0]), other.german[1], this.pronouns[meant.gender], this.adjectives[adjective]];
-    return { source: filled(english, [`The ${one.english}`, `the ${other.english}`, "it", adjective]), target: filled(german, words) };
+    return {
+      source: filled(english, [`The ${one.english}`, `the ${other.english}`, "it", adjective]),
+      target: filled(german, words),
+    };
   }
 
   /** The same sentence with an adjective of the other noun. */
@@ -59,7 +72,9 @@ export class Sentences {
   /** What stands between subject and object, for every frame; equal ones are told apart by a subject. */
   verbs({ conjunction, tense }) {
     const labels = this.frames.map(({ forms }) => {
-      const [, before, after] = forms[`${conjunction} ${tense}`][0].match(/^\{0\} (.*)\{1\} ?(.*?)(?:because|although)/);
+      const [, before, after] = forms[`${conjunction} ${tense}`][0].match(
+        /^\{0\} (.*)\{1\} ?(.*?)(?:because|although)/,
+      );
       return (before + (after ? `… ${after}` : "")).trim();
     });
     return labels.map((label, i) => {
@@ -74,15 +89,46 @@ export function chips(sentences, choice, onchange) {
   const settled = sentences.settle(choice);
   const frame = sentences.frames[settled.frame];
   const change = (part) => onchange(sentences.settle({ ...settled, ...part }));
-  const nouns = (names) => names.map((name) => [name, sentences.nouns[name].english]).sort((a, b) => a[1].localeCompare(b[1]));
+  const nouns = (names) =>
+    names.map((name) => [name, sentences.nouns[name].english]).sort((a, b) => a[1].localeCompare(b[1]));
   const [english] = frame.forms[`${settled.conjunction} ${settled.tense}`];
   const after = english.slice(english.indexOf("{2}") + 3, english.indexOf("{3}"));
   const rest = english.slice(english.indexOf("{1}") + 3, english.indexOf(settled.conjunction));
-  return make("p", { class: "chips" },
-    "The ", pick("who does it", nouns(frame.subjects), settled.subject, (subject) => change({ subject })), " ",
-    pick("what it does", sentences.verbs(settled), settled.frame, (number) => change({ frame: Number(number) })), " the ",
-    pick("to what", nouns(settled.objects), settled.object, (object) => change({ object })), rest,
-    pick("because or although", [["because", "because"], ["although", "although"]], settled.conjunction, (conjunction) => change({ conjunction })),
-    ` it${after}`, pick("adjective", frame.adjectives.flat().map((word) => [word, word]), settled.adjective, (adjective) => change({ adjective })), ". ",
-    pick("past or present", [["past", "past"], ["present", "present"]], settled.tense, (tense) => change({ tense })));
+  return make(
+    "p",
+    { class: "chips" },
+    "The ",
+    pick("who does it", nouns(frame.subjects), settled.subject, (subject) => change({ subject })),
+    " ",
+    pick("what it does", sentences.verbs(settled), settled.frame, (number) => change({ frame: Number(number) })),
+    " the ",
+    pick("to what", nouns(settled.objects), settled.object, (object) => change({ object })),
+    rest,
+    pick(
+      "because or although",
+      [
+        ["because", "because"],
+        ["although", "although"],
+      ],
+      settled.conjunction,
+      (conjunction) => change({ conjunction }),
+    ),
+    ` it${after}`,
+    pick(
+      "adjective",
+      frame.adjectives.flat().map((word) => [word, word]),
+      settled.adjective,
+      (adjective) => change({ adjective }),
+    ),
+    ". ",
+    pick(
+      "past or present",
+      [
+        ["past", "past"],
+        ["present", "present"],
+      ],
+      settled.tense,
+      (tense) => change({ tense }),
+    ),
+  );
 }

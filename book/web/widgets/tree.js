@@ -1,9 +1,8 @@
 // A beam search as a tree: a row for each step, the likeliest hypothesis first, what was pruned on the right. Each has its
 // last token and the probability of all its tokens together.
-import { draw, fixed, make, percent } from "./dom.js";
+import { arrow, draw, fixed, make, percent } from "./dom.js";
 
 const [WIDE, HIGH, GAP, ROW] = [84, 40, 8, 62]; // pixels: a node, the gap beside it, and from row to row
-const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /** The nodes of each step in the order of their columns. */
 function rowsOf(tree, pruned) {
@@ -39,30 +38,40 @@ export function beamTree(label, name, onopen) {
       return draw("path", { d: path, class: leadsTo(node, best) ? "best" : node.kept ? "kept" : "pruned" });
     });
     const [width, height] = [Math.max(...rows.map((row) => row.length)) * (WIDE + GAP), rows.length * ROW];
-    place = [Math.min(place[0], rows.length - 1), 0].map((value, i) => (i ? Math.min(place[1], rows[Math.min(place[0], rows.length - 1)].length - 1) : value));
+    place[0] = Math.min(place[0], rows.length - 1);
+    place[1] = Math.min(place[1], rows[place[0]].length - 1);
     const buttons = rows.map((row, y) => row.map((node, x) => nodeButton(node, x, y, leadsTo(node, best))));
 
     function nodeButton(node, x, y, wins) {
-      const kind = [wins && "best", node.finished ? "finished" : node.kept ? "kept" : "pruned"].filter(Boolean).join(" ");
+      const state = node.finished ? "finished" : node.kept ? "kept" : "pruned";
+      const score = node.finished ? `score ${fixed(node.score)}` : percent(Math.exp(node.logProbability));
+      const told = ` step ${node.step}, ${state}${wins ? ", on the way to the output" : ""}`;
       const go = ([down, right]) => {
-        const next = buttons[y + down]?.[Math.min(x + right, buttons[y + down].length - 1)];
+        const row = buttons[y + down];
+        const next = row?.[Math.min(x + right, row.length - 1)];
         if (!next) return;
         buttons[place[0]][place[1]].tabIndex = -1;
-        place = [y + down, Math.max(0, Math.min(x + right, buttons[y + down].length - 1))];
+        place = [y + down, row.indexOf(next)];
         next.tabIndex = 0;
         next.focus();
       };
-      return make("button", {
-        type: "button", class: kind, style: `left: ${x * (WIDE + GAP)}px; top: ${y * ROW}px`,
-        tabindex: y === place[0] && x === place[1] ? 0 : -1,
-        onclick: () => onopen(node),
-        onkeydown: (event) => {
-          if (!STEPS[event.key]) return;
-          event.preventDefault();
-          go(STEPS[event.key]);
+      return make(
+        "button",
+        {
+          type: "button",
+          class: wins ? `best ${state}` : state,
+          style: `left: ${x * (WIDE + GAP)}px; top: ${y * ROW}px`,
+          tabindex: y === place[0] && x === place[1] ? 0 : -1,
+          onclick: () => onopen(node),
+          onkeydown: (event) => {
+            const step = arrow(event);
+            if (step) go(step);
+          },
         },
-      }, make("b", {}, name(node)), make("small", {}, node.finished ? `score ${fixed(node.score)}` : percent(Math.exp(node.logProbability))),
-        make("span", { class: "sr" }, ` step ${node.step}, ${node.finished ? "finished" : node.kept ? "kept" : "pruned"}${wins ? ", on the way to the output" : ""}`));
+        make("b", {}, name(node)),
+        make("small", {}, score),
+        make("span", { class: "sr" }, told),
+      );
     }
     const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, lines);
     box.style.setProperty("--width", `${width}px`);

@@ -21,7 +21,11 @@ export function beamView(translator, onchange) {
   const draw = () => tree.show(found, { upTo, pruned });
   const steps = slider("steps shown", { min: 1, max: 1, value: 1 }, (value) => ((upTo = value), draw()));
   const widths = slider("width of the beam", { min: 1, max: 6, value: 3 }, (width) => onchange({ width }));
-  const penalties = slider("penalty alpha", { min: 0, max: 3, step: 0.1, value: 0, told: (value) => fixed(value, 1) }, (alpha) => onchange({ alpha }));
+  const penalties = slider(
+    "penalty alpha",
+    { min: 0, max: 3, step: 0.1, value: 0, told: (value) => fixed(value, 1) },
+    (alpha) => onchange({ alpha }),
+  );
 
   /** What would have come of a hypothesis: greedy search from its prefix on. */
   function open(node) {
@@ -36,14 +40,31 @@ export function beamView(translator, onchange) {
     found = run({ width, alpha, tree: true });
     upTo = Math.max(...found.tree.map(({ step }) => step));
     steps.querySelector("input").max = upTo;
-    for (const [control, value] of [[steps, upTo], [widths, width], [penalties, alpha]]) control.set(value);
+    for (const [control, value] of [
+      [steps, upTo],
+      [widths, width],
+      [penalties, alpha],
+    ])
+      control.set(value);
     opened.textContent = "";
     draw();
     const greedy = run({});
     const same = String(greedy.tokens) === String(found.tokens);
-    tell(`Width ${width}, alpha ${fixed(alpha, 1)}: ${found.text} log P ${fixed(found.logProbability)}, score ${fixed(found.score)}. ${same ? "Greedy search writes the same." : `Greedy search writes: ${greedy.text} log P ${fixed(greedy.logProbability)}.`}`);
+    tell(
+      `Width ${width}, alpha ${fixed(alpha, 1)}: ${found.text} log P ${fixed(found.logProbability)}, score ${fixed(found.score)}. ${same ? "Greedy search writes the same." : `Greedy search writes: ${greedy.text} log P ${fixed(greedy.logProbability)}.`}`,
+    );
   }
-  const box = make("div", {}, widths, penalties, steps, tick("show what was pruned", pruned, (value) => ((pruned = value), draw())), tree.box, opened, told);
+  const box = make(
+    "div",
+    {},
+    widths,
+    penalties,
+    steps,
+    tick("show what was pruned", pruned, (value) => ((pruned = value), draw())),
+    tree.box,
+    opened,
+    told,
+  );
   return { box, show };
 }
 
@@ -56,7 +77,10 @@ export function mount(place) {
     };
     const view = beamView(translator, update);
     const options = SENTENCES.map((sentence) => [sentence, sentence]);
-    place.append(choice("Translate", options, SENTENCES[0], (sentence) => update({ sentence })), view.box);
+    place.append(
+      choice("Translate", options, SENTENCES[0], (sentence) => update({ sentence })),
+      view.box,
+    );
     update();
   });
 }

@@ -18,12 +18,20 @@ export function looksAt(query, keys, row, verb = "looks at") {
 
 /** Shares as bars: rows of { label, share, before, strong }, a tick where it was before. */
 export function bars(rows, told = (share) => fixed(share)) {
-  return make("ul", { class: "bars" }, rows.map(({ label, share, before, strong }) => {
-    const was = before === undefined ? null : make("span", { class: "was", style: `--share: ${before}` });
-    const number = before === undefined || told(before) === told(share) ? told(share) : `${told(before)} → ${told(share)}`;
-    return make("li", { class: strong ? "strong" : null },
-      make("span", { class: "label" }, label),
-      make("span", { class: "bar", style: `--share: ${share}`, "aria-hidden": "true" }, was),
-      make("span", { class: "number" }, number));
-  }));
+  return make(
+    "ul",
+    { class: "bars" },
+    rows.map(({ label, share, before, strong }) => {
+      const was = before === undefined ? null : make("span", { class: "was", style: `--share: ${before}` });
+      const number =
+        before === undefined || told(before) === told(share) ? told(share) : `${told(before)} → ${told(share)}`;
+      return make(
+        "li",
+        { class: strong ? "strong" : null },
+        make("span", { class: "label" }, label),
+        make("span", { class: "bar", style: `--share: ${share}`, "aria-hidden": "true" }, was),
+        make("span", { class: "number" }, number),
+      );
+    }),
+  );
 }

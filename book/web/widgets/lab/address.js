@@ -3,12 +3,16 @@
 export const START = {
   say: "The animal did not cross the street because it was too tired.",
   twin: "The animal did not cross the street because it was too wide.",
-  off: [], by: "zero", // heads that are silenced, and how
+  off: [],
+  by: "zero", // heads that are silenced, and how
   set: [], // weights that are overwritten: { at, query, key, weight }
-  paste: "", where: "encoder", // what attentions take from the twin
+  paste: "",
+  where: "encoder", // what attentions take from the twin
   begin: [], // tokens that the translation has to begin with
-  see: "encoder.2.4", as: "arcs", // the attention that is shown
-  width: 1, alpha: 0.6,
+  see: "encoder.2.4",
+  as: "arcs", // the attention that is shown
+  width: 1,
+  alpha: 0.6,
 };
 
 const HEAD = /^(encoder|decoder|cross)\.(\d{1,2})\.(\d{1,2})$/; // kind, layer and head, counted from 1
@@ -29,10 +33,18 @@ const unescaped = (text) => text.replace(/_([0-9A-F]{2})/g, (_, code) => String.
 /** The address of a state; what is as at the start is left out. */
 export function toHash(state) {
   const words = {
-    say: state.say, twin: state.twin, off: state.off.join("_"), by: state.by,
+    say: state.say,
+    twin: state.twin,
+    off: state.off.join("_"),
+    by: state.by,
     set: state.set.map(({ at, query, key, weight }) => [at, query, key, Math.round(100 * weight)].join("-")).join("_"),
-    paste: state.paste, where: state.where, begin: state.begin.join("-"), see: state.see, as: state.as,
-    width: String(state.width), alpha: String(state.alpha),
+    paste: state.paste,
+    where: state.where,
+    begin: state.begin.join("-"),
+    see: state.see,
+    as: state.as,
+    width: String(state.width),
+    alpha: String(state.alpha),
   };
   const plain = { ...START, off: "", set: "", begin: "", width: String(START.width), alpha: String(START.alpha) };
   const said = Object.entries(words).filter(([name, value]) => value !== plain[name]);
@@ -46,14 +58,31 @@ export function fromHash(hash) {
   const among = (name, options) => (options.includes(words.get(name)) ? words.get(name) : START[name]);
   const several = (name) => (words.get(name) ?? "").split("_").filter(Boolean).slice(0, 100);
   const text = (name) => (words.get(name) ?? START[name]).slice(0, LONGEST);
-  const within = (name, low, high) => (words.has(name) && words.get(name) >= low && words.get(name) <= high ? Number(words.get(name)) : START[name]);
-  const set = several("set").map((one) => /^(.+?)-(\d+)-(\d+)-(\d+)$/.exec(one)).filter((found) => found && headOf(found[1]) && found[4] <= 100);
+  const within = (name, low, high) =>
+    words.has(name) && words.get(name) >= low && words.get(name) <= high ? Number(words.get(name)) : START[name];
+  const set = several("set")
+    .map((one) => /^(.+?)-(\d+)-(\d+)-(\d+)$/.exec(one))
+    .filter((found) => found && headOf(found[1]) && found[4] <= 100);
   return {
-    say: text("say"), twin: text("twin"), off: several("off").filter(headOf), by: among("by", ["zero", "mean"]),
-    set: set.map(([, at, query, key, weight]) => ({ at, query: Number(query), key: Number(key), weight: weight / 100 })),
-    paste: among("paste", ["", "weights", "values", "both"]), where: among("where", ["encoder", "decoder", "cross", "all"]),
-    begin: (words.get("begin") ?? "").split("-").filter((id) => /^\d{1,6}$/.test(id)).map(Number),
-    see: headOf(words.get("see")) ? words.get("see") : START.see, as: among("as", ["arcs", "grid"]),
-    width: Math.round(within("width", 1, 6)), alpha: within("alpha", 0, 3),
+    say: text("say"),
+    twin: text("twin"),
+    off: several("off").filter(headOf),
+    by: among("by", ["zero", "mean"]),
+    set: set.map(([, at, query, key, weight]) => ({
+      at,
+      query: Number(query),
+      key: Number(key),
+      weight: weight / 100,
+    })),
+    paste: among("paste", ["", "weights", "values", "both"]),
+    where: among("where", ["encoder", "decoder", "cross", "all"]),
+    begin: (words.get("begin") ?? "")
+      .split("-")
+      .filter((id) => /^\d{1,6}$/.test(id))
+      .map(Number),
+    see: headOf(words.get("see")) ? words.get("see") : START.see,
+    as: among("as", ["arcs", "grid"]),
+    width: Math.round(within("width", 1, 6)),
+    alpha: within("alpha", 0, 3),
   };
 }

@@ -51,13 +51,18 @@ export function experiment(translator, state) {
 
   const at = genderTokens(tokenizer) ? pronounAt(tokenizer, before.tokens) : -1;
   const prefix = before.tokens.slice(0, at);
-  const genders = at < 0 ? null : {
-    prefix,
-    before: chances(tokenizer, translator.translate(state.say, { prefix: before.tokens }).steps[at]),
-    after: chances(tokenizer, run({ prefix: before.tokens }).steps[at]),
-  };
+  const genders =
+    at < 0
+      ? null
+      : {
+          prefix,
+          before: chances(tokenizer, translator.translate(state.say, { prefix: before.tokens }).steps[at]),
+          after: chances(tokenizer, run({ prefix: before.tokens }).steps[at]),
+        };
   const input = [model.config.start_id, ...after.tokens.slice(0, -1)];
-  const { kept } = edited(model, edits, () => watched(model, () => model.forward(translator.tokenize(state.say), input)));
+  const { kept } = edited(model, edits, () =>
+    watched(model, () => model.forward(translator.tokenize(state.say), input)),
+  );
   const weights = ({ kind, layer }) => kept[`${kind} ${layer} weights`];
   return { before, after, touched, steps, genders, input, source: translator.tokenize(state.say), weights, run };
 }

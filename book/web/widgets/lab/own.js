@@ -40,16 +40,32 @@ export function ownPanel(onmodel) {
     try {
       const translator = await fromFiles(await files);
       const { d_model: width, num_layers: layers } = translator.model.config;
-      onmodel(translator, `Your own model: ${layers} layers of width ${width}, ${translator.tokenizer.size.toLocaleString("en")} tokens. It stays in this page.`);
+      onmodel(
+        translator,
+        `Your own model: ${layers} layers of width ${width}, ${translator.tokenizer.size.toLocaleString("en")} tokens. It stays in this page.`,
+      );
     } catch (error) {
       message.className = "problem";
-      message.textContent = (error instanceof InputError ? error.message : `This could not be read: ${error.message}`).slice(0, 300);
+      message.textContent = (
+        error instanceof InputError ? error.message : `This could not be read: ${error.message}`
+      ).slice(0, 300);
     }
   };
   const input = make("input", { type: "file", multiple: true, webkitdirectory: true, "aria-label": "a model folder" });
   input.addEventListener("change", () => attempt(input.files));
-  const zone = make("div", { class: "drop" }, make("p", {}, "Choose a model folder of the package, or drop it here: ", FILES.join(", "), ". Nothing is sent anywhere."), input,
-    button("the book's model again", () => onmodel(null, "The book's model.")));
+  const zone = make(
+    "div",
+    { class: "drop" },
+    make(
+      "p",
+      {},
+      "Choose a model folder of the package, or drop it here: ",
+      FILES.join(", "),
+      ". Nothing is sent anywhere.",
+    ),
+    input,
+    button("the book's model again", () => onmodel(null, "The book's model.")),
+  );
   zone.addEventListener("dragover", (event) => event.preventDefault());
   zone.addEventListener("drop", (event) => {
     event.preventDefault();

@@ -18,11 +18,19 @@ export function sentencePanel(sentences, onchange) {
   const known = new Set(sentences.known);
   const [body, answer] = [make("div", {}), make("p", { class: "quiet" })];
   let typed = false;
-  const mode = choice("The sentence is", [["chosen", "put together"], ["typed", "typed"]], "chosen", (value) => {
-    typed = value === "typed";
-    if (!typed && !sentences.find(now.say)) onchange({ say: START.say, twin: START.twin });
-    else show(now);
-  });
+  const mode = choice(
+    "The sentence is",
+    [
+      ["chosen", "put together"],
+      ["typed", "typed"],
+    ],
+    "chosen",
+    (value) => {
+      typed = value === "typed";
+      if (!typed && !sentences.find(now.say)) onchange({ say: START.say, twin: START.twin });
+      else show(now);
+    },
+  );
   const box = make("div", {}, mode, body, answer);
   let now = null;
 
@@ -40,8 +48,16 @@ export function sentencePanel(sentences, onchange) {
   function marks(text) {
     const words = wordsOf(text, known);
     const strange = words.filter((one) => !one.known);
-    const shown = words.map((one) => [one.known ? one.word : make("mark", {}, one.word, make("span", { class: "sr" }, " (unknown)")), " "]);
-    return make("p", { class: "quiet" }, strange.length ? "Marked words were never seen in training: " : "All these words were seen in training: ", shown);
+    const shown = words.map((one) => [
+      one.known ? one.word : make("mark", {}, one.word, make("span", { class: "sr" }, " (unknown)")),
+      " ",
+    ]);
+    return make(
+      "p",
+      { class: "quiet" },
+      strange.length ? "Marked words were never seen in training: " : "All these words were seen in training: ",
+      shown,
+    );
   }
 
   function show(state) {
@@ -50,7 +66,11 @@ export function sentencePanel(sentences, onchange) {
     typed ||= !found;
     mode.querySelectorAll("input").forEach((input) => (input.checked = (input.value === "typed") === typed));
     if (typed) {
-      body.replaceChildren(line("sentence ", "say", state.say), marks(state.say), line("its twin, to paste attention from ", "twin", state.twin));
+      body.replaceChildren(
+        line("sentence ", "say", state.say),
+        marks(state.say),
+        line("its twin, to paste attention from ", "twin", state.twin),
+      );
       answer.textContent = `The model knows ${sentences.known.length} English words and one kind of grammar. Of anything else it makes what it can.`;
       return;
     }
@@ -59,9 +79,23 @@ export function sentencePanel(sentences, onchange) {
     const others = sentences.frames[found.frame].adjectives.find((side) => side.includes(twin.adjective));
     body.replaceChildren(
       chips(sentences, found, (choice_) => onchange(textsOf(choice_, twin.adjective))),
-      others.length > 1 ? choice("Its twin says", others.map((word) => [word, word]), twin.adjective, (word) => onchange(textsOf(found, word))) : make("p", {}, `Its twin says ${twin.adjective}.`),
+      others.length > 1
+        ? choice(
+            "Its twin says",
+            others.map((word) => [word, word]),
+            twin.adjective,
+            (word) => onchange(textsOf(found, word)),
+          )
+        : make("p", {}, `Its twin says ${twin.adjective}.`),
     );
     answer.replaceChildren("right: ", make("b", {}, sentences.text(found).target));
   }
-  return { box, show, answerTo: (say) => { const found = sentences.find(say); return found && sentences.text(found).target; } };
+  return {
+    box,
+    show,
+    answerTo: (say) => {
+      const found = sentences.find(say);
+      return found && sentences.text(found).target;
+    },
+  };
 }
