@@ -13,8 +13,18 @@ from random import Random
 from typing import Any
 
 from annotated.grammar import (
-    ADJECTIVE_ENTRIES, FRAMES, PRONOUNS, SIDES, Draw, Noun, SentencePair, coreference, derive, determiner_form, nouns_of,
-)  # fmt: skip
+    ADJECTIVE_ENTRIES,
+    FRAMES,
+    PRONOUNS,
+    SIDES,
+    Draw,
+    Noun,
+    SentencePair,
+    coreference,
+    derive,
+    determiner_form,
+    nouns_of,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 TENSES, CONJUNCTIONS = ("past", "present"), ("because", "although")
