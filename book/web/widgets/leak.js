@@ -39,7 +39,7 @@ export function mount(place) {
           make(
             "tr",
             {},
-            make("th", { scope: "row" }, `position ${i + 1}`),
+            make("th", { scope: "row" }, i + 1),
             row.map(({ seen, leak }) =>
               make(
                 "td",

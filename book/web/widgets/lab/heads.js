@@ -29,7 +29,8 @@ export function headsPanel(translator, onchange) {
     (query, key) => overwrite(query, key),
   );
   const large = make("div", {});
-  const box = make("div", {}, kinds, small, title, large, told, edit);
+  const halves = [make("div", {}, kinds, small), make("div", {}, title, large, told, edit)];
+  const box = make("div", { class: "attention" }, make("div", { class: "halves" }, halves));
   let now = null;
 
   function point(query, key) {
