@@ -1,7 +1,7 @@
 """All tests, one summary: `python -m tools.check`, which is `make test`; with `--changed` the short gate, `make check`.
 
-Chapter 59 trains, so it comes first, alone, with two threads. Chapters are run again by nbval, which compares their
-stored outputs. A later step runs even when an earlier one failed.
+Chapters are run again by nbval, which compares their stored outputs, together with the tests; chapter 59, which trains,
+is the longest and comes first. A later step runs even when an earlier one failed.
 
 The short gate takes about a minute. It runs style, export and structure, and stops there where one of them fails. Then
 come the chapters whose code or outputs changed, the tests named after what changed, and the quick ones among the tests
@@ -78,14 +78,12 @@ STYLE: Steps = {
 
 def everything() -> Steps:
     """The steps of `make test`."""
-    chapters = sorted((ROOT / "book").glob("*.ipynb"))
-    training = [f"book/{path.name}" for path in chapters if threads_of(path) > 1]
-    others = [f"book/{path.name}" for path in chapters if threads_of(path) == 1]
+    chapters = sorted((ROOT / "book").glob("*.ipynb"), key=lambda path: (threads_of(path) == 1, path.name))
+    files = [*(f"book/{path.name}" for path in chapters), "tests"]
+    # files in this order: by the number of tests, slow files of few tests would come last
+    options = [*NBVAL, *PARALLEL, "loadfile", "--no-loadscope-reorder", "-m", UNITS]
     return STYLE | {
-        "chapter 59": lambda: pytest(*NBVAL, *training, threads=2) if training else Counter(),
-        "chapters": lambda: pytest(*NBVAL, *PARALLEL, "loadfile", *others) if others else Counter(),
-        # in the order of their names: by the number of tests, slow files of few tests would come last
-        "tests": lambda: pytest(*PARALLEL, "loadfile", "--no-loadscope-reorder", "-m", UNITS, "tests"),
+        "chapters, tests": lambda: pytest(*options, *files),
         "html": lambda: single("tools.build"),
         "browser": lambda: pytest(*PARALLEL, "load", "-m", "browser", *SITE),
     }
