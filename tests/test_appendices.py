@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import json
 import re
@@ -35,6 +36,7 @@ from appendices import (  # noqa: E402
 CHAPTERS = sorted(path.stem for path in BOOK.glob("[0-9]*.ipynb"))
 MISREADINGS = yaml.safe_load((BOOK / "misreadings.yml").read_text(encoding="utf-8"))["misreadings"]
 DIFFERENCES = yaml.safe_load((BOOK / "released_code.yml").read_text(encoding="utf-8"))["differences"]
+PLACES = yaml.safe_load((BOOK / "places.yml").read_text(encoding="utf-8"))["places"]
 OF_THE_TEXT_ONLY = {1, 7, 8, 9, 10, 19, 26, 27, 28}  # discrepancies that no code can have
 
 
@@ -67,6 +69,26 @@ def test_a_misreading_is_refuted_by_a_cell_or_a_test_that_asserts(entry):
     assert refuting["cell_type"] == "code"
     assert re.search(r"^\s*assert ", "".join(refuting["source"]), re.MULTILINE), entry["cell"]
     assert explaining["cell_type"] == "markdown"
+
+
+def test_every_numbered_thing_of_the_paper_has_a_place():
+    """Three equations, four tables, five figures, each once, in the paper's order."""
+    named = [entry["what"] for entry in PLACES]
+    for kind, number in (("Equation ({})", 3), ("Table {}", 4), ("Figure {}", 5)):
+        found = [name for name in named if name.split()[0] == kind.split()[0]]
+        assert found == [kind.format(n) for n in range(1, number + 1)]
+    sections = [entry["section"] for entry in PLACES]
+    assert sections == sorted(sections, key=lambda one: (one == "appendix", one))
+
+
+@pytest.mark.parametrize("entry", PLACES, ids=lambda entry: entry["id"])
+def test_a_place_has_a_cell_public_code_and_a_test(entry):
+    assert cell(entry["cell"])
+    if entry["code"]:
+        module, _, name = entry["code"].rpartition(".")
+        assert name in importlib.import_module(module).__all__
+    file, _, name = entry["test"].partition("::")
+    assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")
 
 
 def test_every_difference_that_concerns_code_is_there_once():

@@ -1,9 +1,9 @@
 """The pages that are made from what the chapters hold, and what ties pages together.
 
 `{chapters}` is the table of all chapters, `{modules}` the reference of all modules in the chapters' order.
-`{misreadings}` and `{code-differences}` show `misreadings.yml` and `released_code.yml`, `{exercises}` the exercises of
-all chapters with their solutions. The first time a page uses a term of the glossary, it becomes a link there. A strip
-at the top of each page is the map of the paper, with the place where one is.
+`{misreadings}`, `{code-differences}` and `{places}` show `misreadings.yml`, `released_code.yml` and `places.yml`,
+`{exercises}` the exercises of all chapters with their solutions. The first time a page uses a term of the glossary, it
+becomes a link there. A strip at the top of each page is the map of the paper, with the place where one is.
 """
 
 import posixpath
@@ -59,10 +59,14 @@ class Appendix(SphinxDirective):
         self.env.note_dependency(str(path))
         return path
 
+    def listed(self, name: str) -> list[dict[str, Any]]:
+        """What such a file lists, in its order."""
+        (entries,) = yaml.safe_load(self.beside(name).read_text(encoding="utf-8")).values()
+        return entries
+
     def entries(self, name: str) -> list[dict[str, Any]]:
-        """What such a file lists."""
-        (listed,) = yaml.safe_load(self.beside(name).read_text(encoding="utf-8")).values()
-        return sorted(listed, key=lambda entry: entry.get("chapter") or entry["cell"].split("#")[0])
+        """What such a file lists, in the order of the chapters."""
+        return sorted(self.listed(name), key=lambda entry: entry.get("chapter") or entry["cell"].split("#")[0])
 
     def line(self, text: str | None) -> list[nodes.Node]:
         """A line of Markdown."""
@@ -107,6 +111,28 @@ class CodeDifferences(Appendix):
             what, paper, released = (self.line(entry[name]) for name in ("what", "paper", "released"))
             here = [option, self.line(entry["note"]), self.cell(entry["cell"])]
             yield entry["id"].lower(), [[what], [paper], [released], here]
+
+
+class Places(Appendix):
+    """`{places}`: equations, tables and figures of the paper, each with its cell, its code and its test."""
+
+    columns: ClassVar[dict[str, int]] = {
+        "In the paper": 16,
+        "What it says": 26,
+        "Explained": 16,
+        "Code": 22,
+        "Test": 24,
+    }
+
+    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+        for entry in self.listed("places.yml"):
+            what = f"**{entry['what']}**, {'' if entry['section'] == 'appendix' else 'section '}{entry['section']}"
+            code = self.line(f"{{py:obj}}`~{entry['code']}`" if entry["code"] else None)
+            test = [name_that_breaks(entry["test"].removeprefix("tests/"))]
+            yield (
+                entry["id"],
+                [[self.line(what)], [self.line(entry["says"])], [self.cell(entry["cell"])], [code], [test]],
+            )
 
 
 class Exercises(Appendix):
@@ -297,6 +323,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("modules", Modules)
     app.add_directive("misreadings", Misreadings)
     app.add_directive("code-differences", CodeDifferences)
+    app.add_directive("places", Places)
     app.add_directive("exercises", Exercises)
     app.add_transform(GlossaryLinks)
     app.connect("config-inited", claim_tips)
