@@ -117,6 +117,19 @@ def test_an_option_exists_and_is_not_the_default(entry):
         assert made not in defaults
 
 
+def test_measured_numbers_of_an_answer_are_in_the_cells_it_names():
+    """Decimals and percentages of the frequent questions; a cell that is measured anew makes the answer wrong."""
+    answers = (BOOK / "questions.md").read_text(encoding="utf-8").split("\n### ")[1:]
+    found = 0
+    for answer in answers:
+        named = [cell(name) for name in re.findall(r"\{cell\}`(.+?)`", answer)]
+        text = json.dumps([[one["source"], one.get("outputs")] for one in named])
+        for number in re.findall(r"\d+\.\d+%?|\d+%", answer):
+            found += 1
+            assert re.search(rf"(?<![\d.]){re.escape(number)}", text), (answer.splitlines()[0], number)
+    assert found > 10
+
+
 def test_the_glossary_has_the_words_of_study_notes():
     listed = {term.lower() for term in terms_of(BOOK / "glossary.md")}
     assert listed >= {

@@ -136,10 +136,12 @@ class ClaimRole(SphinxRole):
 
 
 class CellRole(SphinxRole):
-    """``{cell}`32_attention#equivariance` ``: a link to that cell of a chapter."""
+    """``{cell}`32_attention#equivariance` ``: a link to that cell, which reads *chapter 32, equivariance*."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        return [reference_to("cell", self.text, self.env.docname, warn=True)], []
+        chapter, _, place = self.text.partition("#")
+        words = f"chapter {chapter[:2]}, {place.replace('-', ' ')}"
+        return [reference_to("cell", self.text, self.env.docname, warn=True, text=words)], []
 
 
 def cell_blocks(document: nodes.document, cells: list[Any]) -> Iterator[tuple[str, nodes.Element, nodes.Element]]:
