@@ -117,6 +117,19 @@ def test_an_option_exists_and_is_not_the_default(entry):
         assert made not in defaults
 
 
+@pytest.mark.parametrize(("column", "row"), [(1, "base"), (2, "big")])
+def test_the_cheat_sheet_has_the_papers_sizes(column, row):
+    lines = (BOOK / "cheat_sheet.md").read_text(encoding="utf-8").split("**Sizes**")[1].split("Weights")[0].splitlines()
+    cells = [[part.strip() for part in line.strip("|").split("|")] for line in lines if line.startswith("| ")][2:]
+    said = [number.replace(",", "") for line in cells for number in re.findall(r"[\d.,]*\d", line[column])]
+    table = yaml.safe_load((ROOT / "data" / "paper.yml").read_text(encoding="utf-8"))["tables"]["table_3"]["rows"]
+    base, paper = (next(one for one in table if one["id"] == name) for name in ("base", row))
+    names = ("N", "d_model", "d_ff", "h", "d_k", "dropout")
+    wanted = [paper[name] if paper[name] is not None else base[name] for name in names]
+    steps, weights = ((paper[name] or base[name]) for name in ("steps", "params_millions"))
+    assert [float(number) for number in said] == [*wanted, 0.1, steps, weights]
+
+
 def test_measured_numbers_of_an_answer_are_in_the_cells_it_names():
     """Decimals and percentages of the frequent questions; a cell that is measured anew makes the answer wrong."""
     answers = (BOOK / "questions.md").read_text(encoding="utf-8").split("\n### ")[1:]

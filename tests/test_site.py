@@ -313,6 +313,13 @@ def test_a_page_is_printed_with_its_solutions(browser, tmp_path):
     assert not (tmp_path / "book.new").exists()
 
 
+def test_the_cheat_sheet_fits_on_one_sheet(open_page):
+    """A4 in chromium, with the margins that a browser offers."""
+    page, _, _ = open_page("cheat_sheet.html", own_tab=True)
+    margins = dict.fromkeys(("top", "bottom", "left", "right"), "10mm")
+    assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", margin=margins))) == 1
+
+
 def test_printing_without_a_chromium_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CHROMIUM", raising=False)
