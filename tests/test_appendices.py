@@ -131,13 +131,15 @@ def test_the_cheat_sheet_has_the_papers_sizes(column, row):
 
 
 def test_measured_numbers_of_an_answer_are_in_the_cells_it_names():
-    """Decimals and percentages of the frequent questions; a cell that is measured anew makes the answer wrong."""
-    answers = (BOOK / "questions.md").read_text(encoding="utf-8").split("\n### ")[1:]
+    """Those of the frequent questions and of the first page; a cell that is measured anew makes the answer wrong."""
+    answers = dict.fromkeys((BOOK / "questions.md").read_text(encoding="utf-8").split("\n### ")[1:], r"\d+\.\d+%?|\d+%")
+    cards = "".join(cell("index#findings")["source"]).split("{container} finding\n")[1:]
+    answers |= {card.split("\n::::")[0]: r"\d[\d.,]*\d%?|\d" for card in cards}
     found = 0
-    for answer in answers:
+    for answer, measured in answers.items():
         named = [cell(name) for name in re.findall(r"\{cell\}`(.+?)`", answer)]
         text = json.dumps([[one["source"], one.get("outputs")] for one in named])
-        for number in re.findall(r"\d+\.\d+%?|\d+%", answer):
+        for number in re.findall(measured, re.sub(r"\{cell\}`.+?`", "", answer)):
             found += 1
             assert re.search(rf"(?<![\d.]){re.escape(number)}", text), (answer.splitlines()[0], number)
     assert found > 10

@@ -10,7 +10,7 @@ import pytest
 
 from tests.pages import SITE, WIDTHS, missing, new_tab, overflowing, violations
 from tools.browser import visit
-from tools.pictures import PICTURES, opened, pages_with_widgets, text_of
+from tools.pictures import PICTURES, THEMES, opened, pages_with_widgets, text_of
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXTS = json.loads((PICTURES / "texts.json").read_text(encoding="utf-8"))
@@ -47,7 +47,10 @@ def test_every_widget_has_its_page_its_picture_and_its_test():
     if not (SITE / "index.html").is_file():
         missing(f"no site in {SITE}: run `make html`")
     assert sorted(f"{page}.html" for page in PAGES.values()) == pages_with_widgets(SITE)
-    assert PAGES.keys() == TEXTS.keys() == {path.stem for path in PICTURES.glob("*.png")}
+    assert PAGES.keys() == TEXTS.keys()
+    assert {f"{name}{added}" for name in PAGES for added in THEMES.values()} == {
+        one.stem for one in PICTURES.glob("*.png")
+    }
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -58,8 +61,20 @@ def test_a_first_view_loads_no_model(open_page, site, name):
     figure.scroll_into_view_if_needed()
     page.wait_for_function("name => document.getElementById(name).dataset.mounted", arg=f"widget-{name}")
     assert not [url for url in requests if "/models/" in url or not url.startswith((site, "data:"))]
-    assert figure.locator("> img").is_visible() == (name in WAITING)
+    assert figure.locator("> img:visible").count() == (name in WAITING)
     assert figure.locator(".start").count() == (name in WAITING)
+    assert complaints == []
+
+
+def test_a_click_on_the_picture_starts_the_widget(open_page):
+    """It shows controls, so people click there."""
+    page, _, complaints = open_page("index.html", own_tab=True)
+    figure = page.locator("#widget-twins")
+    figure.scroll_into_view_if_needed()
+    figure.locator(".start").wait_for()
+    figure.locator("> img:visible").click()
+    figure.locator(".translation").wait_for()
+    assert not figure.locator("> img:visible").count()
     assert complaints == []
 
 
@@ -70,13 +85,15 @@ def test_a_widget_is_quiet_and_accessible(live, site, name, width):
     page, widget, requests, complaints = live(name, width, "light" if width == "laptop" else "dark")
     if width == "laptop":
         assert text_of(widget.element_handle()) == TEXTS[name], "take pictures again: python -m tools.pictures"
-    assert page.locator(f"#widget-{name} > img").is_hidden()
+    assert page.locator(f"#widget-{name} > img:visible").count() == 0
+    assert page.locator(f"#widget-{name} figcaption").is_visible()
     assert violations(page, {}, f"#widget-{name}") == []
     assert overflowing(page) == []
     assert [url for url in requests if not url.startswith((site, "data:", "blob:"))] == []
     assert complaints == []
     page.emulate_media(media="print")
-    assert page.locator(f"#widget-{name} > img").is_visible()
+    assert page.locator(f"#widget-{name} > img.only-light").is_visible()  # paper is white
+    assert page.locator(f"#widget-{name} > img.only-dark").is_hidden()
     assert widget.is_hidden()
 
 
@@ -84,8 +101,8 @@ def test_a_widget_is_quiet_and_accessible(live, site, name, width):
 def test_without_scripts_there_is_a_picture(browser, site, name):
     page = browser.new_page(java_script_enabled=False)
     page.goto(f"{site}{PAGES[name]}.html")
-    picture = page.locator(f"#widget-{name} > img")
-    assert picture.is_visible()
+    picture = page.locator(f"#widget-{name} > img:visible")
+    assert picture.count() == 1
     assert len(picture.get_attribute("alt")) > 60
     assert page.locator(f"#widget-{name} figcaption").inner_text().strip()
     page.close()
@@ -97,7 +114,7 @@ def test_from_a_file_the_page_says_how_to_serve_it(browser):
     page.goto((SITE / "31_stacks.html").as_uri())
     page.locator("#widget-leak").scroll_into_view_if_needed()
     page.locator("#widget-leak .widget-live", has_text="python -m http.server").wait_for()
-    assert page.locator("#widget-leak > img").is_visible()
+    assert page.locator("#widget-leak > img.only-light").is_visible()
     page.close()
 
 

@@ -1,8 +1,8 @@
 """Pictures of the parts of the book that can be touched: `make html`, then `python -m tools.pictures`.
 
-Every widget is photographed in its default state and written to `book/figures/widgets/`, for print and for readers
-without scripts. What stood in it as text goes to `texts.json` there; a test compares that with the page, so that no
-picture goes stale. Build the pages again afterwards.
+Every widget is photographed in its default state, in both themes, and written to `book/figures/widgets/`, for print and
+for readers without scripts. What stood in it as text goes to `texts.json` there; a test compares that with the page, so
+that no picture goes stale. Build the pages again afterwards.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import ElementHandle, Page
 
 SITE, PICTURES = ROOT / "_build" / "html", ROOT / "book" / "figures" / "widgets"
+THEMES = {"light": "", "dark": "-dark"}  # what is added to a picture's name
 
 
 def pages_with_widgets(site: Path = SITE) -> list[str]:
@@ -63,19 +64,19 @@ def main(arguments: list[str]) -> int:
     texts = {}
     with served(SITE) as address, sync_playwright() as playwright:
         browser = launch(playwright, path)
-        page = new_page(
-            browser, limits.PAGE, viewport={"width": 1000, "height": 900}, color_scheme="light", device_scale_factor=1.5
-        )
-        for name in pages_with_widgets():
-            visit(page, f"{address}{name}")
-            for widget, live in opened(page):
-                picture = Image.open(io.BytesIO(live.screenshot()))
-                picture.quantize(64, dither=Image.Dither.NONE).save(PICTURES / f"{widget}.png", optimize=True)
-                texts[widget] = text_of(live)
+        for theme, added in THEMES.items():
+            size = {"viewport": {"width": 1000, "height": 900}, "device_scale_factor": 1.5}
+            page = new_page(browser, limits.PAGE, color_scheme=theme, **size)
+            for name in pages_with_widgets():
+                visit(page, f"{address}{name}")
+                for widget, live in opened(page):
+                    picture = Image.open(io.BytesIO(live.screenshot())).quantize(128, dither=Image.Dither.NONE)
+                    picture.save(PICTURES / f"{widget}{added}.png", optimize=True)
+                    texts[widget] = text_of(live)
         browser.close()
     content = json.dumps(dict(sorted(texts.items())), ensure_ascii=False, indent=2)
     (PICTURES / "texts.json").write_text(content + "\n", encoding="utf-8")
-    print(f"{len(texts)} pictures in {PICTURES.relative_to(ROOT)}")
+    print(f"{len(texts)} widgets in both themes in {PICTURES.relative_to(ROOT)}")
     return 0
 
 

@@ -9,6 +9,7 @@ The role `{claim}` links from a chapter to a row: `` {claim}`C-3.2.1-b` ``. Ever
 from __future__ import annotations
 
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
@@ -140,7 +141,7 @@ class CellRole(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         chapter, _, place = self.text.partition("#")
-        words = f"chapter {chapter[:2]}, {place.replace('-', ' ')}"
+        words = f"chapter {chapter[:2]}, {re.sub('-(text|reading|words)$', '', place).replace('-', ' ')}"
         return [reference_to("cell", self.text, self.env.docname, warn=True, text=words)], []
 
 

@@ -5,9 +5,9 @@
     The caption, with what to see.
     :::
 
-puts the picture `figures/widgets/clocks.png` with its caption; where scripts run, `book.js` loads the module
-`widgets/clocks.js` and gives it the place. In print and without scripts the picture stays. The shipped model, the means
-of its heads and the sentences of the laboratory are copied into the site unchanged.
+puts the picture `figures/widgets/clocks.png`, or in the dark `clocks-dark.png`, with its caption; where scripts run,
+`book.js` loads the module `widgets/clocks.js` and gives it the place. In print and without scripts the picture stays.
+The shipped model, the means of its heads and the sentences of the laboratory are copied into the site unchanged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Widget(SphinxDirective):
         figure = nodes.figure("", classes=["widget"], names=[f"widget-{name}"])
         self.add_name(figure)
         self.state.document.note_explicit_target(figure)
-        figure += nodes.image(uri=f"figures/widgets/{name}.png", alt=self.options["alt"])
+        for theme, file in (("light", name), ("dark", f"{name}-dark")):
+            uri, classes = f"figures/widgets/{file}.png", [f"only-{theme}"]
+            figure += nodes.image(uri=uri, alt=self.options["alt"], classes=classes)
         figure += nodes.caption("", "", *self.state.inline_text(" ".join(self.content), self.lineno)[0])
         return [figure]
 

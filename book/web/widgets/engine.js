@@ -58,4 +58,7 @@ export function whenAsked(place, label, run) {
     { class: "start" },
   );
   place.append(start, bar, problem);
+  // the picture shows buttons that are none: whoever clicks it means to begin
+  const pictures = place.closest("figure")?.querySelectorAll(":scope > img") ?? [];
+  pictures.forEach((picture) => picture.addEventListener("click", () => start.click()));
 }
