@@ -61,6 +61,16 @@ def faults(page, width: str) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_map_is_folded_on_a_phone(open_page, width):
+    page, _, _ = open_page("32_attention.html", width)
+    sections = page.locator(".paper-map ol")
+    assert sections.is_visible() == (width == "laptop")
+    if width == "phone":
+        page.locator(".paper-map summary", has_text="3.2").click()
+        assert sections.is_visible()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_page_keeps_the_theme_that_was_chosen(open_page, scheme):
     page, _, _ = open_page("index.html", "laptop", scheme)

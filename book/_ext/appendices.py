@@ -286,15 +286,17 @@ def paper_map(app: Sphinx, page: str, template: str, context: dict, document: no
     """Put the map of the paper above a page: a link for each section, and a mark on the one that the page treats."""
     if document is None:
         return
-    items = []
+    items, place = [], "the paper"
     for section, names in app.env.paper_map.items():
         pages = [posixpath.join(posixpath.dirname(app.config.ledger_path), name) for name in names]
         target = pages[-1]
         here = ' aria-current="page"' if target == page else ' aria-current="true"' if page in pages else ""
+        place = section if here else place
         address = "#" if target == page else app.builder.get_relative_uri(page, target)
         label = escape(f"{section} {app.env.titles[target].astext()}")
         items.append(f'<li><a href="{address}"{here} aria-label="{label}">{section}</a></li>')
-    strip = f'<nav class="paper-map" aria-label="Map of the paper"><span>Paper</span><ol>{"".join(items)}</ol></nav>'
+    fold = f"<details open><summary>Paper: {place}</summary><ol>{''.join(items)}</ol></details>"  # closed on a phone
+    strip = f'<nav class="paper-map" aria-label="Map of the paper"><span>Paper</span>{fold}</nav>'
     context["body"] = strip + context["body"]
 
 

@@ -1,5 +1,6 @@
 /* What scrolls sideways can be reached from the keyboard, and only that. The ledger shows the rows that one asks for. A
-   section that stands in another chapter now is found there. Parts that can be touched are loaded when they come near. */
+   section that stands in another chapter now is found there. Parts that can be touched are loaded when they come near.
+   On a phone the map of the paper is folded. */
 "use strict";
 
 const here = document.currentScript.src;
@@ -91,6 +92,13 @@ function mountWidgets() {
   document.querySelectorAll("figure.widget").forEach((figure) => near.observe(figure));
 }
 
+/* On a phone the map of the paper would take three lines above every page. */
+function foldMap() {
+  if (matchMedia("(max-width: 600px)").matches) {
+    document.querySelector(".paper-map details")?.removeAttribute("open");
+  }
+}
+
 async function start() {
   addLedgerFilters();
   mountWidgets();
@@ -106,5 +114,6 @@ window.addEventListener("resize", () => {
   pending = setTimeout(markScrollers, 150);
 });
 document.addEventListener("toggle", markScrollers, true);
+document.addEventListener("DOMContentLoaded", foldMap);
 window.addEventListener("load", start);
 window.addEventListener("hashchange", followMoved);
