@@ -65,6 +65,14 @@ def test_import_needs_nothing_else():
     assert json.loads(done.stdout) == ["annotated"]
 
 
+def test_the_citation_names_what_the_book_names():
+    citation, book = (
+        yaml.safe_load((ROOT / name).read_text(encoding="utf-8")) for name in ("CITATION.cff", "_config.yml")
+    )
+    assert (citation["title"], citation["authors"]) == (book["title"], [{"name": book["author"]}])
+    assert (citation["version"], PROJECT["authors"]) == (PROJECT["version"], citation["authors"])
+
+
 def test_versions_agree():
     code = "import annotated; print(annotated.__version__)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
