@@ -194,6 +194,7 @@ def test_executing_an_unchanged_chapter_leaves_no_difference(tmp_path, name):
     (tmp_path / "data").symlink_to(ROOT / "data")
     (tmp_path / "annotated").symlink_to(ROOT / "annotated")
     (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "figures").symlink_to(ROOT / "book" / "figures")
     path = tmp_path / "book" / f"{name}.ipynb"
     shutil.copy(ROOT / "book" / path.name, path)
     shutil.copy(ROOT / "book" / "matplotlibrc", path.parent)
