@@ -141,7 +141,7 @@ def test_measured_numbers_of_an_answer_are_in_the_cells_it_names():
         text = json.dumps([[one["source"], one.get("outputs")] for one in named])
         for number in re.findall(measured, re.sub(r"\{cell\}`.+?`", "", answer)):
             found += 1
-            assert re.search(rf"(?<![\d.]){re.escape(number)}", text), (answer.splitlines()[0], number)
+            assert re.search(rf"(?<![\d.]){re.escape(number)}(?!\.?\d)", text), (answer.splitlines()[0], number)
     assert found > 10
 
 

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.pages import SITE, WIDTHS, missing, new_tab, overflowing, violations
 from tools.browser import visit
@@ -51,6 +52,18 @@ def test_every_widget_has_its_page_its_picture_and_its_test():
     assert {f"{name}{added}" for name in PAGES for added in THEMES.values()} == {
         one.stem for one in PICTURES.glob("*.png")
     }
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_pictures_of_both_themes_show_as_much(name):
+    """A picture taken beside its widget is nearly empty."""
+    drawn = []
+    for added in THEMES.values():
+        with Image.open(PICTURES / f"{name}{added}.png") as picture:
+            counts = picture.convert("L").histogram()
+        paper = counts.index(max(counts))
+        drawn.append(sum(count for shade, count in enumerate(counts) if abs(shade - paper) > 40) / sum(counts))
+    assert 0.03 < min(drawn) < max(drawn) < 2 * min(drawn)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
     with served(SITE) as address, sync_playwright() as playwright:
         browser = launch(playwright, path)
         for theme, added in THEMES.items():
-            size = {"viewport": {"width": 1000, "height": 900}, "device_scale_factor": 1.5}
+            size = {"viewport": {"width": 1000, "height": 2200}, "device_scale_factor": 1.5}
             page = new_page(browser, limits.PAGE, color_scheme=theme, **size)
             for name in pages_with_widgets():
                 visit(page, f"{address}{name}")

@@ -18,7 +18,7 @@ import yaml
 from annotated_book import DIRECTIVE
 from docutils import nodes
 from docutils.statemachine import StringList
-from ledger import anchor, name_that_breaks, reference_to
+from ledger import anchor, name_that_breaks, number_and_words, reference_to
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -74,8 +74,7 @@ class Appendix(SphinxDirective):
 
     def cell(self, name: str) -> list[nodes.Node]:
         """A link to a cell, in words."""
-        chapter, _, place = name.partition("#")
-        return [reference_to("cell", name, self.env.docname, True, f"{chapter[:2]}: {place.replace('-', ' ')}")]
+        return [reference_to("cell", name, self.env.docname, True, "{}: {}".format(*number_and_words(name)))]
 
 
 class Misreadings(Appendix):
@@ -129,10 +128,8 @@ class Places(Appendix):
             what = f"**{entry['what']}**, {'' if entry['section'] == 'appendix' else 'section '}{entry['section']}"
             code = self.line(f"{{py:obj}}`~{entry['code']}`" if entry["code"] else None)
             test = [name_that_breaks(entry["test"].removeprefix("tests/"))]
-            yield (
-                entry["id"],
-                [[self.line(what)], [self.line(entry["says"])], [self.cell(entry["cell"])], [code], [test]],
-            )
+            parts = self.line(what), self.line(entry["says"]), self.cell(entry["cell"]), code, test
+            yield entry["id"], [[part] for part in parts]
 
 
 class Exercises(Appendix):

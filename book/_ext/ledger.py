@@ -79,6 +79,12 @@ def name_that_breaks(name: str) -> nodes.raw:
     return nodes.raw("", f"<code>{marked}</code>", format="html")
 
 
+def number_and_words(cell: str) -> tuple[str, str]:
+    """The number of a cell's chapter, and its id as words: 32 and *one row* for 32_attention#one-row."""
+    chapter, _, place = cell.partition("#")
+    return chapter[:2], re.sub("-(text|reading|words)$", "", place).replace("-", " ")
+
+
 def anchor(claim: str) -> str:
     """The id of a claim's row, without dots: scripts of the theme use it as a selector."""
     return "claim-" + claim.replace(".", "-")
@@ -140,8 +146,7 @@ class CellRole(SphinxRole):
     """``{cell}`32_attention#equivariance` ``: a link to that cell, which reads *chapter 32, equivariance*."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        chapter, _, place = self.text.partition("#")
-        words = f"chapter {chapter[:2]}, {re.sub('-(text|reading|words)$', '', place).replace('-', ' ')}"
+        words = "chapter {}, {}".format(*number_and_words(self.text))
         return [reference_to("cell", self.text, self.env.docname, warn=True, text=words)], []
 
 
