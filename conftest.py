@@ -1,8 +1,9 @@
-"""What holds for every run of pytest: cells without counts are compared, and slow tests can be left out."""
+"""For every run of pytest: cells without counts are compared, drawings are not, and slow tests can be left out."""
 
 import pytest
 
 from tools import limits
+from tools.drawings import NARROW, SVG
 
 pytest_plugins = ["tests.pages"]  # a browser, for the tests of the rendered book
 
@@ -15,11 +16,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Let every cell of a notebook count as run, so that nbval compares its outputs, also where it stored none.
 
-    For an output that comes late nbval has no option, and waits five seconds.
+    Pictures are not compared: kernels that do not store them draw PNG. For an output that comes late nbval has no
+    option, and waits five seconds.
     """
     cell = getattr(item, "cell", None)
     if cell is not None:
         item.output_timeout = limits.OUTPUT
+        item.parent.skip_compare = tuple({*item.parent.skip_compare, SVG, NARROW})
         if cell.execution_count is None:
             cell.execution_count = 0
 

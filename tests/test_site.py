@@ -71,6 +71,20 @@ def test_the_map_is_folded_on_a_phone(open_page, width):
         assert sections.is_visible()
 
 
+@pytest.mark.parametrize("width", CHECKED)
+def test_a_chart_has_the_colours_and_the_width_of_its_page(open_page, width):
+    """Text in the colour of text, in the dark, too; on a phone the narrow form, where there is one."""
+    page, _, _ = open_page("35_positional_encoding.html", width, "dark")
+    ink = "node => getComputedStyle(node).fill"
+    paper = page.locator("body").evaluate("node => getComputedStyle(node).color")
+    for chart in page.locator(".chart:has(.narrow)").all():
+        assert chart.locator("svg:visible").get_attribute("class") == ("narrow" if width == "phone" else "wide")
+        assert {node.evaluate(ink) for node in chart.locator("svg:visible text").all()} == {paper}
+    alone = page.locator(".chart:not(:has(.narrow)) svg").first
+    assert alone.is_visible()
+    assert alone.bounding_box()["width"] > (450 if width == "phone" else 600)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_page_keeps_the_theme_that_was_chosen(open_page, scheme):
     page, _, _ = open_page("index.html", "laptop", scheme)

@@ -23,6 +23,7 @@ import yaml
 
 from tools.clean import ROOT, clean, write_if_changed
 from tools.contents import parts_of
+from tools.drawings import SVG
 from tools.execute import ChapterError, run, run_all, with_outputs
 
 PAGES = (".ipynb", ".md")
@@ -129,7 +130,8 @@ def check_site(site: Path, source: Path, pages: list[str]) -> None:
         if not html.is_file():
             problems.append(f"{page}.html is missing")
             continue
-        images = [unquote(unescape(name)) for name in re.findall(r'<img[^>]*?\ssrc="([^"]+)"', html.read_text("utf-8"))]
+        text = html.read_text("utf-8")
+        images = [unquote(unescape(name)) for name in re.findall(r'<img[^>]*?\ssrc="([^"]+)"', text)]
         for name in images:
             if not name.startswith("data:") and not (html.parent / name.split("?")[0]).resolve().is_file():
                 problems.append(f"{page}.html shows {name}, which is missing")
@@ -139,9 +141,10 @@ def check_site(site: Path, source: Path, pages: list[str]) -> None:
             shown = [
                 cell for cell in cells if not {"remove-cell", "remove-output"} & set(cell.metadata.get("tags", []))
             ]
-            drawn = sum("image/png" in output.get("data", {}) for cell in shown for output in cell.outputs)
-            if drawn > len(images):
-                problems.append(f"{page}.html has {len(images)} pictures, its notebook {drawn}")
+            stored = [{"image/png", SVG} & set(output.get("data", {})) for cell in shown for output in cell.outputs]
+            drawn, seen = sum(map(bool, stored)), len(images) + text.count('<div class="chart">')
+            if drawn > seen:
+                problems.append(f"{page}.html has {seen} pictures, its notebook {drawn}")
     if problems:
         raise ChapterError("\n".join(problems))
 

@@ -62,12 +62,12 @@ def run(path: Path, folder: Path, threads: int | None = None) -> NotebookNode:
         iopub_timeout=limits.OUTPUT,
         kernel_name="python3",
         record_timing=False,
-        extra_arguments=["--IPKernelApp.log_level=40"],
+        extra_arguments=["--IPKernelApp.log_level=40", "--IPKernelApp.extra_extensions=tools.drawings"],
         resources={"metadata": {"path": str(folder)}},
         on_cell_start=remember,
     )
     try:
-        client.execute(env=environment(threads or threads_of(path)))
+        client.execute(env=environment(threads or threads_of(path)) | {"PYTHONPATH": str(ROOT)})
     except CellExecutionError as error:
         trace = re.sub(r"\x1b\[[0-9;]*m", "", error.traceback).strip()
         said = f"{error.ename}: {error.evalue}"

@@ -24,6 +24,8 @@ from pathlib import Path
 import numpy as np
 from nbformat import NotebookNode
 
+from tools import drawings
+from tools.drawings import NARROW, SVG
 from tools.export import DIRECTIVE, bound_names, defined_names, imported_modules, used_names
 
 EXEMPT = "nbval-ignore-output"
@@ -64,8 +66,8 @@ def template(outputs: list[NotebookNode]) -> list[tuple[str, ...]]:
     found = []
     for output in outputs:
         texts = {"text": output.text} if output.output_type == "stream" else dict(output.get("data", {}))
-        shown = (f"{kind} {plain(text) if kind.startswith('text') else ''}" for kind, text in sorted(texts.items()))
-        found.append((output.output_type, *shown))
+        shown = {f"{kind} {plain(text)}" if kind.startswith("text") else "picture" for kind, text in texts.items()}
+        found.append((output.output_type, *sorted(shown)))
     return found
 
 
@@ -188,11 +190,12 @@ def settle(before: NotebookNode, after: NotebookNode, root: Path, refresh: bool 
 
 def with_old_pictures(old: list[NotebookNode], new: list[NotebookNode]) -> list[NotebookNode]:
     """New outputs with the old ones' pictures, where a cell draws as many as before and they look the same."""
-    drawn = [[output for output in outputs if "image/png" in output.get("data", {})] for outputs in (old, new)]
-    if len(drawn[0]) == len(drawn[1]):
-        for before, after in zip(*drawn, strict=True):
-            if look_the_same(before.data["image/png"], after.data["image/png"]):
-                after.data["image/png"] = before.data["image/png"]
+    for kind, same in (("image/png", look_the_same), (SVG, drawings.look_the_same), (NARROW, drawings.look_the_same)):
+        drawn = [[output.data for output in outputs if kind in output.get("data", {})] for outputs in (old, new)]
+        if len(drawn[0]) == len(drawn[1]):
+            for before, after in zip(*drawn, strict=True):
+                if same(before[kind], after[kind]):
+                    after[kind] = before[kind]
     return new
 
 

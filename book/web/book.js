@@ -7,7 +7,8 @@ const here = document.currentScript.src;
 
 const scrollers =
   ".bd-article .highlight pre, .bd-article .output pre, .bd-article div.math, " +
-  ".bd-article .pst-scrollable-table-container, .bd-article .output.text_html, .bd-article div.cell_output";
+  ".bd-article .pst-scrollable-table-container, .bd-article .output.text_html, .bd-article div.cell_output, " +
+  ".bd-article .chart";
 
 function markScrollers() {
   for (const box of document.querySelectorAll(scrollers)) {

@@ -1,0 +1,231 @@
+"""Charts as SVG, drawn twice: for a page and for a phone.
+
+`tools.execute` loads this as an extension of the chapters' kernels. Each figure is then stored as an SVG document, and
+beside it, under `NARROW`, as one for a narrow screen with its panels below each other. Both are tidied: text stays
+text, in the font of the page, and nothing in them changes from run to run but what is drawn. The build puts them into
+the page, in the colours of its theme (`book/_ext/charts.py`).
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import textwrap
+from itertools import pairwise
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SVG, NARROW = "image/svg+xml", "application/vnd.annotated.narrow"
+SPACE, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
+NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
+NARROW_INCHES = 4.0
+LABEL = 16  # letters in a line of the labels beside a panel
+WORDS = 30  # a panel with more texts has no room to shrink; where they stand in a wide matrix, a third of it
+CELLS = 1200  # a picture of so many cells at most is drawn as rectangles
+ElementTree.register_namespace("", SPACE.strip("{}"))
+
+
+def rounded(text: str) -> str:
+    """Text with its decimal numbers rounded to hundredths, and its spaces and breaks as single spaces."""
+    return re.sub(r"-?\d+\.\d+(?:e-?\d+)?", lambda found: f"{round(float(found[0]), 2) + 0:g}", " ".join(text.split()))
+
+
+def tidy(svg: str) -> str:
+    """Matplotlib's SVG without what it says about itself, without ids that nothing refers to, and short."""
+    root = ElementTree.fromstring(svg)
+    for child in list(root):
+        if child.tag == f"{SPACE}metadata" or child.find(f"{SPACE}style") is not None:
+            root.remove(child)
+    wanted = set(re.findall(r"(?:url\(|href=\")#(\w+)", svg))
+    for parent in list(root.iter()):
+        for place, child in reversed(list(enumerate(parent))):
+            if child.tag == f"{SPACE}image":
+                parent[place] = as_rectangles(child)
+    for node in root.iter():
+        if node.get("id") not in wanted:
+            node.attrib.pop("id", None)
+        if LINK in node.attrib:
+            node.set("href", node.attrib.pop(LINK))
+        for name, value in node.attrib.items():
+            if name != "href":
+                node.set(name, rounded(value))
+        if node.tag == f"{SPACE}text":
+            plain_text(node)
+        node.text = node.text if (node.text or "").strip() else None
+        node.tail = None
+    unwrap(root)
+    root.attrib.pop("version", None)
+    for side in ("width", "height"):
+        root.set(side, f"{float(root.get(side).removesuffix('pt')) * 4 / 3:.0f}")
+    root.set("style", "font-family: sans-serif; stroke-linejoin: round; stroke-linecap: butt")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def plain_text(node: ElementTree.Element) -> None:
+    """Let the page's font set a text: no family, no turn by zero, and pieces of a formula one after the other.
+
+    Matplotlib places every letter of a formula by the widths of its own font. Here a piece follows the one before it,
+    higher or lower where it has to be, and the whole is centred where it was.
+    """
+    style = re.sub(r"font-family: [^;]*;? ?", "", node.get("style", "")).strip("; ")
+    node.attrib.pop("style", None)
+    if style:
+        node.set("style", style)
+    if re.match(r"rotate\(-?0 ", node.get("transform", "")):
+        del node.attrib["transform"]
+    pieces = sorted(node, key=lambda piece: float(piece.get("x")))  # they come sorted by their fonts
+    if not pieces:
+        return
+    size = max(float(re.search(r"font-size: ([\d.]+)", piece.get("style"))[1]) for piece in pieces)
+    node.set("x", f"{(float(pieces[0].get('x')) + float(pieces[-1].get('x')) + 0.6 * size) / 2:g}")
+    node.set("style", "text-anchor: middle")
+    height, joined = 0.0, []
+    for piece in pieces:
+        style = re.sub(r"font-family: [^;]*;? ?", "", piece.get("style")).strip("; ")
+        own = float(piece.get("y"))
+        if joined and joined[-1].get("style") == style and own == height:
+            joined[-1].text += piece.text
+            continue
+        piece.attrib = {"style": style} | ({"dy": f"{own - height:.2f}"} if own != height else {})
+        height = own
+        joined.append(piece)
+    node[:] = joined
+
+
+def as_rectangles(image: ElementTree.Element) -> ElementTree.Element:
+    """A picture of few cells as rectangles, each a cell; one of many as it is. Either has the class `ramp`."""
+    from matplotlib import image as files
+
+    image.set("class", "ramp")
+    data = base64.b64decode(image.get(LINK).partition(",")[2])
+    pixels = (files.imread(io.BytesIO(data), format="png") * 255).round().astype(int)
+    if pixels.shape[0] * pixels.shape[1] > CELLS:
+        return image
+    across, down = float(image.get("width")) / pixels.shape[1], float(image.get("height")) / pixels.shape[0]
+    group = ElementTree.Element(f"{SPACE}g", {"class": "ramp", "shape-rendering": "crispEdges"})
+    group.attrib |= {name: image.get(name) for name in ("transform", "clip-path") if image.get(name)}
+    for row, line in enumerate(pixels):
+        starts = [place for place in range(len(line)) if place == 0 or (line[place] != line[place - 1]).any()]
+        for start, end in pairwise([*starts, len(line)]):
+            red, green, blue, opacity = line[start]
+            if opacity:
+                box = {"x": start * across, "y": row * down, "width": (end - start) * across, "height": down}
+                box = {name: f"{value:.4f}" for name, value in box.items()}
+                style = f"fill: #{red:02x}{green:02x}{blue:02x}"
+                ElementTree.SubElement(group, f"{SPACE}rect", {**box, "style": style})
+    return group
+
+
+def unwrap(node: ElementTree.Element) -> None:
+    """Replace groups without attributes by what is in them, in place."""
+    for place, child in reversed(list(enumerate(node))):
+        unwrap(child)
+        if child.tag == f"{SPACE}g" and not child.attrib:
+            node[place : place + 1] = list(child)
+
+
+def drawn(figure: Figure) -> str:
+    """A figure as tidy SVG."""
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", bbox_inches="tight")
+    return tidy(stream.getvalue())
+
+
+def narrowed(figure: Figure) -> Figure | None:
+    """The figure, changed in place for a narrow screen: its panels below each other, and nothing beside them.
+
+    None for one without axes to read, such as boxes and arrows, and for a crowded one: those shrink as a whole.
+    """
+    from matplotlib.patches import ConnectionPatch
+
+    panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
+    grids = {axes.get_gridspec() for axes in panels}
+    read = any(axes.axison and len(axes.get_xticks()) + len(axes.get_yticks()) for axes in panels)
+    crowded = len(panels) > 4 or any(len(axes.texts) > (WORDS // 3 if wide_matrix(axes) else WORDS) for axes in panels)
+    if not read or crowded or len(grids) > 1 or figure.findobj(ConnectionPatch):
+        return None
+    (grid,), (width, height) = grids, figure.get_size_inches()
+    figure.set_layout_engine("constrained")
+    if grid.ncols > 1:
+        most = 1.1 if any(axes.images for axes in panels) else 0.7
+        ratio = min(most, max(0.45, (height / grid.nrows) / (width / grid.ncols)))
+        for axes, place in zip(panels, figure.add_gridspec(len(panels), 1), strict=True):
+            label = axes.get_ylabel() or next((one.get_ylabel() for one in panels if shares(one, axes)), "")
+            axes.set_subplotspec(place)
+            if axes.axison:
+                if not axes.yaxis.get_tick_params()["labelright"]:
+                    axes.tick_params(labelleft=True)
+                axes.tick_params(labelbottom=True)
+                axes.set_ylabel(label)
+        figure.set_size_inches(NARROW_INCHES, len(panels) * NARROW_INCHES * ratio)
+    elif width > NARROW_INCHES:
+        least = height if grid.nrows > 1 else 0.85 * height if panels[0].images else min(height, 3.0)
+        figure.set_size_inches(NARROW_INCHES, max(least, height * NARROW_INCHES / width))
+    for legend in figure.legends:
+        legend.set_loc("outside lower center")
+        legend.set_ncols(1)
+    for legend in filter(None, (axes.get_legend() for axes in panels)):
+        anchor = legend.get_bbox_to_anchor().transformed(legend.axes.transAxes.inverted())
+        if anchor.x0 >= 1:  # beside its panel
+            legend.set(loc="upper center", bbox_to_anchor=(0.5, -0.28))
+    titles = [axes.title for axes in panels] + ([figure._suptitle] if figure._suptitle else [])
+    for title in titles:
+        title.set_text("\n".join(textwrap.wrap(title.get_text(), 36)))
+    figure.draw_without_rendering()
+    for axes in panels:
+        texts = [label.get_text() for label in axes.get_yticklabels()]
+        if any(len(text) > LABEL and "$" not in text for text in texts):
+            broken = ["\n".join(textwrap.wrap(text, LABEL, break_long_words=False)) for text in texts]
+            axes.set_yticks(axes.get_yticks(), broken)
+        labels = [label for label in axes.get_xticklabels() if label.get_text()]
+        boxes = [label.get_window_extent() for label in labels]
+        if any(box.x1 > after.x0 - 1 for box, after in pairwise(boxes)) and not labels[0].get_rotation():
+            for label in labels:
+                label.set(rotation=60, ha="right", rotation_mode="anchor")
+    return figure
+
+
+def wide_matrix(axes: Axes) -> bool:
+    """Whether a panel shows a matrix of many columns."""
+    return any(image.get_array().shape[1] > 10 for image in axes.images)
+
+
+def shares(one: Axes, other: Axes) -> bool:
+    """Whether two panels have their vertical axis in common."""
+    return one is not other and one.get_shared_y_axes().joined(one, other)
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Let this kernel store its figures as SVG, in both forms."""
+    from IPython.core.formatters import BaseFormatter
+    from matplotlib.figure import Figure
+    from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+    class Narrow(BaseFormatter):
+        """The formatter of the form for a narrow screen."""
+
+        format_type = NARROW
+        print_method = "_never_"
+        _return_type = str
+
+    set_matplotlib_formats("svg")
+    formatters, active = shell.display_formatter.formatters, shell.display_formatter.active_types
+    formatters[SVG].for_type(Figure, drawn)
+    formatters[NARROW] = Narrow(parent=shell.display_formatter)
+    formatters[NARROW].for_type(Figure, lambda figure: drawn(figure) if narrowed(figure) else None)
+    shell.display_formatter.active_types = [*active, NARROW]
+
+
+def look_the_same(first: str, second: str, apart: float = 0.5) -> bool:
+    """Whether two drawings differ by no more than the last digits of their numbers, so that nobody sees it."""
+    if first == second:
+        return True
+    numbers = [[float(number) for number in NUMBER.findall(svg)] for svg in (first, second)]
+    same = NUMBER.sub("#", first) == NUMBER.sub("#", second)
+    return same and all(abs(a - b) <= apart for a, b in zip(*numbers, strict=True))
