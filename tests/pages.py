@@ -70,7 +70,7 @@ def tabs(browser):
 
 @pytest.fixture
 def open_page(browser, tabs, site):
-    """Open a page and wait until mathematics is set; returns it with the requests and complaints it made.
+    """Open a page and wait until its scripts have run; returns it with the requests and complaints it made.
 
     Every call loads the page anew. A test that moves the mouse takes a tab of its own, since a mouse stays where it is.
     """

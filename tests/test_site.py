@@ -4,8 +4,10 @@ The site is _build/html, or the folder that ANNOTATED_SITE names. Without a chro
 set, that is a failure.
 """
 
+import gzip
 import json
 import re
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
@@ -14,7 +16,7 @@ import pytest
 import yaml
 
 from tests.pages import SITE, WIDTHS, missing, overflowing, violations
-from tools.browser import new_page
+from tools.browser import new_page, visit
 from tools.build import toc_entries
 from tools.pdf import main as make_pdf
 from tools.pdf import print_page
@@ -37,7 +39,8 @@ CHECKED = {"laptop": {"light": ALL, "dark": COLOURS}, "phone": {"light": SHAPE, 
 
 def unset(page, name: str) -> list[str]:
     """Mathematics that is left as it was written, or that MathJax could not read."""
-    found = page.locator("script[type^='math/tex'], .math:not(:has(mjx-container)), mjx-merror").all_inner_texts()
+    wrong = ".math:not(:has(mjx-container)), mjx-container:not(:has(mjx-assistive-mml > math)), mjx-merror"
+    found = page.locator(wrong).all_inner_texts()
     displayed = re.search(r"\$\$|\{math\}", SOURCES[name].read_text(encoding="utf-8"))
     if displayed and page.locator("mjx-container[display=true]").count() == 0:
         found.append("no displayed formula")
@@ -49,7 +52,22 @@ def undescribed(page) -> list[str]:
     pictures = page.locator("article img").evaluate_all(
         "all => all.map(one => [one.src, one.alt, one.complete && one.naturalWidth > 0])"
     )
+    charts = page.locator("article .chart > svg").evaluate_all("all => all.map(one => one.getAttribute('aria-label'))")
+    pictures += [["chart", words, True] for words in charts]
     return [src for src, alt, arrived in pictures if not arrived or len(alt) <= 15 or "/" in alt.split()[0]]
+
+
+@cache
+def compressed(path: Path) -> int:
+    """The bytes of a file as a server sends it."""
+    data = path.read_bytes()
+    return len(data) if path.suffix in (".png", ".woff") else len(gzip.compress(data))
+
+
+def first_view(requests: list[str], site: str) -> int:
+    """The bytes that a page asks for before anybody touches it."""
+    names = {unquote(urlsplit(url.removeprefix(site)).path) for url in requests if url.startswith(site)}
+    return sum(compressed(SITE / (name or "index.html")) for name in names)
 
 
 def faults(page, width: str) -> list[str]:
@@ -69,6 +87,36 @@ def test_the_map_is_folded_on_a_phone(open_page, width):
     if width == "phone":
         page.locator(".paper-map summary", has_text="3.2").click()
         assert sections.is_visible()
+
+
+@pytest.mark.parametrize("width", [1000, 1024, 1440])
+def test_the_sections_of_a_page_stand_beside_it(browser, site, width):
+    page = new_page(browser, viewport={"width": width, "height": 800})
+    visit(page, f"{site}32_attention.html")
+    menu, text = page.locator(".bd-sidebar-secondary"), page.locator("article")
+    assert menu.locator("a", has_text="Masks").is_visible()
+    assert menu.bounding_box()["x"] >= text.bounding_box()["x"] + text.bounding_box()["width"]
+    assert overflowing(page) == []
+    page.close()
+
+
+def test_below_that_a_button_opens_them(open_page):
+    page, _, _ = open_page("32_attention.html", "phone", own_tab=True)
+    page.locator(".secondary-toggle:visible").click()
+    link = page.locator("dialog[open] a, .bd-sidebar-secondary[open] a", has_text=re.compile("^Masks$")).first
+    link.click()
+    assert page.url.endswith("#masks")
+
+
+def test_icons_are_drawn(open_page):
+    """Those of a page are in the font that is left of two thousand."""
+    page, requests, _ = open_page("32_attention.html", own_tab=True)
+    assert [url for url in requests if "fontawesome" in url] == []
+    used = set(page.locator("[class*='fa-solid'], .fas").evaluate_all("all => all.map(one => one.className)"))
+    assert len(used) > 5
+    drawn = "all => all.filter(one => getComputedStyle(one, '::before').content === 'none').map(one => one.className)"
+    assert page.locator("[class*='fa-solid'], .fas").evaluate_all(drawn) == []
+    assert page.evaluate("document.fonts.check('900 16px \"Font Awesome 6 Free\"', '\\uf0c9')")
 
 
 @pytest.mark.parametrize("width", CHECKED)
@@ -99,6 +147,7 @@ def test_page_stands_alone_and_is_accessible(open_page, site, name, width):
     assert page.locator("article h1").count() == 1
     assert [url for url in requests if not url.startswith((site, "data:", "blob:"))] == []
     assert complaints == []
+    assert first_view(requests, site) < 600_000
     assert overflowing(page) == []
     assert unset(page, name) == []
     assert undescribed(page) == []

@@ -70,7 +70,7 @@ Steps = dict[str, Callable[[], Counter]]
 STYLE: Steps = {
     "ruff": lambda: single("ruff", "check", "--quiet", "."),
     "format": lambda: single("ruff", "format", "--check", "--quiet", "."),
-    "scripts": lambda: prettier("book/web/**/*.js", "tests/web/*.mjs"),
+    "scripts": lambda: prettier("book/web/**/*.js", "book/_ext/*.cjs", "tests/web/*.mjs"),
     "notebooks": lambda: single("tools.clean", "--check"),
     "export": lambda: single("tools.export", "--check"),
 }

@@ -1,7 +1,7 @@
 """What the rendered book needs beyond Jupyter Book.
 
 Exported cells show the module they are written to instead of the export directive, as a link to its reference; the
-reference links back. Where one is folded, its closed line names what it defines. MathJax and the scripts of hover
+reference links back. Where one is folded, its closed line names what it defines. The scripts of hover
 explanations come from node_modules, so that no page asks another host for anything; sphinx-thebe, which would, is
 switched off. Launch buttons take the repository from the git remote. A few attributes that the theme leaves out make
 the pages readable by assistive technology.
@@ -11,7 +11,6 @@ import ast
 import json
 import posixpath
 import re
-import shutil
 import subprocess
 from html import escape
 from pathlib import Path
@@ -27,7 +26,6 @@ from sphinx.transforms import SphinxTransform
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ROOT / "node_modules"
-MATHJAX = MODULES / "mathjax" / "es5"
 TIPPY = (MODULES / "@popperjs/core/dist/umd/popper.min.js", MODULES / "tippy.js/dist/tippy-bundle.umd.min.js")
 SIDEBAR = 'id="pst-primary-sidebar" class="bd-sidebar-primary bd-sidebar"'
 REPAIRS = {
@@ -135,17 +133,6 @@ def repair_pages(app: Sphinx, error: Exception | None) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
-    if error or app.builder.format != "html":
-        return
-    if not MATHJAX.is_dir():
-        raise ExtensionError("node_modules/mathjax is missing: run `make env`")
-    target, fonts = Path(app.outdir) / "_static" / "mathjax", Path("output") / "chtml" / "fonts" / "woff-v2"
-    (target / fonts).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(MATHJAX / "tex-chtml-full.js", target)
-    shutil.copytree(MATHJAX / fonts, target / fonts, dirs_exist_ok=True)
-
-
 def copy_tippy(app: Sphinx, error: Exception | None) -> None:
     if error or app.builder.format != "html":
         return
@@ -219,7 +206,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("config-inited", launch_buttons)
     app.connect("html-page-context", moved_sections)
     app.connect("autodoc-process-docstring", docstring)
-    app.connect("build-finished", copy_mathjax)
     app.connect("build-finished", copy_tippy)
     app.connect("build-finished", repair_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

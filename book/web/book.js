@@ -100,11 +100,10 @@ function foldMap() {
   }
 }
 
-async function start() {
+function start() {
   addLedgerFilters();
   mountWidgets();
   followMoved();
-  await window.MathJax?.startup?.promise;
   markScrollers();
   document.documentElement.dataset.ready = "true";
 }
