@@ -110,10 +110,13 @@ def axe() -> str:
     return AXE.read_text(encoding="utf-8")
 
 
+DRAWN = [".chart"]  # thousands of parts, a picture to screen readers; its words are tested
+
+
 def violations(page, options: dict, inside: str = "html") -> list[str]:
     """What axe finds fault with. Every rule runs in full; only for violations it describes more than one place."""
     page.evaluate(axe())
     options = options | {"resultTypes": ["violations"]}
-    run = "([inside, options]) => axe.run(inside, options).then(result => result.violations)"
-    found = page.evaluate(run, [inside, options])
+    run = "([what, options]) => axe.run(what, options).then(result => result.violations)"
+    found = page.evaluate(run, [{"include": [inside], "exclude": DRAWN}, options])
     return [f"{one['id']}: {', '.join(node['html'][:160] for node in one['nodes'][:3])}" for one in found]
