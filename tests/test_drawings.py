@@ -171,6 +171,10 @@ def test_every_chart_of_the_book_is_drawn_and_not_photographed():
 # In the page
 
 
+def test_the_page_looks_for_what_is_stored():
+    assert (charts.SVG, charts.NARROW) == (SVG, NARROW)
+
+
 def test_colours_are_those_of_the_page():
     roles = charts.roles()
     assert roles["b84d06"] == "--role-query"

@@ -23,7 +23,7 @@ import yaml
 
 from tools.clean import ROOT, clean, write_if_changed
 from tools.contents import parts_of
-from tools.drawings import SVG
+from tools.drawings import PICTURES
 from tools.execute import ChapterError, run, run_all, with_outputs
 
 PAGES = (".ipynb", ".md")
@@ -141,7 +141,7 @@ def check_site(site: Path, source: Path, pages: list[str]) -> None:
             shown = [
                 cell for cell in cells if not {"remove-cell", "remove-output"} & set(cell.metadata.get("tags", []))
             ]
-            stored = [{"image/png", SVG} & set(output.get("data", {})) for cell in shown for output in cell.outputs]
+            stored = [PICTURES & set(output.get("data", {})) for cell in shown for output in cell.outputs]
             drawn, seen = sum(map(bool, stored)), len(images) + text.count('<div class="chart">')
             if drawn > seen:
                 problems.append(f"{page}.html has {seen} pictures, its notebook {drawn}")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SVG, NARROW = "image/svg+xml", "application/vnd.annotated.narrow"
+PICTURES = {"image/png", SVG}  # what a figure may be stored as
 SPACE, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
 NARROW_INCHES = 4.0
@@ -73,9 +74,7 @@ def plain_text(node: ElementTree.Element) -> None:
     Matplotlib places every letter of a formula by the widths of its own font. Here a piece follows the one before it,
     higher or lower where it has to be, and the whole is centred where it was.
     """
-    style = re.sub(r"font-family: [^;]*;? ?", "", node.get("style", "")).strip("; ")
-    node.attrib.pop("style", None)
-    if style:
+    if style := without_family(node.attrib.pop("style", "")):
         node.set("style", style)
     if re.match(r"rotate\(-?0 ", node.get("transform", "")):
         del node.attrib["transform"]
@@ -87,7 +86,7 @@ def plain_text(node: ElementTree.Element) -> None:
     node.set("style", "text-anchor: middle")
     height, joined = 0.0, []
     for piece in pieces:
-        style = re.sub(r"font-family: [^;]*;? ?", "", piece.get("style")).strip("; ")
+        style = without_family(piece.get("style"))
         own = float(piece.get("y"))
         if joined and joined[-1].get("style") == style and own == height:
             joined[-1].text += piece.text
@@ -96,6 +95,11 @@ def plain_text(node: ElementTree.Element) -> None:
         height = own
         joined.append(piece)
     node[:] = joined
+
+
+def without_family(style: str) -> str:
+    """A style without the family of its font."""
+    return re.sub(r"font-family: [^;]*;? ?", "", style).strip("; ")
 
 
 def as_rectangles(image: ElementTree.Element) -> ElementTree.Element:

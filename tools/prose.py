@@ -26,7 +26,7 @@ from nbformat import NotebookNode
 
 from tools.clean import ROOT
 from tools.contents import workshops
-from tools.drawings import SVG
+from tools.drawings import PICTURES
 from tools.outputs import code_cells, is_exempt
 
 CELLS, WORDS = 60, 2000
@@ -183,8 +183,7 @@ def exported_before_a_picture(notebook: NotebookNode) -> int:
     count = 0
     for cell in code_cells(notebook):
         if any(
-            {"image/png", SVG} & set(o.get("data", {})) or "<svg" in str(o.get("data", {}).get("text/html"))
-            for o in cell.outputs
+            PICTURES & set(o.get("data", {})) or "<svg" in str(o.get("data", {}).get("text/html")) for o in cell.outputs
         ):
             return count
         count += cell.source.startswith("#| export")

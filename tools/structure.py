@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 from tools.build import toc_entries
 from tools.clean import ROOT
 from tools.contents import in_order
-from tools.drawings import SVG
+from tools.drawings import PICTURES
 from tools.execute import ChapterError
 from tools.export import DIRECTIVE
 from tools.outputs import EXEMPT, are_stale, code_cells, is_exempt, renewed_by
@@ -104,7 +104,7 @@ class Book:
                     yield f"#{cell.id}: prints to stderr, a warning perhaps: mend the cell"
                 if long := re.search(r"\d\.\d{7,}", output.get("text") or output.get("data", {}).get("text/plain", "")):
                     yield f"#{cell.id}: prints {long[0]}...: round it, four digits at most, or processors differ"
-                if {"image/png", SVG} & set(output.get("data", {})) and not alternative(cell):
+                if PICTURES & set(output.get("data", {})) and not alternative(cell):
                     yield f'#{cell.id}: a picture without words: add {{"mystnb": {{"image": {{"alt": "..."}}}}}}'
             if cell.cell_type == "markdown":
                 yield from (f"#{cell.id}: {said}" for said in self.of_prose(cell.source))

@@ -1,10 +1,10 @@
 """What the rendered book needs beyond Jupyter Book.
 
 Exported cells show the module they are written to instead of the export directive, as a link to its reference; the
-reference links back. Where one is folded, its closed line names what it defines. The scripts of hover
-explanations come from node_modules, so that no page asks another host for anything; sphinx-thebe, which would, is
-switched off. Launch buttons take the repository from the git remote. A few attributes that the theme leaves out make
-the pages readable by assistive technology.
+reference links back. Where one is folded, its closed line names what it defines. The scripts of hover explanations come
+from node_modules, so that no page asks another host for anything; sphinx-thebe, which would, is switched off. Launch
+buttons take the repository from the git remote. A few attributes that the theme leaves out make the pages readable by
+assistive technology.
 """
 
 import ast
