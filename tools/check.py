@@ -25,6 +25,7 @@ from tools.affected import Change, Project, changed_by_name, changed_since, chap
 from tools.clean import ROOT
 from tools.execute import environment, threads_of
 
+LONG = ("benchmarks", "experiments", "marian", "parsing", "web_model")  # begun first: no process shall wait
 FAR = 2  # steps from a change to the tests that the short gate still runs
 STRUCTURE, SITE = "tests/test_structure.py", ("tests/test_site.py", "tests/test_site_widgets.py")
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with=tests/nbval.cfg"]
@@ -79,7 +80,8 @@ STYLE: Steps = {
 def everything() -> Steps:
     """The steps of `make test`."""
     chapters = sorted((ROOT / "book").glob("*.ipynb"), key=lambda path: (threads_of(path) == 1, path.name))
-    files = [*(f"book/{path.name}" for path in chapters), "tests"]
+    tests = sorted((ROOT / "tests").glob("test_*.py"), key=lambda path: (name_of(path) not in LONG, path.name))
+    files = [*(f"book/{path.name}" for path in chapters), *(f"tests/{path.name}" for path in tests)]
     # files in this order: by the number of tests, slow files of few tests would come last
     options = [*NBVAL, *PARALLEL, "loadfile", "--no-loadscope-reorder", "-m", UNITS]
     return STYLE | {
@@ -111,7 +113,7 @@ def gate(project: Project, change: Change, named: bool) -> tuple[Steps, list[str
     return steps, [f"{what} {', '.join(names)}" for what, names in left.items() if names] + ["the site in a browser"]
 
 
-def name_of(test: str) -> str:
+def name_of(test: str | Path) -> str:
     """What a file of tests is about: attention for tests/test_attention.py."""
     return Path(test).stem.removeprefix("test_")
 

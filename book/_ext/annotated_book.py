@@ -38,6 +38,7 @@ REPAIRS = {
     # a list needs items, and this role is no longer in the standard
     r'role="doc-biblioentry"': 'role="listitem"',
 }
+NAMED = 4  # of the names that a folded cell defines, its closed line says so many
 DIRECTIVE = re.compile(r"#\| export(?: ([A-Za-z_]\w*))?[ ]*(?:\n|$)")
 
 
@@ -84,6 +85,33 @@ class ModuleCaption(SphinxTransform):
     def default_module(self) -> str:
         notebook = json.loads(Path(self.env.doc2path(self.env.docname)).read_text(encoding="utf-8"))
         return notebook["metadata"]["annotated"]["module"]
+
+
+class SayWhatIsFolded(SphinxTransform):
+    """The closed line of a folded cell says what is inside; ModuleCaption does it for exported ones."""
+
+    default_priority = 388  # before charts become part of the page
+
+    def apply(self, **_: object) -> None:
+        for cell in self.document.findall(nodes.container):
+            if cell.get("nb_element") == "cell_code" and "prompt_show" in cell and cell.get("hide_mode"):
+                source = "\n".join(block.astext() for block in cell.children[0].findall(nodes.literal_block))
+                cell["prompt_show"] = cell["prompt_hide"] = inside(source, cell)
+
+
+def inside(source: str, cell: nodes.container) -> str:
+    """What a folded cell does, in a few words."""
+    imported = re.search(r"^(import|from) ", source, re.MULTILINE) is not None
+    names = ", ".join(defined_in(source)[:NAMED])
+    if any(cell.findall(nodes.image)):
+        return "How the picture is drawn"
+    if any(cell.findall(nodes.table)):
+        return "How the table is made"
+    if imported:
+        return f"Imports, and {names}" if names else "Imports"
+    if cell["hide_mode"] == "all":
+        return "Code and output" + (f": {names}" if names else "")
+    return f"Code: {names}" if names else "The code"
 
 
 class MarkChecks(SphinxTransform):
@@ -200,6 +228,7 @@ def share_nodes(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     without_thebe(app)
+    app.add_transform(SayWhatIsFolded)
     app.add_transform(MarkChecks)
     app.add_transform(ModuleCaption)
     app.connect("builder-inited", share_nodes)

@@ -9,6 +9,7 @@ import colorsys
 import itertools
 import json
 import re
+from collections import Counter
 from html import escape
 from pathlib import Path
 
@@ -87,17 +88,16 @@ class InlineCharts(SphinxTransform):
             for output in cell.get("outputs", [])
             if SVG in output.get("data", {})
         }
-        charts = []
+        charts, seen = [], Counter()
         for image in list(self.document.findall(nodes.image)):
             if not image["uri"].endswith(".svg") or "jupyter_execute" not in image["uri"]:
                 continue
             svg = Path(self.env.srcdir, image["uri"].lstrip("/")).read_text(encoding="utf-8").strip()
-            forms = {"wide": svg, "narrow": narrow.get(svg, "")}
-            drawn = [
-                inlined(text, f"c{next(count)}", form, image.get("alt", ""), known)
-                for form, text in forms.items()
-                if text
-            ]
+            forms, alternative = {"wide": svg, "narrow": narrow.get(svg, "")}, image.get("alt", "")
+            each = alternative.split(" | ")  # the frames of a cell with several pictures
+            own = each[min(seen[alternative], len(each) - 1)]
+            seen[alternative] += 1
+            drawn = [inlined(text, f"c{next(count)}", form, own, known) for form, text in forms.items() if text]
             charts.append(nodes.raw("", f'<div class="chart">{"".join(drawn)}</div>', format="html"))
             image.replace_self(charts[-1])
         if charts and (style := definitions("".join(chart.astext() for chart in charts))):

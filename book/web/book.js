@@ -100,10 +100,22 @@ function foldMap() {
   }
 }
 
-function start() {
+/* What only some pages have. Where no module may load, all rows and all frames stay in sight. */
+const PARTS = {
+  tables: ".bd-article table tbody tr:nth-child(15)",
+  steppers: ".bd-article .tag_stepper",
+};
+
+function loadParts() {
+  const wanted = Object.keys(PARTS).filter((name) => document.querySelector(PARTS[name]));
+  return Promise.allSettled(wanted.map((name) => import(new URL(`${name}.js`, here))));
+}
+
+async function start() {
   addLedgerFilters();
   mountWidgets();
   followMoved();
+  await loadParts();
   markScrollers();
   document.documentElement.dataset.ready = "true";
 }

@@ -1,0 +1,142 @@
+"""Drawings of boxes, arrows, matrices and arcs, in one look for all chapters.
+
+A drawing has one panel or more, and in all of them a unit is equally long. Positions are in units, from the lower left
+corner of a panel, and information flows upwards, as in the paper's Figure 1. On a narrow screen the panels stand below
+each other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+
+UNIT, MARGIN, TITLE, NARROW = 0.45, 0.25, 0.3, 4.2  # inches: a unit, between panels, above a panel, a narrow screen
+INK, PALE = "#5B6069", "#E4E6EA"
+QUERY, KEY, VALUE, ENCODER, DECODER = "#B84D06", "#0262E0", "#087A50", "#3F1C82", "#7A1560"
+LIGHT = {QUERY: "#F9D8BC", KEY: "#CFE1FB", VALUE: "#C9EBDD", INK: PALE}
+
+Point = tuple[float, float]
+
+
+def drawing(*sizes: Point, titles: Sequence[str] = (), unit: float = UNIT) -> list[Axes]:
+    """Empty panels side by side, each as wide and as high as its size says, in units of so many inches."""
+    figure = plt.figure()
+    panels = [figure.add_axes((0, 0, 1, 1)) for _ in sizes]
+    for axes, (width, height) in zip(panels, sizes, strict=True):
+        axes.set(xlim=(0, width), ylim=(0, height))
+        axes.axis("off")
+    for axes, title in zip(panels, titles):
+        axes.set_title(title, fontsize=10)
+    inches = [(width * unit, height * unit) for width, height in sizes]
+    total = sum(width for width, _ in inches) + MARGIN * (len(inches) - 1)
+    top, left = max(height for _, height in inches) + TITLE, 0.0
+    figure.set_size_inches(total, top)
+    for axes, (width, height) in zip(panels, inches, strict=True):
+        axes.set_position((left / total, 0, width / total, height / top))
+        left += width + MARGIN
+    figure.narrowed = functools.partial(below, panels, inches)  # called by tools/drawings.py
+    return panels
+
+
+def below(panels: Sequence[Axes], inches: Sequence[Point]) -> Figure | None:
+    """The drawing with its panels below each other, or None if one of them is too wide for a narrow screen."""
+    figure, widest = panels[0].figure, max(width for width, _ in inches)
+    total = top = sum(height + TITLE for _, height in inches) + MARGIN * (len(inches) - 1)
+    figure.set_size_inches(widest, total)
+    for axes, (width, height) in zip(panels, inches, strict=True):
+        top -= height + TITLE
+        axes.set_position((0, top / total, width / widest, height / total))
+        top -= MARGIN
+    return figure if widest <= NARROW else None
+
+
+def box(
+    axes: Axes,
+    left: float,
+    bottom: float,
+    width: float,
+    text: object = "",
+    *,
+    height: float = 1.0,
+    colour: str = "white",
+    edge: str = INK,
+    hatch: str | None = None,
+    size: float = 9,
+    thick: float = 1.1,
+) -> None:
+    """A box with round corners and a text in its middle."""
+    corners = f"round,pad=0,rounding_size={min(0.13, height / 4, width / 2)}"
+    shape = {"facecolor": colour, "edgecolor": edge, "hatch": hatch, "linewidth": thick, "zorder": 2}
+    axes.add_patch(FancyBboxPatch((left, bottom), width, height, boxstyle=corners, **shape))
+    axes.text(left + width / 2, bottom + height / 2, text, ha="center", va="center", fontsize=size, zorder=3)
+
+
+def note(axes: Axes, x: float, y: float, text: object, *, side: str = "center", size: float = 9, **looks) -> None:
+    """A text beside a part of the drawing; `side` says where it begins: left, center or right."""
+    axes.text(x, y, text, ha=side, va="center", fontsize=size, zorder=4, **looks)
+
+
+def arrow(
+    axes: Axes,
+    *points: Point,
+    colour: str = INK,
+    thick: float = 1.2,
+    bend: float = 0.0,
+    head: bool = True,
+    dashed=False,
+) -> None:
+    """An arrow along some points; of two points it may be bent, to the right of its way for positive numbers."""
+    looks = {"color": colour, "linewidth": thick, "linestyle": ":" if dashed else "-", "zorder": 1.5}
+    if len(points) > 2:
+        axes.plot(*zip(*points[:-1]), solid_joinstyle="round", **looks)
+    style = "-|>,head_length=4,head_width=2" if head else "-"
+    ends = {"shrinkA": 0, "shrinkB": 0, "mutation_scale": 1, "connectionstyle": f"arc3,rad={bend}"}
+    axes.add_patch(FancyArrowPatch(*points[-2:], arrowstyle=style, **ends, **looks))
+
+
+def arc(axes: Axes, start: Point, end: Point, *, colour: str = KEY, thick: float = 1.5, rise: float = 0.5) -> None:
+    """A bow from one point to another, `rise` of its width high, or deep if negative."""
+    arrow(axes, start, end, colour=colour, thick=thick, bend=-rise if end[0] > start[0] else rise, head=False)
+
+
+def matrix(
+    axes: Axes,
+    left: float,
+    bottom: float,
+    values: Sequence | np.ndarray,
+    *,
+    cell: Point = (1.0, 1.0),
+    ramp: str | None = None,
+    span: Point | None = None,
+    colour: str = "white",
+    form: str = "",
+    outlined: Sequence[int] = (),
+) -> None:
+    """The numbers of a matrix as cells, first row on top: in one colour, or in those of a ramp; `form` writes them.
+
+    Rows that are `outlined` get a frame.
+    """
+    values = np.asarray(values, dtype=float)
+    (rows, columns), (across, down) = values.shape, cell
+    edges = {"xmin": left, "xmax": left + columns * across, "ymin": bottom, "ymax": bottom + rows * down}
+    if ramp:
+        low, high = span or (values.min(), values.max())
+        axes.imshow(values, cmap=ramp, vmin=low, vmax=high, extent=(*edges.values(),), aspect="auto", zorder=2)
+    else:
+        axes.add_patch(Rectangle((left, bottom), columns * across, rows * down, facecolor=colour, zorder=2))
+    lines = {"colors": INK, "linewidth": 0.6, "zorder": 2}
+    axes.hlines([bottom + row * down for row in range(rows + 1)], edges["xmin"], edges["xmax"], **lines)
+    axes.vlines([left + column * across for column in range(columns + 1)], edges["ymin"], edges["ymax"], **lines)
+    for (row, column), value in np.ndenumerate(values if form else np.empty((0, 0))):
+        middle = (left + (column + 0.5) * across, bottom + (rows - row - 0.5) * down)
+        dark = ramp and sum(plt.get_cmap(ramp)((value - low) / (high - low))[:3]) < 1.5
+        note(axes, *middle, form.format(value), size=8, color="white" if dark else "black")
+    for row in outlined:
+        frame = {"facecolor": "none", "edgecolor": "black", "linewidth": 1.8, "zorder": 2}
+        axes.add_patch(Rectangle((left, bottom + (rows - 1 - row) * down), columns * across, down, **frame))
