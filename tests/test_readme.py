@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.readme import BEGIN, measured, written
+from tools.readme import PARTS, marks, measured, written
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,9 +23,11 @@ def test_a_changed_number_is_put_right():
     assert written(TEXT.replace(number, "99.9", 1), ROOT) == TEXT
 
 
-def test_missing_marks_are_named():
-    with pytest.raises(ValueError, match="marks"):
-        written(TEXT.replace(BEGIN, ""), ROOT)
+@pytest.mark.parametrize("part", PARTS)
+def test_missing_marks_are_named(part):
+    begin, _ = marks(part)
+    with pytest.raises(ValueError, match=f"marks {begin}"):
+        written(TEXT.replace(begin, ""), ROOT)
 
 
 def test_files_and_commands_that_it_names_exist():

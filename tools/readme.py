@@ -1,23 +1,58 @@
-"""What README.md says was measured, from the records: `python -m tools.readme` writes it between its two marks."""
+"""What README.md says was found and measured, from the records: `python -m tools.readme` writes it between marks."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections import Counter
 from pathlib import Path
+from statistics import fmean
 
 import yaml
 
 from annotated.files import read_json
 from tools.clean import ROOT
 
-BEGIN, END = "<!-- measured: written by python -m tools.readme -->", "<!-- end of measured -->"
+PARTS = ("findings", "measured")  # what stands between marks, in the order of the file
 
 
 def fastest(table: dict[str, dict[str, float]], system: str) -> float:
     """The highest median among the settings of a system."""
     return max(row["median"] for name, row in table.items() if name.startswith(system))
+
+
+def marks(part: str) -> tuple[str, str]:
+    """What stands before and after a part that is written here."""
+    return f"<!-- {part}: written by python -m tools.readme -->", f"<!-- end of {part} -->"
+
+
+def findings(root: Path) -> str:
+    """Three results that a reader of the paper would not have guessed."""
+    runs = root / "data" / "runs"
+    swapped = read_json(runs / "heads" / "shipped.json")["borrowed"]["shares"]
+    values, weights = (swapped[f"encoder: {part}"][1][0] for part in ("values", "weights"))
+    losses = {row: logarithms(runs / "table-3", row) for row in ("base", "no-positions")}
+    times = math.exp(fmean(losses["no-positions"]) - fmean(losses["base"]))
+    searches = {
+        one["width"]: one for one in read_json(runs / "multi30k" / "beams.json")["searches"] if not one["alpha"]
+    }
+    narrow, wide = searches[min(searches)], searches[max(searches)]
+    beam = wide["width"]
+    return f"""\
+- **Where a head looks is not what it says.** Let the encoder read a sentence with parts of its twin's attention: the
+  *values*, which nobody draws, turn {values:.0%} of the pronouns, the *weights*, which everybody draws, {weights:.0%}
+  ([chapter 80](book/80_attention_visualizations.ipynb)).
+- **Nothing costs as much as the order of the words.** Without positions the loss is {times:.0f} times as high. What one
+  head in place of four costs, three runs of each cannot tell ([chapter 62](book/62_model_variations.ipynb)).
+- **Searching better translates worse.** A beam of {beam} finds likelier outputs than greedy search, and BLEU falls from
+  {narrow["bleu"]:.1f} to {wide["bleu"]:.1f}, unless length is rewarded ([chapter 60](book/60_beam_search.ipynb))."""
+
+
+def logarithms(folder: Path, row: str) -> list[float]:
+    """The logarithm of the last validation loss of each run of a row."""
+    runs = [read_json(path) for path in sorted(folder.glob(f"{row}-[0-9].json"))]
+    return [math.log(run["valid_loss"][str(run["steps"])]) for run in runs]
 
 
 def measured(root: Path) -> str:
@@ -62,11 +97,15 @@ def measured(root: Path) -> str:
 
 
 def written(text: str, root: Path) -> str:
-    """README's text with the part between the marks made anew. Raises ValueError where the marks are missing."""
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"README.md needs the marks {BEGIN} and {END}, once each")
-    before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{measured(root)}\n{END}{rest.partition(END)[2]}"
+    """README's text with the parts between marks made anew. Raises ValueError where marks are missing."""
+    for part in PARTS:
+        begin, end = marks(part)
+        if text.count(begin) != 1 or text.count(end) != 1:
+            raise ValueError(f"README.md needs the marks {begin} and {end}, once each")
+        before, _, rest = text.partition(begin)
+        made = {"findings": findings, "measured": measured}[part](root).strip()
+        text = f"{before}{begin}\n\n{made}\n\n{end}{rest.partition(end)[2]}"
+    return text
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
