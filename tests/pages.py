@@ -105,6 +105,17 @@ def overflowing(page) -> list[str]:
     )
 
 
+def cropped(page) -> list[str]:
+    """What is wider than the place it has, and can neither be scrolled nor seen."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll('article *')]
+          .filter(one => one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1)
+          .filter(one => !one.closest('svg, mjx-container'))
+          .filter(one => ['hidden', 'clip'].includes(getComputedStyle(one).overflowX))
+          .map(one => `${one.tagName}.${one.className}: ${one.textContent.slice(0, 60)}`).slice(0, 8)"""
+    )
+
+
 @cache
 def axe() -> str:
     return AXE.read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ import nbformat
 import pytest
 import yaml
 
-from tests.pages import SITE, WIDTHS, missing, overflowing, violations
+from tests.pages import SITE, WIDTHS, cropped, missing, overflowing, violations
 from tools.browser import new_page, visit
 from tools.build import toc_entries
 from tools.pdf import main as make_pdf
@@ -205,6 +205,10 @@ def test_page_stands_alone_and_is_accessible(open_page, site, name, width):
     assert unset(page, name) == []
     assert undescribed(page) == []
     assert faults(page, name, width) == []
+    for across in {"laptop": (1440, 1024, 768), "phone": (360,)}[width]:
+        page.set_viewport_size({"width": across, "height": 900})
+        assert overflowing(page) + cropped(page) == [], across
+    page.set_viewport_size(dict(zip(("width", "height"), WIDTHS[width], strict=True)))
 
 
 @pytest.mark.parametrize("name", PAGES)
