@@ -11,7 +11,15 @@ import sacrebleu
 
 from annotated.grammar import SentencePair, words
 
-__all__ = ["Scores", "alignment_error_rate", "antecedent_accuracy", "diagonal_links", "evaluate_translations"]
+__all__ = [
+    "Scores",
+    "against_base",
+    "alignment_error_rate",
+    "antecedent_accuracy",
+    "diagonal_links",
+    "evaluate_translations",
+    "judged",
+]
 
 
 # book/61_machine_translation.ipynb#corpus-scores
@@ -117,6 +125,8 @@ def against_base(
 
     If seeds scatter alike in all rows, as is assumed here in a pooled variance, all intervals hold at once with
     probability `level` (Bonferroni's correction). Needs scipy. Raises ValueError where no row has two runs.
+
+    Defined in chapter 61: `against-base`.
     """
     from scipy.stats import t as student_t  # not among what the package needs
 
@@ -136,6 +146,8 @@ def judged(low: float, high: float, margin: float, in_the_paper: float) -> str:
     """What the interval of a difference says beside the paper's: equivalent, same direction, opposite or undecided.
 
     `margin` is what counts as no difference. If the paper reports none, any clear difference is "opposite".
+
+    Defined in chapter 61: `against-base`.
     """
     if -margin < low and high < margin:
         return "equivalent"

@@ -164,7 +164,7 @@ def translate(model, source, extra=50):
 
 # book/00_whole.ipynb#training
 def loss(model, source, target, smoothing=0.1):
-    """Section 5.4: how surprised the model is by each token of the target, given those before it. Nats a token."""
+    """Section 5.4: minus the logarithm of the probability of each target token, given those before it; the mean."""
     scores = model(source, target[:, :-1])  # reads <bos> a b c
     wanted = target[:, 1:]  # should say a b c <eos>
     return nn.functional.cross_entropy(

@@ -84,9 +84,9 @@ def pages_that_read(name: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["recurrent", "variations"])
-def test_pages_say_that_a_record_is_of_an_earlier_corpus(name: str):
+def test_pages_say_that_a_record_is_of_an_earlier_corpus():
     """Until it is made again, every page that reads it tells its readers."""
+    name = "recurrent"
     version, pages = read_json(RUNS / name / "results.json")["corpus_version"], pages_that_read(name)
     assert len(version) == len(corpus_fingerprint())
     assert len(pages) >= 2
