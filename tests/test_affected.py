@@ -192,6 +192,8 @@ def test_the_real_project_is_understood():
     assert "book/50_corpus.ipynb" not in reached
     assert "tests/test_grammar.py" not in reached
     assert project.reached(["book/_ext/appendices.py"])["tests/test_appendices.py"] == 1
+    drawn = project.reached(["book/schematics.py"])
+    assert drawn["book/31_stacks.ipynb"] == drawn["tests/test_schematics.py"] == 1
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,10 @@ def test_unchanged_chapters_are_not_executed_again(repository):
     assert len(ran) == 2
 
 
-@pytest.mark.parametrize("changed", ["annotated/file.py", "data/file.py", "data/new.txt", "book/ledger.yml"])
+@pytest.mark.parametrize(
+    "changed",
+    ["annotated/file.py", "data/file.py", "data/new.txt", "book/ledger.yml", "book/schematics.py", "book/matplotlibrc"],
+)
 def test_what_all_chapters_may_read_executes_them_all(repository, changed):
     root, ran = repository
     execute(root)

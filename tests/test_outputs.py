@@ -197,7 +197,8 @@ def test_executing_an_unchanged_chapter_leaves_no_difference(tmp_path, name):
     (tmp_path / "book" / "figures").symlink_to(ROOT / "book" / "figures")
     path = tmp_path / "book" / f"{name}.ipynb"
     shutil.copy(ROOT / "book" / path.name, path)
-    shutil.copy(ROOT / "book" / "matplotlibrc", path.parent)
+    for beside in ("matplotlibrc", "schematics.py"):
+        shutil.copy(ROOT / "book" / beside, path.parent)
     assert execute.store(path) == "unchanged"
     assert path.read_bytes() == (ROOT / "book" / path.name).read_bytes()
 

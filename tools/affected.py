@@ -28,7 +28,8 @@ from tools.export import DIRECTIVE, imported_modules
 from tools.outputs import code_cells, code_of
 
 STEP, FOLDER = 1, 2  # how far a file is from one that it uses itself, or owns, and from any of a folder that it reads
-SOURCES = ("annotated/*.py", "tools/*.py", "benchmarks/*.py", "tests/*.py", "book/*.ipynb", "book/_ext/*.py")
+FOLDERS = ("annotated", "tools", "benchmarks", "tests", "book", "book/_ext")
+SOURCES = (*(f"{folder}/*.py" for folder in FOLDERS), "book/*.ipynb")
 
 
 @dataclass
@@ -82,7 +83,8 @@ class Project:
             for node in ast.walk(tree):
                 if isinstance(node, ast.ImportFrom) and node.module:
                     place = node.module.replace(".", "/")
-                    found |= {f"{place}.py", f"book/_ext/{place}.py", *(f"{place}/{one.name}.py" for one in node.names)}
+                    found |= {f"{folder}{place}.py" for folder in ("", "book/", "book/_ext/")}
+                    found |= {f"{place}/{one.name}.py" for one in node.names}
             if not file.startswith("annotated/"):  # the package does not read the repository
                 found |= {place for text, joined in paths_in(tree) for place in self.named(text, joined)}
         if file.startswith("tests/"):

@@ -64,7 +64,8 @@ def execute(root: Path, pages: list[str]) -> dict[Path, Path]:
     cache = root / ".cache" / "book"
     cache.mkdir(parents=True, exist_ok=True)
     book = root / "book"
-    inputs = [root / "annotated", root / "data", book / "figures", book / "ledger.yml", root / "requirements.lock"]
+    inputs = [root / "annotated", root / "data", root / "requirements.lock"]
+    inputs += [book / name for name in ("figures", "ledger.yml", "matplotlibrc", "schematics.py")]
     shared = digest(inputs, root)
     chapters = [source_of(book, page) for page in pages]
     chapters = [path for path in chapters if path.suffix == ".ipynb"]
