@@ -35,6 +35,8 @@ REPAIRS = {
     r'(data-mode="\w+") +title="[^"]*"': r"\1",
     # the book's title stands outside every landmark
     f"<div {SIDEBAR}>": f'<div {SIDEBAR} role="complementary" aria-label="Chapters">',
+    # Colab opens the copy that fetches the rest of the book (tools/colab.py)
+    r'(https://colab\.research\.google\.com/github/[^"]+?/blob/)main/book/': r"\1colab/",
     # a list needs items, and this role is no longer in the standard
     r'role="doc-biblioentry"': 'role="listitem"',
 }
