@@ -35,7 +35,7 @@ ALL: dict = {}
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}  # the rules that depend on the theme, and the slow ones
 SHAPE = {"rules": {rule: {"enabled": False} for rule in COLOURS["runOnly"]}}
 CHECKED = {"laptop": {"light": ALL, "dark": COLOURS}, "phone": {"light": SHAPE, "dark": COLOURS}}  # by axe
-COLOURED = {  # pages which have together all that has colours of its own, and what has them on phones alone
+COLOURED = {  # pages which have together all that has dark colours of its own, and what has them on phones alone
     "laptop": (
         *("index", "00_whole", "31_stacks", "32_attention", "60_beam_search", "81_laboratory", "91_command_line"),
         *("api", "cheat_sheet", "exercises", "glossary", "hyperparameters", "ledger", "questions", "released_code"),
@@ -78,13 +78,11 @@ def first_view(requests: list[str], site: str) -> int:
 
 
 def faults(page, name: str, width: str) -> list[str]:
-    """What axe finds at one width; colours on some pages, and the dark theme without loading the page again."""
+    """What axe finds at one width; the dark theme, on some pages, is chosen without loading again."""
     found = []
     for theme, rules in CHECKED[width].items():
-        if name not in COLOURED[width]:
-            if rules is COLOURS:
-                continue
-            rules = SHAPE
+        if rules is COLOURS and name not in COLOURED[width]:
+            continue
         page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
         found += [f"{theme}: {one}" for one in violations(page, rules)]
     return found
