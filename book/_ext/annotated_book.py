@@ -108,7 +108,7 @@ def inside(source: str, cell: nodes.container) -> str:
     if any(cell.findall(nodes.image)):
         return "How the picture is drawn"
     if any(cell.findall(nodes.table)):
-        return "How the table is made"
+        return "The table, and how it is made" if cell["hide_mode"] == "all" else "How the table is made"
     if imported:
         return f"Imports, and {names}" if names else "Imports"
     if cell["hide_mode"] == "all":
