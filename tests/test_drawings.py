@@ -3,6 +3,7 @@
 import re
 import shutil
 import sys
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -98,7 +99,24 @@ def test_labels_that_touch_are_turned_and_long_ones_are_broken():
     figure, axes = plt.subplots(figsize=(8, 3), layout="constrained")
     axes.barh(["pronoun decided by the adjective", "passive"], [1, 2])
     narrowed(figure)
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["pronoun decided\nby the adjective", "passive"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["pronoun decided by\nthe adjective", "passive"]
+
+
+def test_names_beside_a_panel_have_room_and_curves_have_height():
+    figure, axes = plt.subplots(figsize=(6, 2), layout="constrained")
+    axes.barh([f"row {'abcdefghijklmnopqrst'[n]} of many" for n in range(20)], range(20))
+    narrowed(figure)
+    figure.draw_without_rendering()
+    boxes = sorted((label.get_window_extent() for label in axes.get_yticklabels()), key=lambda box: box.y0)
+    assert all(low.y1 <= high.y0 + 1 for low, high in pairwise(boxes))
+    figure, axes = plt.subplots(figsize=(8, 2), layout="constrained")
+    for n in range(4):
+        axes.plot([0, 1], [0, n], label=f"a line with a long name, {n}")
+    figure.legend(loc="outside upper center", ncols=4)
+    narrowed(figure)
+    figure.draw_without_rendering()
+    assert axes.get_window_extent().height / figure.dpi >= 0.9 * 1.4
+    assert figure.legends[0].get_window_extent().width <= figure.bbox.width
 
 
 def boxes():
@@ -182,6 +200,7 @@ def test_colours_are_those_of_the_page():
     assert charts.themed("000000", roles) == charts.TEXT
     assert charts.themed("ffffff", roles) == charts.PAGE
     assert charts.themed("ebebeb", roles) == f"color-mix(in srgb, {charts.TEXT} 8%, {charts.PAGE})"
+    assert charts.themed("e4e6ea", roles) == f"color-mix(in srgb, {charts.TEXT} 10%, {charts.PAGE})"  # nearly a grey
     assert charts.themed("d9e6f7", roles) == "var(--hue-d9e6f7)"
     style = charts.definitions("fill: var(--hue-d9e6f7)")
     assert style.startswith("<style>html {--hue-d9e6f7: #d9e6f7;}")

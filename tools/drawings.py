@@ -26,7 +26,8 @@ PICTURES = {"image/png", SVG}  # what a figure may be stored as
 SPACE, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
 NARROW_INCHES = 4.0
-LABEL = 16  # letters in a line of the labels beside a panel
+LINE, LEAST = 0.17, 1.4  # inches that a line of labels needs, and a panel with curves
+LABEL = 18  # letters in a line of the labels beside a panel, or of a legend with two columns
 WORDS = 30  # a panel with more texts has no room to shrink; where they stand in a wide matrix, a third of it
 CELLS = 1200  # a picture of so many cells at most is drawn as rectangles
 ElementTree.register_namespace("", SPACE.strip("{}"))
@@ -173,9 +174,12 @@ def narrowed(figure: Figure) -> Figure | None:
     elif width > NARROW_INCHES:
         least = height if grid.nrows > 1 else 0.85 * height if panels[0].images else min(height, 3.0)
         figure.set_size_inches(NARROW_INCHES, max(least, height * NARROW_INCHES / width))
-    for legend in figure.legends:
-        legend.set_loc("outside lower center")
-        legend.set_ncols(1)
+    for legend in list(figure.legends):
+        names = [text.get_text() for text in legend.get_texts()]
+        legend.remove()
+        columns = 2 if max(map(len, names)) <= LABEL else 1
+        options = {"loc": "outside lower center", "ncols": columns, "frameon": False}
+        figure.legend(legend.legend_handles, names, title=legend.get_title().get_text() or None, **options)
     for legend in filter(None, (axes.get_legend() for axes in panels)):
         anchor = legend.get_bbox_to_anchor().transformed(legend.axes.transAxes.inverted())
         if anchor.x0 >= 1:  # beside its panel
@@ -194,7 +198,18 @@ def narrowed(figure: Figure) -> Figure | None:
         if any(box.x1 > after.x0 - 1 for box, after in pairwise(boxes)) and not labels[0].get_rotation():
             for label in labels:
                 label.set(rotation=60, ha="right", rotation_mode="anchor")
+    figure.draw_without_rendering()
+    width, height = figure.get_size_inches()
+    short = [wanted_height(axes) - axes.get_position().height * height for axes in panels]
+    figure.set_size_inches(width, height + max(0.0, *short) * len({axes.get_position().y0 for axes in panels}))
     return figure
+
+
+def wanted_height(axes: Axes) -> float:
+    """How many inches a panel must be high: what its curves need, and the names beside it (numbers can be spread)."""
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    lines = sum(1 + name.count("\n") for name in names if re.search("[a-z]{3}", name))
+    return max(LINE * lines, LEAST if axes.get_aspect() == "auto" else 0.0)
 
 
 def wide_matrix(axes: Axes) -> bool:

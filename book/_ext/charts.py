@@ -20,6 +20,7 @@ from sphinx.transforms import SphinxTransform
 ROOT = Path(__file__).resolve().parents[2]
 SVG, NARROW = "image/svg+xml", "application/vnd.annotated.narrow"
 TEXT, PAGE = "var(--pst-color-text-base)", "var(--pst-color-background)"
+NEARLY = 8  # how far the parts of a grey may lie apart, of 255
 COLOUR = re.compile(r"(?<=: )#([0-9a-f]{6})\b", re.IGNORECASE)
 
 
@@ -33,12 +34,13 @@ def themed(colour: str, roles: dict[str, str]) -> str:
     """What stands for a colour in the style sheet: a role, a mixture of text and page, or a variable of the page."""
     if colour in roles:
         return f"var({roles[colour]})"
-    red, green, blue = parts_of(colour)
-    if not red == green == blue:
+    parts = parts_of(colour)
+    if max(parts) - min(parts) > NEARLY:
         return f"var(--hue-{colour})"
-    if red in (0, 255):
-        return PAGE if red else TEXT
-    return f"color-mix(in srgb, {TEXT} {100 - round(red / 2.55)}%, {PAGE})"
+    light = sum(parts) / 3
+    if light in (0, 255):
+        return PAGE if light else TEXT
+    return f"color-mix(in srgb, {TEXT} {100 - round(light / 2.55)}%, {PAGE})"
 
 
 def parts_of(colour: str) -> tuple[int, ...]:
