@@ -41,8 +41,8 @@ def findings(root: Path) -> str:
     narrow, wide = searches[min(searches)], searches[max(searches)]
     beam = wide["width"]
     return f"""\
-- **The famous picture is one of three.** Three models, trained alike, get nearly all of these pronouns right. Give their
-  encoders the attention of the twin sentence: in one, {one} of the pronouns turn, in the others {" and ".join(others)}
+- **The famous picture is one of three.** Three models, trained alike, get nearly all of these pronouns right. Give
+  their encoders the attention of the twin sentence: in one, {one} of the pronouns turn, in the others {" and ".join(others)}
   ([chapter 80](book/80_attention_visualizations.ipynb)).
 - **Nothing costs as much as the order of the words.** Without positions the loss is {times:.0f} times as high. What one
   head in place of four costs, three runs of each cannot tell ([chapter 62](book/62_model_variations.ipynb)).
