@@ -9,7 +9,6 @@ import pytest
 import torch
 import yaml
 
-from annotated.acceleration import PROCESS_SETTINGS, tune_machine
 from annotated.corpora import Corpus
 from annotated.decoding import Hypothesis
 from annotated.files import InputError, read_json
@@ -149,16 +148,7 @@ def test_one_plan_of_each_corpus_is_repeated():
     assert corpora(REPEATED) == corpora(name for name in SHOWN if any(first_records(name)))
 
 
-@pytest.fixture
-def tuned():
-    """The settings of the process as a run has them."""
-    tune_machine()
-    yield
-    tune_machine(dict.fromkeys(PROCESS_SETTINGS, False))
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("tuned")
 @pytest.mark.parametrize(("name", "row", "seed"), [one for name in SHOWN for one in first_records(name)])
 def test_twenty_steps_of_every_record_are_repeated(name: str, row: str, seed: int):
     """Design, section 6: a recorded run can be made again; its loss at step 20 comes back within 0.001 (float32)."""

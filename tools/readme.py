@@ -33,6 +33,7 @@ def findings(root: Path) -> str:
     heads = [read_json(runs / "heads" / f"{name}.json") for name in ("shipped", "base-2", "base-3")]
     heads = [record.get("scores", record)["borrowed"]["shares"]["encoder: weights and values"] for record in heads]
     one, *others = (f"{share:.0%}" for _, (share, _) in heads)
+    two = " and ".join(others)
     losses = {row: logarithms(runs / "table-3", row) for row in ("base", "no-positions")}
     times = math.exp(fmean(losses["no-positions"]) - fmean(losses["base"]))
     searches = {
@@ -42,7 +43,7 @@ def findings(root: Path) -> str:
     beam = wide["width"]
     return f"""\
 - **The famous picture is one of three.** Three models, trained alike, get nearly all of these pronouns right. Give
-  their encoders the attention of the twin sentence: in one, {one} of the pronouns turn, in the others {" and ".join(others)}
+  their encoders the attention of the twin sentence: in one, {one} of the pronouns turn, in the others {two}
   ([chapter 80](book/80_attention_visualizations.ipynb)).
 - **Nothing costs as much as the order of the words.** Without positions the loss is {times:.0f} times as high. What one
   head in place of four costs, three runs of each cannot tell ([chapter 62](book/62_model_variations.ipynb)).
