@@ -1,20 +1,22 @@
 # Written by `make export` from book/94_nothing_lost.ipynb: do not edit here, edit the chapter.
 """Nothing lost: chapter 94 of the book."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from annotated.files import InputError, read_json, read_tensors, write_atomically, write_json
+from annotated.files import InputError, current, manifest_of, read_json, read_tensors, verify, write_together
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import Tokenizer, load_tokenizer
 
-__all__ = ["average_weights", "load_config", "load_model", "load_weights", "save_model", "save_tokenizer", "weights_of"]
+__all__ = ["average_weights", "check_finite", "load_config", "load_model", "load_weights", "save_model", "weights_of"]
 
 
 # book/94_nothing_lost.ipynb#weights
@@ -41,20 +43,13 @@ def load_weights(model: torch.nn.Module, weights: Mapping[str, Tensor], origin: 
         if tensor.shape != weights[name].shape:
             shapes = f"{list(weights[name].shape)} instead of {list(tensor.shape)}"
             raise InputError(f"{origin}: {name} has the shape {shapes}")
+        if not weights[name].is_floating_point():
+            raise InputError(f"{origin}: {name} holds no floating-point numbers, but {weights[name].dtype}")
     for name, tensor in own.items():
         tensor.copy_(weights[name])
 
 
 # book/94_nothing_lost.ipynb#save-model
-def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
-    """Write the tokenizer's file or files.
-
-    Defined in chapter 94: `save-model`.
-    """
-    for name, content in tokenizer.files().items():
-        write_atomically(folder / name, content)
-
-
 def save_model(
     folder: Path,
     model: Transformer,
@@ -63,47 +58,112 @@ def save_model(
     dtype: torch.dtype | None = None,
     **notes: Any,
 ) -> None:
-    """Write `model.safetensors`, `config.json` and the tokenizer.
+    """Write `model.safetensors`, `config.json`, the tokenizer and their manifest, all or none.
 
     `weights` replace the model's own (an average, say); `dtype` stores them in another precision; `notes` go into
-    `config.json` beside the configuration.
+    `config.json` beside the configuration. Raises InputError when a weight is not finite.
 
     Defined in chapter 94: `save-model`.
     """
     tensors = weights_of(model) if weights is None else weights
     tensors = {name: tensor.to(dtype or tensor.dtype).contiguous().cpu() for name, tensor in tensors.items()}
-    save_tokenizer(folder, tokenizer)
-    write_json(folder / "config.json", {"format": "annotated-1", "model": asdict(model.config), **notes})
-    write_atomically(folder / "model.safetensors", save(tensors))
+    check_finite(tensors, folder / "model.safetensors")
+    config = {"format": "annotated-1", "model": asdict(model.config), **notes}
+    contents = tokenizer.files() | {"config.json": (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()}
+    write_together(folder, contents | {"model.safetensors": save(tensors)})
+
+
+def check_finite(tensors: Mapping[str, Tensor], origin: object) -> None:
+    """Raise InputError, naming `origin` and the tensor, when a weight is infinite or no number.
+
+    Defined in chapter 94: `save-model`.
+    """
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise InputError(f"{origin}: {name} has values that are not finite; such weights are of no use")
 
 
 # book/94_nothing_lost.ipynb#load-model
+def config_from(values: Any, origin: object) -> TransformerConfig:
+    """A configuration from what a file says. Raises InputError, naming `origin` and the setting that is wrong."""
+    if not isinstance(values, dict):
+        raise InputError(f"{origin}: 'model' holds no settings")
+    known = {field.name: get_args(field.type) or (field.type,) for field in fields(TransformerConfig)}
+    for name, value in values.items():
+        if name not in known:
+            raise InputError(f"{origin}: unknown setting {name!r}")
+        if type(value) not in known[name] and not (type(value) is int and float in known[name]):
+            kinds = " or ".join(kind.__name__ for kind in known[name] if kind is not NoneType)
+            raise InputError(f"{origin}: {name} is {value!r}, not of the type {kinds}")
+    try:
+        return TransformerConfig(**values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{origin}: {error}") from None
+
+
 def load_config(folder: Path) -> tuple[TransformerConfig, dict]:
     """The configuration of a saved model and the notes beside it. Raises InputError for a missing or foreign file.
 
     Defined in chapter 94: `load-model`.
     """
-    content = read_json(folder / "config.json")
+    path = current(folder, "config.json")
+    content = read_json(path)
     if not isinstance(content, dict) or content.get("format") != "annotated-1":
-        raise InputError(f"{folder / 'config.json'}: not a configuration of this package")
-    values = content.get("model", {})
-    if unknown := sorted(values.keys() - {field.name for field in fields(TransformerConfig)}):
-        raise InputError(f"{folder / 'config.json'}: unknown setting {unknown[0]!r}")
-    try:
-        return TransformerConfig(**values), content
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{folder / 'config.json'}: {error}") from None
+        raise InputError(f"{path}: not a configuration of this package")
+    return config_from(content.get("model", {}), path), content
+
+
+def build(config: TransformerConfig, tensors: Mapping[str, Tensor], origin: object) -> Transformer:
+    """A model for these weights, which is made only after their number has been looked at.
+
+    Raises InputError, naming `origin`, when the configuration asks for another number of weights than the file has.
+    """
+    count, stored = num_weights(config), sum(tensor.numel() for tensor in tensors.values())
+    if count != stored:
+        raise InputError(f"{origin}: {stored:,} numbers there, but config.json describes a model of {count:,}")
+    return Transformer(config)
+
+
+def num_weights(config: TransformerConfig) -> int:
+    """How many weights a model of these sizes has, without making it."""
+    d, bias = config.d_model, config.attention_bias
+    d_k, d_v = (size or d // config.num_heads for size in (config.d_k, config.d_v))
+    widths = (d_k * config.num_heads, d_k * config.num_heads, d_v * config.num_heads)
+    attention = sum(d * width + bias * width for width in widths) + widths[2] * d + bias * d
+    feed_forward, norm = 2 * d * config.d_ff + config.d_ff + d, 2 * d
+    decoder_layers = config.num_layers if config.num_decoder_layers is None else config.num_decoder_layers
+    layers = config.num_layers * (attention + feed_forward + 2 * norm)
+    layers += decoder_layers * (2 * attention + feed_forward + 3 * norm) + 2 * norm * config.norm_first
+    tables = config.vocab_size + (0 if config.tie_embeddings else config.source_vocab_size or config.vocab_size)
+    tables += (0 if config.tie_output else config.vocab_size) + 2 * config.max_length * (config.positions == "learned")
+    return layers + tables * d + config.vocab_size * config.output_bias
 
 
 def load_model(folder: Path, device: torch.device | str = "cpu") -> tuple[Transformer, Tokenizer, dict]:
     """The model (in evaluation mode, float32), its tokenizer and the notes of `config.json`.
 
-    Raises InputError, naming the file, when one is missing or does not belong to the others.
+    Raises InputError, naming the file, when one is missing, is not what was written, or does not belong to the others.
 
     Defined in chapter 94: `load-model`.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such model folder")
+    while True:
+        before = manifest_of(folder)
+        try:
+            model, tokenizer, notes = read_model(folder)
+            return model.to(device).eval(), tokenizer, notes
+        except InputError as error:
+            if manifest_of(folder) != before:
+                continue  # a training run has saved a better model meanwhile
+            whole = sorted((folder / "checkpoints").glob("step-*.safetensors"))
+            offer = f"; an earlier one is in {whole[-1].parent}: see annotated average" if whole else ""
+            raise InputError(f"{error}{offer}") from None
+
+
+def read_model(folder: Path) -> tuple[Transformer, Tokenizer, dict]:
+    """`load_model` in one attempt."""
+    verify(folder)
     config, notes = load_config(folder)
     tokenizer = load_tokenizer(folder)
     file = folder / list(tokenizer.files())[-1]
@@ -111,9 +171,12 @@ def load_model(folder: Path, device: torch.device | str = "cpu") -> tuple[Transf
     for name, size in sizes.items():
         if size != (wanted := getattr(config, name) or config.vocab_size):
             raise InputError(f"{file}: {size} pieces, but config.json says {wanted}")
-    model = Transformer(config)
-    load_weights(model, read_tensors(folder / "model.safetensors"), folder / "model.safetensors")
-    return model.to(device).eval(), tokenizer, notes
+    path = current(folder, "model.safetensors")
+    tensors = read_tensors(path)
+    model = build(config, tensors, path)
+    check_finite(tensors, path)
+    load_weights(model, tensors, path)
+    return model, tokenizer, notes
 
 
 # book/94_nothing_lost.ipynb#average-weights

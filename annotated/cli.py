@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
@@ -26,15 +26,15 @@ from annotated.acceleration import PROCESS_SETTINGS, tune_machine
 from annotated.checkpoint import average_weights, load_config, load_model, load_weights, save_model
 from annotated.corpora import NAMED, Corpus, load_corpus
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
-from annotated.files import InputError, read_json, write_atomically, write_json
+from annotated.files import InputError, disk, manifest_of, read_json, write_atomically, write_json
 from annotated.grammar import SPLITS, SentencePair
 from annotated.machine import PRECISIONS, best_device, choose_precision, describe_machine
 from annotated.marian import load_marian, save_ctranslate2, save_marian
 from annotated.model import Transformer, TransformerConfig
-from annotated.options import HELP, add_options, count, flag, not_negative, settings_of
+from annotated.options import HELP, add_options, count, flag, penalty, settings_of
 from annotated.recipes import RECIPES, recipe_for
 from annotated.tokenization import load_tokenizer
-from annotated.training import TrainingConfig, TrainingState, checkpoints, train_on_corpus
+from annotated.training import TrainingConfig, TrainingState, check_checkpoint, checkpoints, train_on_corpus
 from annotated.translation import Translator, find_model
 
 __all__ = ["main"]
@@ -45,8 +45,7 @@ def refuse_to_overwrite(folder: Path) -> None:
     """Raise InputError when a run or a model is in the folder already."""
     for name, what in {"run.json": "run", "model.safetensors": "model", "model.bin": "model"}.items():
         if (folder / name).exists():
-            advice = "add --resume, or choose another folder" if what == "run" else "choose another folder"
-            raise InputError(f"{folder}: holds a {what} already; {advice}")
+            raise InputError(f"{folder}: holds a {what} already; choose another folder")
 
 
 def recorded_run(folder: Path) -> dict[str, Any]:
@@ -73,7 +72,7 @@ def train_command(arguments: argparse.Namespace) -> int:
         arguments.error("the following arguments are required: --corpus")
     folder, device = Path(arguments.output), best_device(arguments.device)
     run = recorded_run(folder) if arguments.resume else {}
-    if not run:
+    if not run and not (folder / "run.json").exists():  # whether a run may be written over, `prepare_folder` says
         refuse_to_overwrite(folder)
     model_options, training, vocab_size = settings_of(arguments, run)
     corpus = corpus_of(arguments, run)
@@ -89,16 +88,16 @@ def train_command(arguments: argparse.Namespace) -> int:
     )
     say(f"matrix products in {precision}{why}; switched on: {', '.join(filter(settings.get, settings)) or 'nothing'}")
     training = replace(training, precision=precision)
-    with remembered_signals() as received:
+    with Stop() as received:
         state = train_on_corpus(
             corpus, lambda size: TransformerConfig(size, **model_options), training, folder, vocab_size=vocab_size,
             device=device, resume=arguments.resume, progress=not arguments.quiet, settings=settings,
-            stop=lambda: bool(received),
+            stop=received, warn=say,
         )  # fmt: skip
     report_training(state, folder, run)
-    if received:
+    if received.number:
         say(f"stopped before its limit; `annotated train --resume --output {folder}` goes on")
-    return 128 + received[0] if received else 0
+    return 128 + received.number if received.number else 0
 
 
 # book/91_command_line.ipynb#tuned
@@ -134,28 +133,40 @@ def report_training(state: TrainingState, folder: Path, run: dict) -> None:
 
 
 # book/91_command_line.ipynb#signals
-@contextmanager
-def remembered_signals() -> Iterator[list[int]]:
-    """Collect Ctrl-C and requests to end instead of obeying them at once; a second Ctrl-C interrupts.
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-    The handlers that were there before come back at the end. Outside the main thread, which alone gets signals, the
-    list stays empty.
+
+class Stop:
+    """Whether a signal asked training to stop: called before each step.
+
+    From the first call on, the first signal (Ctrl-C, a request to end, a closed terminal) is kept in `number`, said,
+    and obeyed after the step; the second ends the process at once. Until then, while nothing is there to be saved,
+    signals do what they always do. One that is ignored, as under `nohup`, stays so. Outside the main thread, which
+    alone gets signals, nothing changes.
     """
-    received: list[int] = []
 
-    def remember(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    def __init__(self):
+        self.number = 0
+        self.before: dict[int, Any] = {}
 
-    if threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-    before = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
+    def __call__(self) -> bool:
+        if not self.before and threading.current_thread() is threading.main_thread():
+            heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+            self.before = {number: signal.signal(number, self.remember) for number in heard}
+        return self.number > 0
+
+    def __enter__(self) -> "Stop":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
             signal.signal(number, handler or signal.SIG_DFL)
+
+    def remember(self, number: int, frame: FrameType | None) -> None:
+        self.number = number
+        for one in self.before:
+            signal.signal(one, signal.default_int_handler if one == signal.SIGINT else signal.SIG_DFL)
+        say("stopping after this step; once more ends at once, without saving")
 
 
 # book/91_command_line.ipynb#translate-command
@@ -227,6 +238,8 @@ def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 def evaluate_command(arguments: argparse.Namespace) -> None:
     """Translate a split of a corpus and score it."""
     outputs = {name: Path(path) for name in ("translations", "json") if (path := getattr(arguments, name))}
+    if len({path.resolve() for path in outputs.values()}) < len(outputs):
+        arguments.error(f"--translations and --json would both write {arguments.json}")
     for path in outputs.values():
         check_writable(path)
     tuned(arguments.accelerate)
@@ -286,9 +299,12 @@ def check_writable(path: Path) -> None:
         raise InputError(f"{path}: cannot be written (it is a link, or no file)")
     trial = path.with_name(path.name + ".partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        trial.write_bytes(b"")
-        trial.unlink()
+        disk.make_folder(path.parent)
+        try:
+            disk.write(trial, b"")
+        finally:
+            with suppress(OSError):
+                disk.remove(trial)
     except (FileExistsError, NotADirectoryError):
         raise InputError(f"{path}: cannot be written ({path.parent} is no folder)") from None
     except OSError as error:
@@ -306,6 +322,8 @@ def average_command(arguments: argparse.Namespace) -> None:
     paths = checkpoints(folder)[-arguments.last :]
     if len(paths) < arguments.last:
         raise InputError(f"{folder / 'checkpoints'}: {len(paths)} checkpoints there, --last asks for {arguments.last}")
+    for path in paths:
+        check_checkpoint(path)
     model = Transformer(config)
     load_weights(model, average_weights(paths), folder / "checkpoints")
     notes = {key: value for key, value in notes.items() if key not in ("format", "model", "step", "valid_loss")}
@@ -322,6 +340,7 @@ def info_command(arguments: argparse.Namespace) -> None:
         folder = find_model(arguments.model)
         model, tokenizer, notes = load_model(folder)
         about = {"parameters": f"{model.num_parameters():,}", "vocabulary": f"{len(tokenizer):,} pieces"}
+        about["files"] = "whole, by their manifest" if manifest_of(folder) else "unverified: no manifest"
         about |= {key: value for key, value in notes.items() if key not in ("format", "model")}
         if (folder / "run.json").exists():
             run = recorded_run(folder)
@@ -501,7 +520,7 @@ def add_search_options(command: argparse.ArgumentParser) -> None:
     """The options of searching for a translation."""
     command.add_argument("--beam-size", type=count, metavar="N",
         help="1 is greedy search (default: 4, or what an imported model brings)")  # fmt: skip
-    command.add_argument("--length-penalty", type=not_negative, metavar="A",
+    command.add_argument("--length-penalty", type=penalty, metavar="A",
         help="alpha of the length penalty; more favours longer outputs (default: 0.6, or likewise)")  # fmt: skip
     command.add_argument("--max-tokens", type=count, default=2048, metavar="N",
         help="source tokens a batch, padding counted; fewer need less memory (default: 2048)")  # fmt: skip
@@ -592,7 +611,7 @@ def explained(error: BaseException) -> tuple[int, str]:
         return 1, "out of memory: lower --max-tokens, or choose a smaller model"
     if isinstance(error, OSError) and error.strerror:
         return 1, f"{error.filename or 'standard output'}: {error.strerror}"
-    if isinstance(error, ValueError | OSError):
+    if isinstance(error, InputError | OSError):
         return 1, str(error)
     raise error
 

@@ -4,6 +4,7 @@
 import gzip
 import hashlib
 import http.client
+import io
 import os
 import urllib.request
 import zlib
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from annotated.files import InputError
+from annotated.files import InputError, disk, write_atomically
 from annotated.grammar import ADJECTIVE_ENTRIES, SPLITS, SentencePair, detokenise, embedded_split, words
 
 __all__ = ["Corpus", "EMBEDDED", "NAMED", "load_corpus", "neutral"]
@@ -39,13 +40,22 @@ class Corpus:
 
 
 # book/51_data_and_batching.ipynb#read-lines
+def unpacked(content: bytes) -> bytes:
+    """What a gzip file holds. Raises OSError when that is far more than text can be packed into so few bytes."""
+    limit = max(2**26, 100 * len(content))
+    found = gzip.GzipFile(fileobj=io.BytesIO(content)).read(limit + 1)
+    if len(found) > limit:
+        raise OSError(f"its {len(content):,} bytes unpack to more than {limit:,}, which no text does")
+    return found
+
+
 def read_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 text file, `.gz` or not, without their ends (only a newline, or CRLF, ends a line).
 
     Raises InputError for a file that is missing, damaged or empty, and for invalid UTF-8, naming the line.
     """
     try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        raw = unpacked(disk.read(path)) if path.suffix == ".gz" else disk.read(path)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -99,6 +109,9 @@ MULTI30K_FILES = {  # name: SHA-256
 }
 
 
+LARGEST = 10_000_000  # bytes; no file of Multi30k has as many
+
+
 def multi30k_folder() -> Path:
     """Where Multi30k is, or would be downloaded to: $ANNOTATED_DATA/multi30k, else ~/.cache/annotated/multi30k."""
     root = os.environ.get("ANNOTATED_DATA")
@@ -110,20 +123,18 @@ def download_multi30k(folder: Path, url: str = MULTI30K_URL) -> None:
 
     Files already there are kept. Raises InputError when a file cannot be fetched or is not the expected one.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     for name, expected in MULTI30K_FILES.items():
         if (folder / name).exists():
             continue
         try:
             with urllib.request.urlopen(url + name, timeout=60) as response:
-                content = response.read()
+                content = response.read(LARGEST + 1)
         except (OSError, http.client.HTTPException) as error:
             raise InputError(f"{url + name}: cannot be downloaded ({error})") from None
-        if hashlib.sha256(content).hexdigest() != expected:
-            raise InputError(f"{url + name}: not the expected file (its SHA-256 differs)")
-        partial = folder / (name + ".partial")
-        partial.write_bytes(content)
-        partial.replace(folder / name)
+        if len(content) > LARGEST or hashlib.sha256(content).hexdigest() != expected:
+            page = " but a web page" if content.lstrip()[:1] == b"<" else ""
+            raise InputError(f"{url + name}: not the expected file{page} (its SHA-256 differs)")
+        write_atomically(folder / name, content)
 
 
 # book/51_data_and_batching.ipynb#multi30k-corpus

@@ -17,6 +17,7 @@ from annotated.stacks import DecoderLayer
 
 __all__ = [
     "Hypothesis",
+    "PENALTIES",
     "beam_search",
     "greedy_search",
     "length_penalty",

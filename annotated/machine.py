@@ -7,6 +7,8 @@ from pathlib import Path
 
 import torch
 
+from annotated.files import InputError
+
 __all__ = ["PRECISIONS", "best_device", "choose_precision", "describe_machine", "processor"]
 
 
@@ -43,9 +45,9 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype:
     Defined in chapter 92: `choose-precision`.
     """
     if name != "auto" and name not in PRECISIONS:
-        raise ValueError(f"precision must be auto or one of {', '.join(PRECISIONS)}, not {name!r}")
+        raise InputError(f"precision must be auto or one of {', '.join(PRECISIONS)}, not {name!r}")
     if name not in ("auto", "float32") and device.type == "mps":
-        raise ValueError(f"precision {name} is not for the device mps: choose float32")
+        raise InputError(f"precision {name} is not for the device mps: choose float32")
     if name != "auto":
         return getattr(torch, name)
     if device.type == "cuda":
@@ -67,7 +69,9 @@ def best_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+        raise InputError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+    if device.type == "meta":
+        raise InputError(f"device {name!r} cannot be used: it holds shapes and no numbers")
     return device
 
 

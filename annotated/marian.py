@@ -100,6 +100,13 @@ def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
     settings, start = marian_settings(values, path), values.get("decoder_start_token_id")
     settings["start_id"] = settings["pad_id"] if start is None else start
     settings["vocab_size"] = values.get("decoder_vocab_size") or values["vocab_size"]
+    for ours, theirs in (
+        ("pad_id", "pad_token_id"),
+        ("end_id", "eos_token_id"),
+        ("start_id", "decoder_start_token_id"),
+    ):
+        if type(number := settings[ours]) is not int or not 0 <= number < settings["vocab_size"]:
+            raise InputError(f"{path}: {theirs} {number!r} is no token's id")
     settings |= {"activation": known[activation], "attention_bias": True, "output_bias": True}
     try:
         return TransformerConfig(**settings, positions="concatenated", norm_eps=NORM_EPS)
@@ -232,8 +239,6 @@ def check_ids(config: TransformerConfig, tokenizer: PairTokenizer, folder: Path)
     for name, (found, number) in wanted.items():
         if found != number:
             raise InputError(f"{folder / 'config.json'}: {name} is {found}, but in the vocabulary it is {number}")
-    if config.start_id not in range(config.vocab_size):
-        raise InputError(f"{folder / 'config.json'}: decoder_start_token_id {config.start_id!r} is no token's id")
 
 
 # book/90_pretrained.ipynb#search-settings

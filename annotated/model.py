@@ -1,6 +1,7 @@
 # Written by `make export` from book/39_transformer.ipynb: do not edit here, edit the chapter.
 """The Transformer: chapter 39 of the book, section 3 of the paper."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +43,11 @@ def _check(config: "TransformerConfig") -> None:
     for name, known in CHOICES.items():
         if getattr(config, name) not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(config, name)!r}")
+    for name in ("pad_id", "start_id", "end_id"):
+        if not 0 <= getattr(config, name) < config.vocab_size:
+            raise ValueError(f"{name} {getattr(config, name)} is no token of a vocabulary of {config.vocab_size}")
+    if not 0 < config.norm_eps < math.inf:
+        raise ValueError(f"norm_eps must be above 0, not {config.norm_eps}")
     if None in (config.d_k, config.d_v) and config.d_model % config.num_heads:
         raise ValueError(f"d_model {config.d_model} is no multiple of num_heads {config.num_heads}: give d_k and d_v")
     if config.positions != "learned" and config.d_model % 2:

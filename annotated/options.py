@@ -13,7 +13,7 @@ from annotated.model import CHOICES, TransformerConfig
 from annotated.recipes import RECIPES, recipe_for
 from annotated.training import TRAINING_CHOICES, TrainingConfig
 
-__all__ = ["HELP", "add_options", "count", "flag", "not_negative", "settings_of"]
+__all__ = ["HELP", "add_options", "count", "flag", "penalty", "settings_of"]
 
 
 # book/91_command_line.ipynb#help-model
@@ -86,6 +86,7 @@ def number(kind: type, wanted: str, fits: Callable[[float], bool]) -> Callable[[
 count = number(int, "a whole number of at least 1", lambda value: value >= 1)
 positive = number(float, "a number above 0", lambda value: value > 0)
 not_negative = number(float, "a number of at least 0", lambda value: value >= 0)
+penalty = number(float, "a number from 0 to 100", lambda value: 0 <= value <= 100)
 NUMBERS = {
     "seed": number(int, "a whole number of at least 0", lambda value: 0 <= value < 2**63),
     **dict.fromkeys(("max_minutes", "rate_factor", "clip_norm", "norm_eps"), positive),
@@ -175,8 +176,14 @@ def settings_of(arguments: argparse.Namespace, run: dict) -> tuple[dict[str, Any
     """
     if run:
         model = {name: value for name, value in run["model"].items() if name != "vocab_size"}
-        return model, TrainingConfig(**resumed(arguments, run)), run["model"]["vocab_size"]
+        try:
+            return model, TrainingConfig(**resumed(arguments, run)), run["model"]["vocab_size"]
+        except ValueError as error:
+            raise InputError(str(error)) from None
     size = arguments.vocab_size or RECIPES[arguments.recipe or recipe_for(arguments.corpus)]["vocab_size"]
     model = chosen(arguments, TransformerConfig)
-    TransformerConfig(size, **model)  # a mistake shows now, not after the vocabulary has been learned
-    return model, TrainingConfig(**chosen(arguments, TrainingConfig)), size
+    try:
+        TransformerConfig(size, **model)  # a mistake shows now, not after the vocabulary has been learned
+        return model, TrainingConfig(**chosen(arguments, TrainingConfig)), size
+    except ValueError as error:
+        raise InputError(str(error)) from None

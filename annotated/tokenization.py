@@ -11,7 +11,7 @@ from typing import Any
 
 import sentencepiece
 
-from annotated.files import InputError
+from annotated.files import InputError, current, disk
 
 __all__ = [
     "PairTokenizer",
@@ -175,6 +175,8 @@ def check_vocabulary(vocabulary: Any, special: Sequence[str]) -> None:
     """
     if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
         raise InputError("not a list of pieces with a whole number each")
+    if not isinstance(special, list | tuple) or [type(name) for name in special] != [str] * 3:
+        raise InputError(f"the names of pad, unk and eos are needed, not {special!r}")
     if absent := [name for name in special if name not in vocabulary]:
         raise InputError(f"there is no {absent[0]} among the pieces")
     for number, found in enumerate(sorted(vocabulary.values())):
@@ -208,7 +210,7 @@ def read_model_file(path: Path) -> bytes:
     Defined in chapter 51: `load-tokenizer`.
     """
     with naming(path):
-        model = path.read_bytes()
+        model = disk.read(path)
         read_processor(model)
     return model
 
@@ -218,14 +220,14 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
     Defined in chapter 51: `load-tokenizer`.
     """
-    joint, lists = folder / "tokenizer.model", folder / "vocabulary.json"
+    joint, lists = current(folder, "tokenizer.model"), current(folder, "vocabulary.json")
     if joint.exists() or not lists.exists():
         model = read_model_file(joint)
         with naming(joint):
             return Tokenizer(model)
-    models = (read_model_file(folder / "source.spm"), read_model_file(folder / "target.spm"))
+    models = tuple(read_model_file(current(folder, f"{side}.spm")) for side in ("source", "target"))
     with naming(lists):
-        content = json.loads(lists.read_bytes())
+        content = json.loads(disk.read(lists))
         if not isinstance(content, dict) or content.keys() != {"source", "target", "special"}:
             raise InputError("not a vocabulary of this package")
         for number_of in (content["source"], content["target"] or content["source"]):

@@ -1,6 +1,7 @@
 # Written by `make export` from book/59_training.ipynb: do not edit here, edit the chapter.
 """Training: chapter 59 of the book, section 5 of the paper."""
 
+import hashlib
 import json
 import math
 import shlex
@@ -14,16 +15,28 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Float
-from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 from tqdm import tqdm
 
 from annotated.acceleration import accelerate, chunked_training_loss, working_copy
 from annotated.batching import Batch, Example, make_batch, token_batches
-from annotated.checkpoint import load_weights, save_model, save_tokenizer, weights_of
+from annotated.checkpoint import check_finite, load_weights, save_model, weights_of
 from annotated.corpora import Corpus, SentencePair
-from annotated.files import InputError, read_json, read_tensors, write_atomically, write_json
+from annotated.files import (
+    InputError,
+    check_listed,
+    disk,
+    finish,
+    locked,
+    read_json,
+    read_manifest,
+    read_notes,
+    read_tensors,
+    write_atomically,
+    write_json,
+    write_together,
+)
 from annotated.machine import PRECISIONS, choose_precision, describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentTranslator
@@ -37,6 +50,7 @@ __all__ = [
     "TrainingConfig",
     "TrainingState",
     "batch_all",
+    "check_checkpoint",
     "checkpoints",
     "load_state",
     "prepare_folder",
@@ -200,12 +214,13 @@ def examples_by_epoch(
     return partial(PieceDropout(tokenizer, config.piece_dropout, config.seed, model.max_length), examples)
 
 
-def batch_all(examples: Sequence[Example], max_tokens: int) -> list[Batch]:
+def batch_all(examples: Sequence[Example], max_tokens: int, pad_id: int = 0, start_id: int = 2) -> list[Batch]:
     """All examples as batches of similar length, in a fixed order: for validation.
 
     Defined in chapter 59: `tokenize-pairs`.
     """
-    return [make_batch([examples[i] for i in indices]) for indices in token_batches(examples, max_tokens)]
+    batches = token_batches(examples, max_tokens)
+    return [make_batch([examples[i] for i in indices], pad_id, start_id) for indices in batches]
 
 
 # book/59_training.ipynb#training-state
@@ -256,8 +271,8 @@ def new_state(model: Model, config: TrainingConfig) -> TrainingState:
 COUNTERS = ("step", "epoch", "batch", "tokens", "seconds", "best_loss")
 
 
-def save_state(folder: Path, state: TrainingState) -> None:
-    """Write all that `load_state` needs to go on exactly where training stands, in one file."""
+def state_content(state: TrainingState) -> bytes:
+    """All that `load_state` needs to go on exactly where training stands, as one safetensors file."""
     tensors = {f"model.{name}": tensor for name, tensor in weights_of(state.model).items()}
     for name, parameter in state.model.named_parameters():
         tensors |= {f"adam.{name}.{key}": value for key, value in state.optimizer.state[parameter].items()}
@@ -268,54 +283,95 @@ def save_state(folder: Path, state: TrainingState) -> None:
     counters = {name: getattr(state, name) for name in COUNTERS} | {"history": state.history}
     counters["scaler"] = state.scaler.state_dict()
     tensors = {name: tensor.contiguous().cpu() for name, tensor in tensors.items()}
-    write_atomically(folder / "state.safetensors", save(tensors, {"counters": json.dumps(counters)}))
+    return save(tensors, {"counters": json.dumps(counters)})
 
 
 # book/59_training.ipynb#load-state
-def load_state(folder: Path, state: TrainingState) -> None:
-    """Restore what `save_state` wrote. Raises InputError when there is nothing to resume from, or it does not fit.
+def load_state(folder: Path, state: TrainingState, warn: Callable[[str], None] = lambda text: None) -> None:
+    """Restore the newest whole checkpoint of a run; `warn` is told of a damaged one that is newer.
+
+    Raises InputError when there is none, or when it belongs to another model or other options.
 
     Defined in chapter 59: `load-state`.
     """
-    path = folder / "state.safetensors"
+    damaged: list[str] = []
+    for manifest in manifests(folder):
+        path = manifest.with_suffix(".state")
+        try:
+            about = read_manifest(manifest)
+            if path.name not in about:
+                continue
+            check_listed(path, about[path.name])
+        except InputError as error:
+            damaged.append(str(error))
+            continue
+        restore(path, state)
+        if damaged:
+            warn(f"{damaged[0]}; going on from step {state.step}, which is whole")
+        break
+    else:
+        path = folder / "state.safetensors"  # of a run before there were manifests
+        if not path.exists():
+            raise InputError(damaged[0] if damaged else f"{folder}: nothing to resume there: start in another folder")
+        restore(path, state)
+
+
+def restore(path: Path, state: TrainingState) -> None:
+    """Take everything over from what `state_content` wrote. Raises InputError, naming the file and what is missing."""
     tensors = read_tensors(path)
-    with safe_open(path, framework="pt") as file:
-        counters = json.loads(file.metadata()["counters"])
 
     def part(prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
 
+    try:
+        counters = json.loads(read_notes(path)["counters"])
+        numbers = [counters[name] for name in COUNTERS]
+        history, scaler = list(counters["history"]), counters.get("scaler", {})
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{path}: not the state of a training run (its counters are missing)") from None
     load_weights(state.model, part("model."), path)
-    for name, parameter in state.model.named_parameters():
-        moments = {key: value.to(parameter.device) for key, value in part(f"adam.{name}.").items()}
-        state.optimizer.state[parameter] = moments
     if (state.average is None) == any(name.startswith("average.") for name in tensors):
         raise InputError(f"{path}: average_decay was changed since; resume with the same options")
+    for name, parameter in state.model.named_parameters():
+        moments = part(f"adam.{name}.")
+        for key in ("exp_avg", "exp_avg_sq") if counters["step"] else ():
+            if key not in moments or moments[key].shape != parameter.shape:
+                raise InputError(f"{path}: Adam's average adam.{name}.{key} is missing or of another shape")
+        state.optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in moments.items()}
     for name, tensor in (state.average or {}).items():
+        if f"average.{name}" not in tensors or tensors[f"average.{name}"].shape != tensor.shape:
+            raise InputError(f"{path}: average.{name} is missing or of another shape")
         tensor.copy_(tensors[f"average.{name}"])
-    torch.set_rng_state(tensors["random.cpu"])
-    if "random.cuda" in tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(tensors["random.cuda"])
-    if scaler := counters.pop("scaler", {}):
+    try:
+        torch.set_rng_state(tensors["random.cpu"])
+        if "random.cuda" in tensors and torch.cuda.is_available():
+            torch.cuda.set_rng_state(tensors["random.cuda"])
+    except (KeyError, TypeError, RuntimeError):
+        raise InputError(f"{path}: the state of the random numbers is missing or of another size") from None
+    if scaler:
         state.scaler.load_state_dict(scaler)
-    for name, value in counters.items():
+    state.history = history
+    for name, value in zip(COUNTERS, numbers, strict=True):
         setattr(state, name, value)
 
 
 # book/59_training.ipynb#batch-groups
 def batch_groups(
-    source: Examples, config: TrainingConfig, epoch: int, position: int
+    source: Examples, config: TrainingConfig, epoch: int, position: int, pad_id: int = 0, start_id: int = 2
 ) -> Iterator[tuple[list[Batch], int, int]]:
     """Endless groups of `accumulation` batches, beginning at batch `position` of `epoch`.
 
     Each epoch has an order of its own, which depends on the seed alone. With each group comes the place after it.
+    Raises InputError when there is nothing to learn from.
     """
     group: list[Batch] = []
     while True:
         examples = source(epoch) if callable(source) else source
+        if not examples:
+            raise InputError("there are no examples to train on")
         batches = token_batches(examples, config.max_tokens, seed=config.seed * 1_000_003 + epoch)
         for done in range(position, len(batches)):
-            group.append(make_batch([examples[i] for i in batches[done]]))
+            group.append(make_batch([examples[i] for i in batches[done]], pad_id, start_id))
             if len(group) == config.accumulation:
                 last = done + 1 == len(batches)
                 yield group, epoch + last, 0 if last else done + 1
@@ -363,8 +419,7 @@ class TrainingLog:
         state.history.append(place | values)
         if self.path is not None:
             try:
-                with open(self.path, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(state.history[-1]) + "\n")
+                disk.append(self.path, (json.dumps(state.history[-1]) + "\n").encode())
             except OSError as error:
                 raise InputError(f"{self.path}: cannot be written ({error.strerror})") from None
 
@@ -418,7 +473,8 @@ def validate(
     state.best_loss = min(loss, state.best_loss)
     log.record(valid_loss=loss)
     log.say(
-        f"step {state.step}: validation loss {loss:.4f}, perplexity {math.exp(loss):.2f}{' (best)' if best else ''}"
+        f"step {state.step}: validation loss {loss:.4f}, perplexity {math.exp(min(loss, 700)):.2f}"
+        f"{' (best)' if best else ''}"
     )
     if best:
         on_best(state)
@@ -427,20 +483,49 @@ def validate(
 
 # book/59_training.ipynb#save-checkpoint
 def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> None:
-    """Write the weights as `checkpoints/step-N.safetensors` and the state to resume from; keep the last few."""
+    """Write `checkpoints/step-N`: weights to average, the state to resume from, and the manifest of both.
+
+    Kept are the last `keep` weights and the last two states. Raises InputError when a weight is no longer a number:
+    then the checkpoints before stay.
+    """
     tensors = {name: tensor.contiguous().cpu() for name, tensor in weights_of(state.model).items()}
-    write_atomically(folder / "checkpoints" / f"step-{state.step:07d}.safetensors", save(tensors))
-    save_state(folder, state)
-    for old in checkpoints(folder)[:-keep]:
-        old.unlink()
+    for weights in (tensors, state.average or {}):
+        check_finite(weights, f"step {state.step}")
+    name = f"step-{state.step:07d}"
+    contents = {f"{name}.safetensors": save(tensors)} if state.step else {}  # nobody averages a model before training
+    write_together(folder / "checkpoints", contents | {f"{name}.state": state_content(state)}, f"{name}.json")
+    for number, manifest in enumerate(manifests(folder)):
+        if number >= max(keep, 2):
+            disk.remove(manifest)
+        if number >= keep:
+            disk.remove(manifest.with_suffix(".safetensors"))
+        if number >= 2:
+            disk.remove(manifest.with_suffix(".state"))
+
+
+def manifests(folder: Path) -> list[Path]:
+    """The manifests of a run's checkpoints, newest first, after an interrupted save was finished."""
+    for pending in sorted((folder / "checkpoints").glob("step-*.json.new")):
+        finish(pending.parent, pending.stem)
+    return sorted((folder / "checkpoints").glob("step-*.json"), reverse=True)
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a run, oldest first.
+    """The weights that a run kept for averaging, oldest first.
 
     Defined in chapter 59: `save-checkpoint`.
     """
     return sorted((folder / "checkpoints").glob("step-*.safetensors"))
+
+
+def check_checkpoint(path: Path) -> None:
+    """Raise InputError when kept weights are not what was written, where a manifest knows it.
+
+    Defined in chapter 59: `save-checkpoint`.
+    """
+    manifest = path.with_suffix(".json")
+    if manifest.exists() and path.name in (files := read_manifest(manifest)):
+        check_listed(path, files[path.name])
 
 
 # book/59_training.ipynb#train
@@ -466,12 +551,14 @@ def train(
     progress: bool = False,
     on_best: Callable[[TrainingState], None] = lambda state: None,
     stop: Callable[[], bool] = lambda: False,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> TrainingState:
     """Train `model` in place until `config`, or `stop()`, says enough; return the final state with its history.
 
     `examples` may be a function that gives those of an epoch, as `examples_by_epoch` makes one for `piece_dropout`.
-    With a `folder`, `metrics.jsonl`, checkpoints and the state to resume from are written there. `on_best` is called
-    when the validation loss is the lowest so far. Raises InputError when the loss is no longer a number.
+    With a `folder`, `metrics.jsonl` and checkpoints are written there, the first before the first step. `on_best` is
+    called when the validation loss is the lowest so far, `warn` when a damaged checkpoint is passed over. Raises
+    InputError when the loss is no longer a number, or nothing is there to learn from.
 
     Defined in chapter 59: `train`.
     """
@@ -480,9 +567,12 @@ def train(
     torch.manual_seed(config.seed)
     state = new_state(model.train(), config)
     if resume:
-        load_state(folder, state)
+        load_state(folder, state, warn)
+    elif folder:
+        save_checkpoint(folder, state, config.keep_checkpoints)
     log = TrainingLog(config, state, folder / "metrics.jsonl" if folder else None, progress)
-    groups = batch_groups(examples, config, state.epoch, state.batch)
+    ids = model.config.pad_id, model.config.start_id
+    groups = batch_groups(examples, config, state.epoch, state.batch, *ids)
     start, saved = time.perf_counter() - state.seconds, state.seconds
     step_loss, valid_loss = losses_of(model, state.optimizer, config)
     with closing(log.bar):
@@ -509,16 +599,33 @@ def train(
 def prepare_folder(folder: Path, resume: bool) -> None:
     """See that training can begin in `folder` before hours are spent. Raises InputError, saying what to do, if not.
 
+    What a run left that ended before its first checkpoint is nothing to lose, and may be written over.
+
     Defined in chapter 59: `prepare-folder`.
     """
-    if resume and not (folder / "state.safetensors").exists():
-        raise InputError(f"{folder}: nothing to resume there (no state.safetensors): start in another folder")
-    if not resume and (folder / "run.json").exists():
-        raise InputError(f"{folder}: holds a run already; add --resume, or choose another folder")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, not a folder")
+    finish(folder)
+    begun = resumable(folder)
+    if resume and not begun:
+        raise InputError(f"{folder}: nothing to resume there (no checkpoint): start anew, without --resume")
+    if not resume and begun and (folder / "run.json").exists():
+        raise InputError(f"{folder}: holds a run already; add --resume, or choose another folder")
     write_atomically(folder / ".writable", b"")
-    (folder / ".writable").unlink()
+    disk.remove(folder / ".writable")
+
+
+def resumable(folder: Path) -> bool:
+    """Whether a run in this folder has got as far as its first checkpoint."""
+    return (folder / "state.safetensors").exists() or bool(manifests(folder))
+
+
+def fingerprint(examples: Sequence[Example]) -> str:
+    """A hash of the tokens that a run learns from; a resumed run must have the same."""
+    found = hashlib.sha256()
+    for example in examples:
+        found.update(repr(example).encode())
+    return found.hexdigest()
 
 
 def command_line() -> str:
@@ -541,47 +648,61 @@ def train_on_corpus(
     progress: bool = True,
     settings: Mapping[str, bool] | None = None,
     stop: Callable[[], bool] = lambda: False,
+    warn: Callable[[str], None] | None = None,
 ) -> TrainingState:
     """From raw text to a model folder: tokenizer, batches, training. The best model by validation loss stays there.
 
     `model_config` makes the configuration from the vocabulary's size; `settings` of the process, as `tune_machine`
-    returns them, are recorded. Raises InputError for a folder that holds a run already (unless `resume`), and when the
-    corpus has no training or validation pairs.
+    returns them, are recorded; `warn` is told what a person should know, by default on standard error. Raises
+    InputError for a folder that holds a run already (unless `resume`) or in which another one is writing, for a resumed
+    run whose texts have changed, and when the corpus has no training or validation pairs.
 
     Defined in chapter 59: `run-training`.
     """
-    prepare_folder(folder, resume)
-    config = replace(config, precision=str(choose_precision(config.precision, device)).removeprefix("torch."))
-    pairs = corpus.split("train")
-    if resume:
-        tokenizer = load_tokenizer(folder)
-    else:
-        tokenizer = train_tokenizer((text for pair in pairs for text in (pair.source, pair.target)), vocab_size)
-    torch.manual_seed(config.seed)
-    model = Transformer(model_config(len(tokenizer))).to(device)
-    examples = tokenize_pairs(tokenizer, pairs, model.config.max_length)
-    valid = batch_all(tokenize_pairs(tokenizer, corpus.split("valid"), model.config.max_length), config.max_tokens)
-    if not examples or not valid:
-        raise InputError(f"corpus {corpus.name}: no usable pairs in train or valid")
-    notes = {"corpus": corpus.name, "source": corpus.source_language, "target": corpus.target_language}
-    command = read_json(folder / "run.json")["command"] if resume else command_line()
-    run = {"command": command, **notes, "pairs": len(examples), "pairs_left_out": len(pairs) - len(examples)}
-    run |= {"parameters": model.num_parameters(), "model": asdict(model.config), "training": asdict(config)}
-    run |= {"beyond_the_paper": config.beyond_the_paper(model.config), "settings": dict(settings or {})}
-    run |= describe_machine(device)  # now: the files may change while it trains
-    write_json(folder / "run.json", run | {"finished": False})
+    warn = warn or (lambda text: print(text, file=sys.stderr))
+    if resume and not folder.exists():
+        raise InputError(f"{folder}: nothing to resume there")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file, not a folder")
+    with locked(folder, warn):
+        prepare_folder(folder, resume)
+        config = replace(config, precision=str(choose_precision(config.precision, device)).removeprefix("torch."))
+        before = read_json(folder / "run.json") if resume else {}
+        pairs, kept_apart = corpus.split("train"), corpus.split("valid")
+        if not pairs or not kept_apart:
+            raise InputError(f"corpus {corpus.name}: no pairs in {'valid' if pairs else 'train'}")
+        if resume:
+            tokenizer = load_tokenizer(folder)
+        else:
+            tokenizer = train_tokenizer((text for pair in pairs for text in (pair.source, pair.target)), vocab_size)
+        torch.manual_seed(config.seed)
+        model = Transformer(model_config(len(tokenizer))).to(device)
+        examples, valid = (tokenize_pairs(tokenizer, part, model.config.max_length) for part in (pairs, kept_apart))
+        if not examples or not valid:
+            raise InputError(f"corpus {corpus.name}: no usable pairs in train or valid")
+        if left_out := len(pairs) - len(examples):
+            warn(f"{left_out} of {len(pairs)} pairs are left out: a side is empty, or longer than max_length")
+        known_by = fingerprint(examples)
+        if before.get("examples", known_by) != known_by:
+            raise InputError(f"corpus {corpus.name}: not the pairs, or not the vocabulary, that the run began with")
+        notes = {"corpus": corpus.name, "source": corpus.source_language, "target": corpus.target_language}
+        run = {"command": before.get("command", command_line()), **notes, "pairs": len(examples)}
+        run |= {"pairs_left_out": left_out, "examples": known_by}
+        run |= {"parameters": model.num_parameters(), "model": asdict(model.config), "training": asdict(config)}
+        run |= {"beyond_the_paper": config.beyond_the_paper(model.config), "settings": dict(settings or {})}
+        run |= describe_machine(device)  # now: the files may change while it trains
+        write_json(folder / "run.json", run | {"finished": False})
+        for name, content in {} if resume else tokenizer.files().items():
+            write_atomically(folder / name, content)
 
-    def keep_best(state: TrainingState) -> None:
-        save_model(folder, model, tokenizer, state.weights(), **notes, step=state.step, valid_loss=state.best_loss)
+        def keep_best(state: TrainingState) -> None:
+            save_model(folder, model, tokenizer, state.weights(), **notes, step=state.step, valid_loss=state.best_loss)
 
-    save_tokenizer(folder, tokenizer)
-    options = {"folder": folder, "resume": resume, "progress": progress, "on_best": keep_best, "stop": stop}
-    state = train(model, examples_by_epoch(tokenizer, examples, config, model.config), valid, config, **options)
-    result = {"finished": share_done(config, state) >= 1, "steps": state.step, "epochs": state.epoch}
-    result |= {
-        "target_tokens": state.tokens,
-        "wall_seconds": round(state.seconds, 1),
-        "best_valid_loss": state.best_loss,
-    }
-    write_json(folder / "run.json", run | result)
-    return state
+        batches = batch_all(valid, config.max_tokens, model.config.pad_id, model.config.start_id)
+        options = {"folder": folder, "resume": resume, "progress": progress, "on_best": keep_best, "stop": stop}
+        learned = examples_by_epoch(tokenizer, examples, config, model.config)
+        state = train(model, learned, batches, config, warn=warn, **options)
+        run |= {"finished": share_done(config, state) >= 1, "steps": state.step, "epochs": state.epoch}
+        run |= {"target_tokens": state.tokens, "wall_seconds": round(state.seconds, 1)}
+        write_json(folder / "run.json", run | {"best_valid_loss": state.best_loss})
+        return state

@@ -2,21 +2,24 @@
 """Machine translation: chapter 61 of the book, section 6.1 of the paper."""
 
 import multiprocessing
+import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from annotated.acceleration import accelerate, top_tokens
 from annotated.batching import in_batches, pad_sequences
 from annotated.checkpoint import load_model, save_model
-from annotated.decoding import Hypothesis, beam_search
+from annotated.decoding import PENALTIES, Hypothesis, beam_search
 from annotated.files import InputError
 from annotated.machine import best_device, choose_precision
 from annotated.model import Transformer
@@ -59,6 +62,20 @@ def tokenize_sources(
 SEARCH = {"beam_size": 4, "length_penalty": 0.6, "penalty": "gnmt"}  # section 6.1
 
 
+def search_from(values: Any) -> dict[str, Any]:
+    """The settings of the search that a model brings, else the paper's. Raises InputError, naming the wrong one."""
+    if not isinstance(values, dict) or values.keys() - SEARCH.keys():
+        raise InputError(f"config.json: search has the settings {', '.join(SEARCH)}, not {values!r}")
+    search = SEARCH | values
+    if type(search["beam_size"]) is not int or search["beam_size"] < 1:
+        raise InputError(f"config.json: beam_size {search['beam_size']!r} in search is no number of at least 1")
+    if type(search["length_penalty"]) not in (int, float) or not abs(search["length_penalty"]) <= 100:
+        raise InputError(f"config.json: length_penalty {search['length_penalty']!r} in search is no number up to 100")
+    if search["penalty"] not in PENALTIES:
+        raise InputError(f"config.json: penalty {search['penalty']!r} in search is none of {', '.join(PENALTIES)}")
+    return search
+
+
 class Translator:
     """A model and its tokenizer: text in, text out.
 
@@ -72,7 +89,7 @@ class Translator:
     def __init__(self, model: Transformer, tokenizer: Tokenizer, notes: dict | None = None, accelerated: bool = True):
         self.model, self.tokenizer, self.notes = accelerate(model.eval(), accelerated), tokenizer, notes or {}
         self.topk = top_tokens if accelerated else torch.topk
-        self.search = SEARCH | self.notes.get("search", {})
+        self.search = search_from(self.notes.get("search", {}))
         self.pool: ProcessPoolExecutor | None = None
 
     @classmethod
@@ -121,6 +138,12 @@ class Translator:
         alpha = self.search["length_penalty"] if length_penalty is None else length_penalty
         options = {"beam_size": width, "alpha": alpha, "penalty": self.search["penalty"]}
         options["n_best"] = width if n_best is None else n_best
+        if isinstance(texts, str):
+            raise TypeError("a list of texts is needed, not a single text, whose letters would be translated")
+        if width > self.model.config.vocab_size:
+            raise InputError(
+                f"a beam of {width} is wider than the vocabulary, which has {self.model.config.vocab_size}"
+            )
         sources = self.tokenize(texts, warn)
         wanted = [source for source in sources if len(source) > 1]  # more than eos
         found = iter(in_batches(wanted, max_tokens, lambda batches: self.search_all(batches, options)))
@@ -166,9 +189,19 @@ WORKER: dict[str, Translator] = {}  # in a worker process: the translator it was
 def become_worker(translator: Translator) -> None:
     """Prepare a process for its work: one thread, no pool of its own, and Ctrl-C left to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", None)):
+        if number is not None:
+            signal.signal(number, signal.SIG_DFL)
+    threading.Thread(target=end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     translator.pool = None
     WORKER["translator"] = translator
+
+
+def end_with_parent() -> None:
+    """Wait in a worker until the process that started it is gone, however it went, and go as well."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def search_in_worker(sources: list[list[int]], options: dict) -> list[list[Hypothesis]]:

@@ -31,9 +31,16 @@ def folder(tmp_path: Path, tokenizer: Tokenizer) -> Path:
     return tmp_path / "model"
 
 
+@pytest.fixture
+def unlisted(folder: Path) -> Path:
+    """A model folder without a manifest, as one from a stranger: what is wrong in it has to be found otherwise."""
+    (folder / "manifest.json").unlink()
+    return folder
+
+
 def test_a_saved_model_comes_back_equal(folder: Path, tokenizer: Tokenizer):
     model, loaded, notes = load_model(folder)
-    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors", "tokenizer.model"]
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "manifest.json", "model.safetensors", "tokenizer.model"]
     assert notes["corpus"] == "tiny"
     assert loaded.model == tokenizer.model
     assert not model.training
@@ -59,26 +66,26 @@ def test_half_precision_halves_the_file_and_loads_as_float32(folder: Path, token
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.model"])
-def test_a_missing_file_is_named(folder: Path, name: str):
-    (folder / name).unlink()
+def test_a_missing_file_is_named(unlisted: Path, name: str):
+    (unlisted / name).unlink()
     with pytest.raises(InputError, match=name) as caught:
-        load_model(folder)
+        load_model(unlisted)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.model"])
-def test_a_foreign_file_is_named(folder: Path, name: str):
-    (folder / name).write_bytes(b"\x80\x04 something else entirely")
+def test_a_foreign_file_is_named(unlisted: Path, name: str):
+    (unlisted / name).write_bytes(b"\x80\x04 something else entirely")
     with pytest.raises(InputError, match=name) as caught:
-        load_model(folder)
+        load_model(unlisted)
     assert "\n" not in str(caught.value)
 
 
-def test_a_truncated_weight_file_is_named(folder: Path):
-    content = (folder / "model.safetensors").read_bytes()
-    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
+def test_a_truncated_weight_file_is_named(unlisted: Path):
+    content = (unlisted / "model.safetensors").read_bytes()
+    (unlisted / "model.safetensors").write_bytes(content[: len(content) // 2])
     with pytest.raises(InputError, match=r"model\.safetensors"):
-        load_model(folder)
+        load_model(unlisted)
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path):
@@ -86,28 +93,28 @@ def test_a_folder_that_is_not_there(tmp_path: Path):
         load_model(tmp_path / "nowhere")
 
 
-def test_a_configuration_of_another_program(folder: Path):
-    write_json(folder / "config.json", {"model_type": "marian"})
+def test_a_configuration_of_another_program(unlisted: Path):
+    write_json(unlisted / "config.json", {"model_type": "marian"})
     with pytest.raises(InputError, match="not a configuration of this package"):
-        load_model(folder)
+        load_model(unlisted)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [({"d_modell": 16}, "unknown setting 'd_modell'"), ({"num_heads": 0}, "num_heads"), ({"dropout": 2.0}, "dropout")],
 )
-def test_a_configuration_with_a_wrong_value(folder: Path, change: dict, message: str):
-    content = read_json(folder / "config.json")
+def test_a_configuration_with_a_wrong_value(unlisted: Path, change: dict, message: str):
+    content = read_json(unlisted / "config.json")
     content["model"] |= change
-    write_json(folder / "config.json", content)
+    write_json(unlisted / "config.json", content)
     with pytest.raises(InputError, match=message):
-        load_model(folder)
+        load_model(unlisted)
 
 
-def test_a_tokenizer_of_another_model(folder: Path):
-    (folder / "tokenizer.model").write_bytes(train_tokenizer(TEXTS, 290).model)
+def test_a_tokenizer_of_another_model(unlisted: Path):
+    (unlisted / "tokenizer.model").write_bytes(train_tokenizer(TEXTS, 290).model)
     with pytest.raises(InputError, match=r"290 pieces, but config\.json says 300"):
-        load_model(folder)
+        load_model(unlisted)
 
 
 def test_weights_that_do_not_fit_are_named():

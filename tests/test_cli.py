@@ -108,7 +108,7 @@ def refuses(says, tmp_path):
         *before, last = err.splitlines()
         assert last.startswith(f"annotated {arguments[0]}: ")
         assert "Traceback" not in err
-        assert len(before) <= 3, err  # `train` says what it begins with: corpus, recipe and precision
+        assert len(before) <= 4, err  # `train` says what it begins with: corpus, recipe, precision, pairs left out
         assert not [line for line in before if line.startswith("annotated")]
         assert list(tmp_path.rglob("*.partial")) == []
         return last
@@ -138,7 +138,7 @@ def assert_in_order(lines: list[dict]) -> None:
 def test_train_writes_a_complete_run_folder(run, corpus):
     names = {path.name for path in run.iterdir()}
     model = {"config.json", "model.safetensors", "tokenizer.model"}
-    assert names == model | {"run.json", "metrics.jsonl", "state.safetensors", "checkpoints"}
+    assert names == model | {"run.json", "metrics.jsonl", "manifest.json", "checkpoints"}
     record = json.loads((run / "run.json").read_text())
     assert record["finished"] is True
     assert record["steps"] == STEPS
@@ -148,9 +148,9 @@ def test_train_writes_a_complete_run_folder(run, corpus):
     assert record["beyond_the_paper"] == {"rate_factor": 0.4}
     assert record["pairs"] + record["pairs_left_out"] == 600 - 24
     assert 0 < record["pairs_left_out"] < 10  # the longest ones
-    assert [path.name for path in sorted((run / "checkpoints").iterdir())] == [
-        f"step-{step:07d}.safetensors" for step in range(STEPS - 4, STEPS + 1)
-    ]
+    kept = {f"step-{step:07d}{ending}" for step in range(STEPS - 4, STEPS + 1) for ending in (".safetensors", ".json")}
+    kept |= {f"step-{step:07d}.state" for step in (STEPS - 1, STEPS)}
+    assert {path.name for path in (run / "checkpoints").iterdir()} == kept
     assert_in_order(metrics(run))
     assert {line["step"] for line in metrics(run) if "valid_loss" in line} == {40, 80, 120, 150}
 
@@ -217,8 +217,9 @@ def test_resume_needs_the_record_of_a_run(tmp_path, refuses, content, said):
 
 
 def test_resume_without_the_saved_state(own_run, refuses):
-    (own_run / "state.safetensors").unlink()
-    assert "state.safetensors" in refuses("train", "--resume", "--output", own_run, "--max-steps", 999, "--quiet")
+    for path in (own_run / "checkpoints").glob("*.state"):
+        path.unlink()
+    assert f"step-{STEPS:07d}.state: listed in the manifest, but cannot be read" in refuses("train", "--resume", "--output", own_run, "--max-steps", 999, "--quiet")
 
 
 @pytest.mark.slow
@@ -234,7 +235,7 @@ def test_ctrl_c_saves_the_state_and_resume_goes_on(corpus, says, tmp_path):
     assert said.splitlines()[-1] == (f"stopped before its limit; `annotated train --resume --output {folder}` goes on")
     record = json.loads((folder / "run.json").read_text())
     assert record["finished"] is False
-    assert (folder / "state.safetensors").exists()
+    assert list(folder.glob("checkpoints/*.state"))
     assert list(folder.rglob("*.partial")) == []
     done = record["steps"]
     status, _, err = says("train", "--resume", "--output", folder, "--quiet", "--max-steps", done + 25)
@@ -253,9 +254,13 @@ def wait_for(condition, process: subprocess.Popen) -> None:
 
 def test_signal_handlers_are_put_back():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with cli.remembered_signals() as received:
+    with cli.Stop() as stop:
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before  # nothing to save yet
+        assert not stop()
         os.kill(os.getpid(), signal.SIGTERM)
-        assert received == [signal.SIGTERM]
+        assert stop()
+        assert stop.number == signal.SIGTERM
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL  # a second one ends the process
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
@@ -308,7 +313,7 @@ def test_a_resumed_run_in_bfloat16_equals_an_unbroken_one(corpus, says, tmp_path
     assert says("train", "--corpus", corpus, "--output", tmp_path / "whole", *TINY, *limit, 12)[0] == 0
     assert says("train", "--corpus", corpus, "--output", tmp_path / "parts", *TINY, *limit, 7)[0] == 0
     assert says("train", "--resume", "--output", tmp_path / "parts", "--max-steps", 12, "--quiet")[0] == 0
-    one, other = (load_file(tmp_path / name / "state.safetensors") for name in ("whole", "parts"))
+    one, other = (load_file(tmp_path / name / "checkpoints" / "step-0000012.state") for name in ("whole", "parts"))
     for name in one:
         assert torch.equal(one[name], other[name]), name
 
@@ -391,10 +396,10 @@ def test_train_on_a_full_disk(corpus, tmp_path, refuses, monkeypatch):
     real = Path.replace
 
     def full_later(self: Path, target: Path) -> Path:
-        return full_disk() if Path(target).name == "state.safetensors" else real(self, target)
+        return full_disk() if Path(target).suffix == ".state" else real(self, target)
 
     monkeypatch.setattr(Path, "replace", full_later)
-    assert "state.safetensors: cannot be written (No space left on device)" in refuses(*arguments, tmp_path / "second")
+    assert "step-0000000.state: cannot be written (No space left on device)" in refuses(*arguments, tmp_path / "second")
 
 
 # Translating
@@ -617,7 +622,7 @@ def test_evaluate_tries_its_output_files_first(run, refuses, monkeypatch, tmp_pa
     for path in (tmp_path / "file" / "out", tmp_path, tmp_path / "link"):
         last = refuses("evaluate", run, option, path, "--device", "cpu")
         assert f"{path}: cannot be written" in last
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    monkeypatch.setattr(os, "fsync", full_disk)
     assert "No space left on device" in refuses("evaluate", run, option, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
     assert (tmp_path / "link").is_symlink()
@@ -658,10 +663,14 @@ def test_average_refuses(own_run, refuses, tmp_path):
     new = ["--output", tmp_path / "mean"]
     assert "5 checkpoints there, --last asks for 6" in refuses("average", own_run, "--last", 6, *new)
     assert "no such run folder" in refuses("average", tmp_path / "nothing", *new)
-    for path in (own_run / "checkpoints").iterdir():
+    weights = sorted((own_run / "checkpoints").glob("*.safetensors"))
+    for path in weights:
         save_file({"weight": torch.zeros(2)}, path)
+    assert f"{weights[0].name}: damaged" in refuses("average", own_run, *new)
+    for path in weights:
+        path.with_suffix(".json").unlink()
     assert "is missing" in refuses("average", own_run, *new)
-    next(iter((own_run / "checkpoints").iterdir())).write_text("not a checkpoint")
+    weights[0].write_text("not a checkpoint")
     assert "not a readable safetensors file" in refuses("average", own_run, *new)
     assert not (tmp_path / "mean").exists()
 
@@ -759,7 +768,7 @@ def test_top_help_and_version(says):
         ("translate x --beam-size four", "--beam-size: a whole number of at least 1 is needed, not 'four'"),
         ("translate x --n-best 0", "--n-best: a whole number of at least 1"),
         ("translate x --chunk 0", "--chunk: a whole number of at least 1"),
-        ("translate x --length-penalty nan", "--length-penalty: a number of at least 0"),
+        ("translate x --length-penalty nan", "--length-penalty: a number from 0 to 100"),
         ("evaluate x --max-words 0", "--max-words: a whole number of at least 1"),
         ("average x --output y --last 0", "--last: a whole number of at least 1"),
         ("average x", "required: --output"),

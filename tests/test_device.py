@@ -29,7 +29,7 @@ from annotated.training import (
     TrainingConfig,
     load_state,
     new_state,
-    save_state,
+    save_checkpoint,
     train,
     train_step,
     training_loss,
@@ -350,7 +350,7 @@ def test_a_state_goes_from_device_to_device(device: torch.device, tmp_path: Path
     state = new_state(moved, CONFIG)
     set_learning_rate(state.optimizer, 1e-3)
     train_step(moved, state.optimizer, BATCHES, CONFIG)
-    save_state(tmp_path, state)
+    save_checkpoint(tmp_path, state, 5)
     for target in (model, transformer().to(device)):
         loaded = new_state(target, CONFIG)
         load_state(tmp_path, loaded)

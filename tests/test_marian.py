@@ -630,7 +630,7 @@ BAD = {
     "end elsewhere": (change("config.json", eos_token_id=5), "eos_token_id is 5, but in the vocabulary it is 0"),
     "padding elsewhere": (change("config.json", pad_token_id=5), "pad_token_id is 5, but in the vocabulary it is"),
     "start outside": (change("config.json", decoder_start_token_id=10**6), "decoder_start_token_id 1000000 is no"),
-    "fewer rows": (change("config.json", vocab_size=50, decoder_vocab_size=50), r"vocab.json: \d+ pieces, but config"),
+    "fewer rows": (change("config.json", vocab_size=50, decoder_vocab_size=50), r"pad_token_id \d+ is no token"),
     "pickle": (pickled, r"pytorch_model.bin: a pickle can run any code when it is read, so it is refused"),
     "pickle renamed": (put("model.safetensors", b"PK\x03\x04" * 50), "model.safetensors: not a readable safetensors"),
     "no weights": (remove("model.safetensors"), "model.safetensors: no such file"),

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from annotated.checkpoint import save_tokenizer
-from annotated.files import InputError
+from annotated.files import InputError, write_together
 from annotated.grammar import embedded_split
 from annotated.tokenization import PairTokenizer, Tokenizer, detokenize, load_tokenizer, tokenize, train_tokenizer
 
@@ -208,7 +207,7 @@ def test_separate_lists_number_each_side(pair: PairTokenizer, texts: list[str]) 
 @pytest.mark.parametrize("separate", [False, True])
 def test_a_pair_is_saved_and_read(pair: PairTokenizer, texts: list[str], tmp_path: Path, separate: bool) -> None:
     saved = PairTokenizer(pair.models, pair.vocabulary, dict(pair.vocabulary) if separate else None)
-    save_tokenizer(tmp_path, saved)
+    write_together(tmp_path, saved.files())
     again = load_tokenizer(tmp_path)
     assert isinstance(again, PairTokenizer)
     assert again.files() == saved.files()
@@ -226,7 +225,7 @@ def lists(vocabulary: dict[str, int]) -> bytes:
     ("vocabulary.json", lists({"<pad>": 0, "<unk>": 2, "</s>": 3}), "no piece has the id 1; 3 pieces need"),
 ])  # fmt: skip
 def test_a_spoiled_pair(pair: PairTokenizer, tmp_path: Path, name: str, content: bytes | None, says: str) -> None:
-    save_tokenizer(tmp_path, pair)
+    write_together(tmp_path, pair.files())
     (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)
     said = complaint(lambda: load_tokenizer(tmp_path))
     assert said.startswith(f"{tmp_path / name}: ")

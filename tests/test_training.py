@@ -32,7 +32,7 @@ from annotated.training import (
     load_state,
     losses_of,
     new_state,
-    save_state,
+    save_checkpoint,
     share_done,
     tokenize_pairs,
     train,
@@ -233,7 +233,7 @@ def test_the_scale_is_saved_with_the_state(tmp_path: Path):
     for _ in range(2):
         train_step(state.model, state.optimizer, [make_batch(PAIRS)], HALF, loss_of, state.scaler)
     state.scaler.update(32.0)
-    save_state(tmp_path, state)
+    save_checkpoint(tmp_path, state, 5)
     other = new_state(small_model(seed=1), HALF)
     assert other.scaler.state_dict() != state.scaler.state_dict()
     load_state(tmp_path, other)
@@ -242,7 +242,7 @@ def test_the_scale_is_saved_with_the_state(tmp_path: Path):
     float32 = new_state(small_model(), replace(CONFIG, precision="float32"))
     load_state(tmp_path, float32)  # goes on in another precision, without a scale
     assert not float32.scaler.is_enabled()
-    save_state(tmp_path, float32)
+    save_checkpoint(tmp_path, float32, 5)
     load_state(tmp_path, other)  # and back again, with the scale at hand
     assert other.scaler.get_scale() == 32.0
 
@@ -396,7 +396,7 @@ def test_stop_ends_after_the_step_at_hand(tmp_path: Path):
     calls = iter([False, False, True])
     state = train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG, folder=tmp_path, stop=lambda: next(calls))
     assert state.step == 2
-    assert (tmp_path / "state.safetensors").exists()
+    assert (tmp_path / "checkpoints" / "step-0000002.state").exists()
 
 
 def test_only_the_last_checkpoints_are_kept(tmp_path: Path):

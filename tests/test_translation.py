@@ -141,7 +141,7 @@ def test_a_saved_translator_translates_the_same(translator, tmp_path, dtype):
     assert again.translate(SOURCES[::7]) == translator.translate(SOURCES[::7])
     assert again.notes["corpus"] == "names"
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
-        "config.json", "model.safetensors", "tokenizer.model",
+        "config.json", "manifest.json", "model.safetensors", "tokenizer.model",
     ]  # fmt: skip
     for name, parameter in again.model.named_parameters():
         stored = translator.model.get_parameter(name)

@@ -35,7 +35,15 @@ from annotated.machine import describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.parsing import TASKS
 from annotated.tokenization import Tokenizer, load_tokenizer, train_tokenizer
-from annotated.training import TrainingConfig, TrainingState, batch_all, examples_by_epoch, tokenize_pairs, train
+from annotated.training import (
+    TrainingConfig,
+    TrainingState,
+    batch_all,
+    examples_by_epoch,
+    resumable,
+    tokenize_pairs,
+    train,
+)
 from annotated.translation import Translator
 from annotated.variations import CHANGES
 from tools import heads
@@ -112,7 +120,7 @@ def train_unit(
     """Train a unit, or go on with it where `folder` has a state of it."""
     corpus, tokenizer, examples, valid = data_of(plan, row)
     model, config = start(plan, row, seed, tokenizer)
-    resume = folder is not None and (folder / "state.safetensors").exists()
+    resume = folder is not None and resumable(folder)
     training = examples_by_epoch(tokenizer, examples, config, model.config)
     state = train(model, training, batch_all(valid, 4000), config, folder=folder, resume=resume, stop=stop)
     return state, tokenizer, corpus

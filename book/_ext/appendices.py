@@ -22,6 +22,7 @@ from ledger import anchor, name_that_breaks, number_and_words, reference_to
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
@@ -144,6 +145,13 @@ class Exercises(Appendix):
             numbered = [reference_to("cell", f"{chapter}#{asked}", self.env.docname, True, number)]
             solved = [reference_to("cell", f"{chapter}#{solution}", self.env.docname, True, "solution")]
             yield label, [[numbered], [self.line(first)], [solved if solution else []]]
+
+
+def count_exercises_by_page(app: Sphinx, env: BuildEnvironment) -> None:
+    """Number the exercises of each page from 1, as its text and its solutions do, not through the whole book."""
+    for numbers in env.toc_fignumbers.values():
+        for label in numbers.get("exercise", {}):
+            numbers["exercise"][label] = (int(label.rsplit("-", 1)[1]),)
 
 
 class Chapters(Appendix):
@@ -326,6 +334,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("exercises", Exercises)
     app.add_transform(GlossaryLinks)
     app.connect("config-inited", claim_tips)
+    app.connect("env-check-consistency", count_exercises_by_page)  # after the environment is stored
     app.connect("builder-inited", read_map)
     app.connect("html-page-context", paper_map, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

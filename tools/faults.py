@@ -1,0 +1,551 @@
+"""Faults, tried one by one (chapter 94): `python -m tools.faults points`, and `kill`, `torn`, `fuzz --minutes 30`.
+
+`points` counts the operations on files of training, saving, averaging, exporting and evaluating into a file. It then
+lets each of them fail in each way that there is, and looks at what is left. `kill` ends trainings at random moments,
+goes on with them, and compares the end with that of a run that was left alone. `torn` cuts and flips the files of a
+manifest. `fuzz` gives damaged files to everything that reads. Each writes its record to `data/runs/faults/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save
+
+from annotated import files
+from annotated.batching import make_batch
+from annotated.checkpoint import average_weights, load_model, save_model, weights_of
+from annotated.corpora import load_corpus
+from annotated.files import Disk, InputError, read_json, verify, write_atomically, write_json
+from annotated.machine import describe_machine
+from annotated.marian import load_marian, save_marian
+from annotated.model import Transformer, TransformerConfig
+from annotated.tokenization import Tokenizer, train_tokenizer
+from annotated.training import TrainingConfig, TrainingState, load_state, new_state, prepare_folder, resumable, train
+from annotated.translation import Translator
+from tools.clean import ROOT
+
+RECORDS = ROOT / "data" / "runs" / "faults"
+TEXTS = [f"the dog number {i} sees a cat and der Hund sieht eine Katze" for i in range(30)]
+SENTENCES = [([5, 9, 3], [11, 6, 3]), ([8, 3], [7, 7, 9, 3]), ([4, 4, 6, 3], [5, 3]), ([9, 3], [21, 6, 8, 3])]
+CONFIG = TrainingConfig(
+    max_steps=10, max_tokens=8, warmup_steps=4, validate_every=3, seed=3, precision="float32", checkpoint_minutes=0.0,
+    average_decay=0.9,
+)  # fmt: skip
+
+
+class Crash(BaseException):
+    """The process is gone: no handler runs, no file is cleaned up."""
+
+
+KINDS = ("no space", "error", "short", "crash before", "crash after", "crash half", "power cut")
+
+
+class FaultyDisk(Disk):
+    """A disk whose operation number `at` goes wrong in one of `KINDS`; with 0, it only counts them."""
+
+    def __init__(self, at: int = 0, kind: str = "error"):
+        self.at, self.kind, self.count, self.dead = at, kind, 0, False
+
+    def fails(self) -> bool:
+        if self.dead:
+            raise Crash
+        self.count += 1
+        return self.count == self.at
+
+    def go_wrong(self, act: Callable[[], Any], path: Path, content: bytes | None = None) -> None:
+        """Raise what the kind of fault asks for, after as much of the operation as it allows."""
+        if content is not None and self.kind in ("short", "crash half", "power cut"):
+            path.write_bytes(b"" if self.kind == "power cut" else content[: len(content) // 2])
+        elif self.kind == "crash after":
+            act()
+        if self.kind.startswith("crash") or self.kind == "power cut":
+            self.dead = True
+            raise Crash
+        number = errno.EIO if self.kind == "error" else errno.ENOSPC
+        raise OSError(number, os.strerror(number))
+
+    def read(self, path: Path) -> bytes:
+        act = partial(super().read, path)
+        return self.go_wrong(act, path) if self.fails() else act()
+
+    def write(self, path: Path, content: bytes) -> None:
+        act = partial(super().write, path, content)
+        return self.go_wrong(act, path, content) if self.fails() else act()
+
+    def append(self, path: Path, content: bytes) -> None:
+        act = partial(super().append, path, content)
+        if not self.fails():
+            return act()
+        before = path.read_bytes() if path.exists() else b""
+        return self.go_wrong(act, path, before + content)
+
+    def rename(self, old: Path, new: Path) -> None:
+        act = partial(super().rename, old, new)
+        return self.go_wrong(act, new) if self.fails() else act()
+
+    def remove(self, path: Path) -> None:
+        act = partial(super().remove, path)
+        return self.go_wrong(act, path) if self.fails() else act()
+
+    def make_folder(self, path: Path) -> None:
+        act = partial(super().make_folder, path)
+        return self.go_wrong(act, path) if self.fails() else act()
+
+
+@contextmanager
+def with_disk(disk: Disk) -> Iterator[None]:
+    """Let the whole package work on this disk for a while."""
+    operations = ("read", "write", "append", "rename", "remove", "make_folder")
+    for name in operations:
+        setattr(files.disk, name, getattr(disk, name))
+    try:
+        yield
+    finally:
+        for name in operations:
+            delattr(files.disk, name)
+
+
+def small_model(vocab_size: int = 40, shift: float = 0.0) -> Transformer:
+    """The same weights each time, all larger by `shift`."""
+    torch.manual_seed(0)
+    sizes = {"d_model": 8, "d_ff": 16, "num_heads": 2, "num_layers": 1, "dropout": 0.1}
+    model = Transformer(TransformerConfig(vocab_size, **sizes))
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(shift)
+    return model
+
+
+def same_weights(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    """Whether all bits agree."""
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+class Training:
+    """A run with a checkpoint after each step; after a fault it goes on, and ends as if nothing had happened."""
+
+    def __init__(self):
+        self.unbroken = self.run(None).state_dict
+
+    def run(self, folder: Path | None, resume: bool = False) -> Any:
+        model = small_model()
+        state = train(model, SENTENCES, [make_batch(SENTENCES)], CONFIG, folder=folder, resume=resume)
+        return argparse.Namespace(state=state, state_dict=weights_of(state.model) | state.average)
+
+    def prepare(self, folder: Path) -> None:
+        """Nothing is there yet."""
+
+    def act(self, folder: Path) -> None:
+        prepare_folder(folder, resume=False)
+        write_json(folder / "run.json", {"command": "annotated train"})
+        self.run(folder)
+
+    def check(self, folder: Path, disk: FaultyDisk, completed: bool) -> str:
+        if not folder.exists() or not resumable(folder):
+            if list((folder / "checkpoints").glob("step-*.json")):
+                return "a checkpoint is there and cannot be used"
+            prepare_folder(folder, resume=False)  # may start anew
+            found = self.run(folder)
+        else:
+            prepare_folder(folder, resume=True)
+            found = self.run(folder, resume=True)
+        return "" if same_weights(found.state_dict, self.unbroken) else "the weights differ in the end"
+
+
+class Saving:
+    """A better model replaces an older one; whatever happens, one of them is there, whole, with its own notes."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self.tokenizer = tokenizer
+        self.weights = {step: weights_of(small_model(len(tokenizer), step)) for step in (1, 2)}
+
+    def save(self, folder: Path, step: int) -> None:
+        save_model(folder, small_model(len(self.tokenizer), step), self.tokenizer, step=step)
+
+    def prepare(self, folder: Path) -> None:
+        self.save(folder, 1)
+
+    def act(self, folder: Path) -> None:
+        self.save(folder, 2)
+
+    def check(self, folder: Path, disk: FaultyDisk, completed: bool) -> str:
+        model, _, notes = load_model(folder)
+        if not same_weights(weights_of(model), self.weights[notes["step"]]):
+            return "weights and notes of different models"
+        self.save(folder, 2)  # the next attempt
+        return "" if load_model(folder)[2]["step"] == 2 else "the next save had no effect"
+
+
+class Averaging(Saving):
+    """The mean of two files of weights becomes a model."""
+
+    def prepare(self, folder: Path) -> None:
+        for step in (1, 2):
+            write_atomically(folder.with_name(f"weights-{step}"), save(self.weights[step]))
+
+    def act(self, folder: Path) -> None:
+        mean = average_weights([folder.with_name(f"weights-{step}") for step in (1, 2)])
+        save_model(folder, small_model(len(self.tokenizer)), self.tokenizer, mean, step=3)
+
+    def check(self, folder: Path, disk: FaultyDisk, completed: bool) -> str:
+        if completed or (folder / "manifest.json").exists():
+            load_model(folder)
+        self.act(folder)
+        return "" if load_model(folder)[2]["step"] == 3 else "the next average had no effect"
+
+
+class Exporting(Saving):
+    """A model in Marian's format: it loads, or the folder is refused in one line."""
+
+    def prepare(self, folder: Path) -> None:
+        """Nothing is there yet."""
+
+    def act(self, folder: Path) -> None:
+        save_marian(Translator(small_model(len(self.tokenizer), 1), self.tokenizer), folder)
+
+    def check(self, folder: Path, disk: FaultyDisk, completed: bool) -> str:
+        try:
+            load_marian(folder, "cpu")
+        except InputError:
+            if completed:
+                return "an export that was done does not load"
+        self.act(folder)
+        load_marian(folder, "cpu")
+        return ""
+
+
+class Scoring:
+    """Scores and translations are written into files that were there: the old ones or the new ones."""
+
+    def prepare(self, folder: Path) -> None:
+        for name in ("scores.json", "translations.txt"):
+            write_atomically(folder / name, b'"old"\n')
+
+    def act(self, folder: Path) -> None:
+        write_atomically(folder / "translations.txt", b"new\n" * 100)
+        write_json(folder / "scores.json", {"bleu": 1.0})
+
+    def check(self, folder: Path, disk: FaultyDisk, completed: bool) -> str:
+        text = (folder / "translations.txt").read_bytes()
+        scores = read_json(folder / "scores.json")
+        whole = text in (b'"old"\n', b"new\n" * 100) and scores in ("old", {"bleu": 1.0})
+        return "" if whole and (not completed or scores != "old") else "a file is neither old nor new"
+
+
+def scenarios() -> dict[str, Any]:
+    """What is tried, by name."""
+    tokenizer = train_tokenizer(TEXTS, 300)
+    return {
+        "training": Training(), "saving": Saving(tokenizer), "averaging": Averaging(tokenizer),
+        "exporting": Exporting(tokenizer), "scoring": Scoring(),
+    }  # fmt: skip
+
+
+def try_point(scenario: Any, folder: Path, at: int, kind: str) -> tuple[str, int]:
+    """What is wrong after a fault, or nothing; and how many operations there were."""
+    shutil.rmtree(folder, ignore_errors=True)
+    scenario.prepare(folder / "place")
+    disk, completed = FaultyDisk(at, kind), False
+    with with_disk(disk):
+        try:
+            scenario.act(folder / "place")
+            completed = True
+        except (InputError, Crash):
+            pass
+        except OSError as error:  # the command says it in one line, with the file's name if there is one
+            if not error.strerror:
+                return f"traceback: {error!r}", disk.count
+        except Exception as error:
+            return f"traceback: {error!r}", disk.count
+    try:
+        return scenario.check(folder / "place", disk, completed), disk.count
+    except Exception as error:
+        return f"lost: {error!r}", disk.count
+
+
+def points(every: int = 1) -> dict[str, Any]:
+    """Each scenario with each fault at each operation, or at every so many."""
+    torch.set_num_threads(1)
+    found: dict[str, Any] = {"scenarios": {}, "faults": []}
+    with tempfile.TemporaryDirectory() as name:
+        for label, scenario in scenarios().items():
+            wrong, operations = try_point(scenario, Path(name) / label, 0, "error")
+            if wrong:
+                raise RuntimeError(f"{label} fails without a fault: {wrong}")
+            tried = 0
+            for kind_number, kind in enumerate(KINDS):
+                for at in range(1 + kind_number % every, operations + 1, every):
+                    tried += 1
+                    if wrong := try_point(scenario, Path(name) / label, at, kind)[0]:
+                        found["faults"].append([label, kind, at, wrong])
+            found["scenarios"][label] = {"operations": operations, "points": tried}
+    found["points"] = sum(one["points"] for one in found["scenarios"].values())
+    return found
+
+
+def torn(places: int = 500) -> dict[str, Any]:
+    """Every file that a manifest lists, cut and flipped at so many places in all: how many were named, and used."""
+    choose, counts = random.Random(0), Counter()
+    tokenizer = train_tokenizer(TEXTS, 300)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "model"
+        save_model(folder, small_model(len(tokenizer)), tokenizer)
+        listed = sorted(read_json(folder / "manifest.json")["files"])
+        for number in range(places):
+            path = folder / listed[number % len(listed)]
+            content = path.read_bytes()
+            if number // len(listed) % 2:
+                path.write_bytes(content[: choose.randrange(len(content))])
+            else:
+                at = choose.randrange(len(content))
+                path.write_bytes(content[:at] + bytes([content[at] ^ 1 << choose.randrange(8)]) + content[at + 1 :])
+            try:
+                load_model(folder)
+                counts["used"] += 1
+            except InputError as error:
+                counts["named" if path.name in str(error) else "not named"] += 1
+            path.write_bytes(content)
+        verify(folder)
+    return {"places": places, "files": listed, **counts}
+
+
+CASES = [  # what a killed training does, and its threads
+    (["--precision", "float32"], 1),
+    (["--precision", "float32", "--accumulation", "2", "--average-decay", "0.9"], 2),
+    (["--precision", "bfloat16", "--average-decay", "0.9"], 1),
+    (["--precision", "bfloat16", "--accumulation", "2"], 2),
+]
+TINY = "--vocab-size 300 --d-model 16 --d-ff 32 --num-heads 2 --num-layers 1 --max-tokens 60 --warmup-steps 10"
+TINY += " --checkpoint-minutes 0 --validate-every 5 --max-steps 40"
+
+
+def command(*arguments: str, threads: int) -> subprocess.Popen:
+    """The command in a process of its own."""
+    env = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(ROOT)}
+    program = [sys.executable, "-m", "annotated", *arguments]
+    return subprocess.Popen(program, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT)
+
+
+def last_state(folder: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a run's last state."""
+    return load_file(sorted((folder / "checkpoints").glob("*.state"))[-1])
+
+
+def kill(kills: int = 50, seed: int = 0) -> dict[str, Any]:
+    """Trainings that are killed at random moments and go on, beside those that were left alone."""
+    choose, found = random.Random(seed), {"kills": 0, "while saving": 0, "equal": 0, "unequal": []}
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        lines = [
+            f"the {a} {b} sees it\tdas {a} {b} sieht es" for a in ("old", "new", "big") for b in "abcdefghijklmnop"
+        ]
+        (place / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        for number, (options, threads) in enumerate(CASES):
+            start = ["train", "--quiet", "--corpus", str(place / "pairs.tsv"), *TINY.split(), *options, "--output"]
+            whole = place / f"whole-{number}"
+            begun = time.monotonic()
+            if command(*start, str(whole), threads=threads).wait():
+                raise RuntimeError("a run that nobody killed failed")
+            seconds = time.monotonic() - begun
+            share = kills // len(CASES) + (number < kills % len(CASES))
+            while share:
+                folder = place / f"run-{number}-{share}"
+                again: list[str] = []
+                for _ in range(min(share, 3)):  # killed up to three times, then left alone
+                    process = command(*(again or start), str(folder), threads=threads)
+                    time.sleep(choose.uniform(0.3, 1.0) * seconds)
+                    process.send_signal(signal.SIGKILL)
+                    process.wait()
+                    found["kills"] += 1
+                    share -= 1
+                    found["while saving"] += any(folder.rglob("*.new")) or any(folder.rglob("*.partial"))
+                    if folder.exists() and resumable(folder):
+                        again = ["train", "--quiet", "--resume", "--output"]
+                process = command(*(again or start), str(folder), threads=threads)
+                said = process.communicate()[1].decode()
+                if not process.returncode and same_weights(last_state(whole), last_state(folder)):
+                    found["equal"] += 1
+                else:
+                    found["unequal"].append([options, threads, said.strip().splitlines()[-1:]])
+    return found
+
+
+NUMBERS = (0, 1, -1, 2, 10**9, 10**30, 0.5, -0.0, 1e308, None, True, "", "no", [], {}, [[]], "\u202e", "\0")
+
+
+def mutated_json(content: bytes, choose: random.Random) -> bytes:
+    """JSON with a value changed, taken out, or put elsewhere; sometimes something deep or huge."""
+    value = json.loads(content)
+    places: list[tuple[Any, Any]] = []
+
+    def walk(part: Any) -> None:
+        for key in part if isinstance(part, dict) else range(len(part)):
+            places.append((part, key))
+            if isinstance(part[key], dict | list):
+                walk(part[key])
+
+    if isinstance(value, dict | list):
+        walk(value)
+    for _ in range(choose.choice((1, 1, 2, 3))):
+        if not places or choose.random() < 0.03:
+            return choose.choice((b"[" * 100_000, b"{}", b"[]", b"null", b"\xff", b'{"a": 1e999}'))
+        part, key = choose.choice(places)
+        if choose.random() < 0.2 and isinstance(part, dict):
+            part.pop(key, None)
+        elif isinstance(part, list) and key >= len(part):
+            continue
+        else:
+            part[key] = choose.choice(NUMBERS)
+    return json.dumps(value).encode()
+
+
+def mutated_bytes(content: bytes, choose: random.Random) -> bytes:
+    """Bytes cut, flipped, doubled, or with others among them."""
+    kind, at = choose.randrange(5), choose.randrange(len(content) + 1)
+    if kind == 0:
+        return content[:at]
+    if kind == 1:
+        flips = bytearray(content)
+        for _ in range(choose.choice((1, 3, 20)) if flips else 0):
+            flips[choose.randrange(len(flips))] ^= 1 << choose.randrange(8)
+        return bytes(flips)
+    if kind == 2:
+        return content[:at] + content[choose.randrange(len(content) + 1) :]
+    if kind == 3:
+        return content[:at] + choose.randbytes(choose.choice((1, 8, 300))) + content[at:]
+    return content + content[:at]
+
+
+def mutated_tensors(content: bytes, choose: random.Random) -> bytes:
+    """A safetensors file with its header changed."""
+    length = int.from_bytes(content[:8], "little")
+    if choose.random() < 0.3:
+        return mutated_bytes(content, choose)
+    header = mutated_json(content[8 : 8 + length], choose)
+    size = len(header) if choose.random() < 0.8 else choose.choice((0, 2**62, length, len(header) + 1))
+    return size.to_bytes(8, "little") + header + content[8 + length :]
+
+
+def readers(place: Path) -> dict[str, tuple[Path, list[str], Callable[[Path], Any]]]:
+    """What reads files from outside: a good folder, the files that are damaged, and the reader."""
+    tokenizer = train_tokenizer(TEXTS, 300)
+    model = small_model(len(tokenizer))
+    save_model(place / "model", model, tokenizer, search={"beam_size": 2}, corpus="embedded")
+    (place / "model" / "manifest.json").unlink()
+    shutil.copytree(place / "model", place / "listed")
+    save_model(place / "listed", model, tokenizer)
+    save_marian(Translator(model, tokenizer), place / "marian")
+    shutil.rmtree(place / "imported", ignore_errors=True)
+    load_marian(place / "marian", "cpu").save(place / "imported")
+    (place / "imported" / "manifest.json").unlink()
+    train(small_model(), SENTENCES, [make_batch(SENTENCES)], CONFIG, folder=place / "run")
+    (place / "corpus").mkdir()
+    (place / "corpus" / "pairs.tsv").write_text("\n".join(f"{text}\t{text}" for text in TEXTS), encoding="utf-8")
+
+    def state_of(folder: Path) -> TrainingState:
+        state = new_state(small_model(), CONFIG)
+        load_state(folder, state)
+        return state
+
+    def listed(folder: Path) -> list[str]:
+        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+    found = {
+        "model": Translator.load, "listed": Translator.load, "imported": Translator.load,
+        "marian": partial(load_marian, device="cpu"), "run": state_of,
+        "corpus": lambda folder: load_corpus(str(folder / "pairs.tsv")).split("train"),
+    }  # fmt: skip
+    return {name: (place / name, listed(place / name), read) for name, read in found.items()}
+
+
+def fuzz(minutes: float = 30.0, seed: int = 0) -> dict[str, Any]:
+    """Damaged files for every reader, until time is up; distinct messages and cases, crashes, hangs, peak memory."""
+    choose, counts, messages, faults = random.Random(seed), Counter(), Counter(), []
+    with tempfile.TemporaryDirectory() as name:
+        known = readers(Path(name))
+        for folder, _, read in known.values():
+            read(folder)
+        idle = peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        end, most = time.monotonic() + 60 * minutes, 0.0
+        while time.monotonic() < end:
+            label = choose.choice(list(known))
+            folder, names, read = known[label]
+            path = folder / choose.choice(names)
+            content = path.read_bytes()
+            kind = "json" if path.suffix == ".json" else "tensors" if path.suffix in (".safetensors", ".state") else ""
+            if kind == "json" and choose.random() < 0.8:
+                damaged = mutated_json(content, choose)
+            elif kind == "tensors":
+                damaged = mutated_tensors(content, choose)
+            else:
+                damaged = mutated_bytes(content, choose)
+            path.write_bytes(damaged)
+            signal.alarm(20)
+            try:
+                read(folder)
+                counts[f"{label}: taken"] += 1
+            except InputError as error:
+                counts[f"{label}: refused"] += 1
+                said = "".join(letter for letter in str(error).split(name)[-1] if letter.isalpha())
+                messages[f"{label} {path.name}: {said[:60]}"] += 1
+                if "\n" in str(error):
+                    faults.append([label, path.name, "more than a line", str(error)[:200]])
+            except BaseException as error:
+                faults.append([label, path.name, repr(error)[:200], damaged[:2000].hex()])
+                if isinstance(error, KeyboardInterrupt):
+                    raise
+            finally:
+                signal.alarm(0)
+                path.write_bytes(content)
+            now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            if now > peak:
+                peak, most = now, max(most, (now - idle) / 1024)
+                if (now - idle) / 1024 > 64 + 10 * len(damaged) / 2**20:
+                    faults.append([label, path.name, f"{(now - idle) / 1024:.0f} MB", damaged[:2000].hex()])
+    return {
+        "minutes": minutes, "executions": sum(counts.values()) + len(faults), "distinct": len(messages),
+        "by reader": dict(sorted(counts.items())), "faults": faults, "memory_mb": round(most, 1),
+    }  # fmt: skip
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=("points", "kill", "torn", "fuzz"))
+    parser.add_argument("--minutes", type=float, default=30.0, help="of fuzzing (default: %(default)s)")
+    parser.add_argument("--kills", type=int, default=50, help="how often to kill (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    work = {
+        "points": points, "torn": torn, "kill": partial(kill, options.kills), "fuzz": partial(fuzz, options.minutes),
+    }  # fmt: skip
+    begun = time.monotonic()
+    record = {"command": f"python -m tools.faults {options.what}"} | describe_machine(torch.device("cpu"))
+    record |= work[options.what]()
+    record["seconds"] = round(time.monotonic() - begun)
+    write_json(RECORDS / f"{options.what}.json", record)
+    print(json.dumps({name: value for name, value in record.items() if name != "device"}, indent=1)[:4000])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
