@@ -7,31 +7,33 @@ import torch
 from torch import nn
 
 # book/00_whole.ipynb#imports
-PAD, BOS, EOS = 0, 2, 3  # the ids of padding, of the beginning and of the end of a sentence
+PAD, BOS, EOS = 0, 2, 3  # the ids of padding, beginning and end
 
 
 # book/00_whole.ipynb#attention
 class Attention(nn.Module):
-    """Section 3.2: every position of `x` looks at those positions of `memory` that `mask` allows."""
+    """Section 3.2: `x` looks at `memory`, where `mask` allows it."""
 
     def __init__(self, d: int, heads: int):
         super().__init__()
         self.heads = heads
-        self.query, self.key, self.value, self.output = (nn.Linear(d, d, bias=False) for _ in range(4))
+        matrices = (nn.Linear(d, d, bias=False) for _ in range(4))
+        self.query, self.key, self.value, self.output = matrices
 
-    def split(self, x):  # (b, n, d) -> (b, h, n, d / h): each head has its own part of the projected vectors
+    def split(self, x):  # (b, n, d) -> (b, h, n, d / h): a part for each head
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def forward(self, x, memory, mask):
-        q, k, v = self.split(self.query(x)), self.split(self.key(memory)), self.split(self.value(memory))
-        scores = q @ k.transpose(-2, -1) / math.sqrt(k.shape[-1])  # (b, h, m, n)
-        self.weights = scores.masked_fill(~mask, -math.inf).softmax(-1)  # each row adds up to 1; kept to look at
-        return self.output((self.weights @ v).transpose(1, 2).flatten(2))  # heads side by side: (b, m, d)
+        q = self.split(self.query(x))
+        k, v = self.split(self.key(memory)), self.split(self.value(memory))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(k.shape[-1])  # 1
+        self.weights = scores.masked_fill(~mask, -math.inf).softmax(-1)  # 2
+        return self.output((self.weights @ v).transpose(1, 2).flatten(2))  # 3
 
 
 # book/00_whole.ipynb#layers
 class FeedForward(nn.Module):
-    """Section 3.3: each position for itself, up to d_ff numbers, through a ReLU, and back."""
+    """Section 3.3: each position alone, to d_ff numbers, ReLU, and back."""
 
     def __init__(self, d: int, d_ff: int):
         super().__init__()
@@ -42,7 +44,7 @@ class FeedForward(nn.Module):
 
 
 class AddNorm(nn.Module):
-    """Section 3.1: what came out of a part is added to what went in, and the sum is normalised."""
+    """Section 3.1: add what came out to what went in, and normalise."""
 
     def __init__(self, d: int, dropout: float):
         super().__init__()
@@ -67,7 +69,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Section 3.1: look at what is written, then at the source (`memory`), then think."""
+    """Section 3.1: look at what is written and at the source, then think."""
 
     def __init__(self, d: int, d_ff: int, heads: int, dropout: float):
         super().__init__()
@@ -96,7 +98,7 @@ class Stack(nn.Module):
 
 # book/00_whole.ipynb#ends
 class Embedding(nn.Module):
-    """Section 3.4: a learned vector for each token. The same matrix scores the next token at the other end."""
+    """Section 3.4: a learned vector for each token."""
 
     def __init__(self, vocab_size: int, d: int):
         super().__init__()
@@ -107,9 +109,19 @@ class Embedding(nn.Module):
 
 
 def positions(length: int, d: int):  # -> (length, d)
-    """Section 3.5: a row for each position, sines and cosines of angles that turn ever more slowly."""
+    """Section 3.5: a row of sines and cosines for each position."""
     angles = torch.arange(length)[:, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+# book/00_whole.ipynb#draw-weights
+def draw_weights(model):
+    """Random numbers to start from, of a size that fits each matrix."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
 
 # book/00_whole.ipynb#model
@@ -119,15 +131,11 @@ class Transformer(nn.Module):
     def __init__(self, vocab_size: int, d_model=512, d_ff=2048, num_heads=8, num_layers=6, dropout=0.1):
         super().__init__()
         sizes = (d_model, d_ff, num_heads, dropout)
-        self.target_embedding = Embedding(vocab_size, d_model)  # for source, target and output alike
+        self.target_embedding = Embedding(vocab_size, d_model)  # shared
         self.encoder = Stack(EncoderLayer(*sizes) for _ in range(num_layers))
         self.decoder = Stack(DecoderLayer(*sizes) for _ in range(num_layers))
         self.dropout = nn.Dropout(dropout)
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        draw_weights(self)
 
     def embed(self, tokens):  # (b, n) -> (b, n, d)
         x = self.target_embedding(tokens)
@@ -139,9 +147,9 @@ class Transformer(nn.Module):
 
     def decode(self, target, memory, memory_mask):
         m = target.shape[1]
-        mask = torch.ones(m, m, dtype=torch.bool, device=target.device).tril()  # nobody looks ahead
+        mask = torch.ones(m, m, dtype=torch.bool, device=target.device).tril()
         x = self.decoder(self.embed(target), memory, mask, memory_mask)
-        return x @ self.target_embedding.weight.T  # (b, m, vocab): a score for each token that could come next
+        return x @ self.target_embedding.weight.T  # (b, m, vocab)
 
     def forward(self, source, target):
         return self.decode(target, *self.encode(source))
@@ -150,7 +158,7 @@ class Transformer(nn.Module):
 # book/00_whole.ipynb#greedy
 @torch.no_grad()
 def translate(model, source, extra=50):
-    """Section 6.1 without its beam: write the likeliest token, read it, write the next, until all have ended."""
+    """Section 6.1 without its beam: the likeliest token, again and again."""
     memory, mask = model.encode(source)
     target = torch.full((len(source), 1), BOS, device=source.device)
     ended = torch.zeros(len(source), dtype=torch.bool, device=source.device)
@@ -164,7 +172,7 @@ def translate(model, source, extra=50):
 
 # book/00_whole.ipynb#training
 def loss(model, source, target, smoothing=0.1):
-    """Section 5.4: minus the logarithm of the probability of each target token, given those before it; the mean."""
+    """Section 5.4: how surprising the target's tokens are, on average."""
     scores = model(source, target[:, :-1])  # reads <bos> a b c
     wanted = target[:, 1:]  # should say a b c <eos>
     return nn.functional.cross_entropy(
@@ -173,7 +181,7 @@ def loss(model, source, target, smoothing=0.1):
 
 
 def learning_rate(step: int, d: int, warmup=4000):
-    """Section 5.3, equation (3): up in a straight line for `warmup` steps, then down with the root of the step."""
+    """Section 5.3, equation (3): up for `warmup` steps, then down."""
     return d**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
@@ -183,7 +191,7 @@ def make_optimizer(model):
 
 
 def train_step(model, optimizer, step: int, source, target, warmup=4000):
-    """One batch: loss, gradients, a small step downhill. `step` counts from 1."""
+    """One batch: loss, gradients, a small step. `step` counts from 1."""
     optimizer.param_groups[0]["lr"] = learning_rate(step, model.target_embedding.weight.shape[1], warmup)
     optimizer.zero_grad()
     value = loss(model, source, target)
