@@ -16,7 +16,16 @@ from annotated.files import InputError, current, manifest_of, read_json, read_te
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import Tokenizer, load_tokenizer
 
-__all__ = ["average_weights", "check_finite", "load_config", "load_model", "load_weights", "save_model", "weights_of"]
+__all__ = [
+    "average_weights",
+    "check_finite",
+    "load_config",
+    "load_model",
+    "load_weights",
+    "num_weights",
+    "save_model",
+    "weights_of",
+]
 
 
 # book/94_nothing_lost.ipynb#weights
@@ -125,7 +134,10 @@ def build(config: TransformerConfig, tensors: Mapping[str, Tensor], origin: obje
 
 
 def num_weights(config: TransformerConfig) -> int:
-    """How many weights a model of these sizes has, without making it."""
+    """How many weights a model of these sizes has, without making it.
+
+    Defined in chapter 94: `load-model`.
+    """
     d, bias = config.d_model, config.attention_bias
     d_k, d_v = (size or d // config.num_heads for size in (config.d_k, config.d_v))
     widths = (d_k * config.num_heads, d_k * config.num_heads, d_v * config.num_heads)

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from annotated.checkpoint import load_weights, weights_of
+from annotated.checkpoint import load_weights, num_weights, weights_of
 from annotated.files import InputError, read_json, read_tensors, write_atomically, write_json
 from annotated.machine import best_device
 from annotated.model import Transformer, TransformerConfig
@@ -95,11 +95,14 @@ def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
         if (found := values.get(name, wanted)) != wanted:
             raise InputError(f"{path}: {name} {found!r} is not supported, only {wanted!r}")
     known = {theirs: ours for ours, names in ACTIVATION_NAMES.items() for theirs in names}
-    if (activation := values.get("activation_function")) not in known:
+    activation = values.get("activation_function")
+    if not isinstance(activation, str) or activation not in known:
         raise InputError(f"{path}: activation_function {activation!r} is none of {', '.join(known)}")
     settings, start = marian_settings(values, path), values.get("decoder_start_token_id")
     settings["start_id"] = settings["pad_id"] if start is None else start
     settings["vocab_size"] = values.get("decoder_vocab_size") or values["vocab_size"]
+    if type(settings["vocab_size"]) is not int:
+        raise InputError(f"{path}: decoder_vocab_size is {settings['vocab_size']!r}, not a whole number")
     for ours, theirs in (
         ("pad_id", "pad_token_id"),
         ("end_id", "eos_token_id"),
@@ -291,8 +294,12 @@ def load_marian(folder: str | Path, device: str = "auto") -> Translator:
     check_ids(config, tokenizer, folder)
     notes = search_settings(folder, values)
     notes |= {side: settings[f"{side}_lang"] for side in ("source", "target") if settings.get(f"{side}_lang")}
+    tensors, path = marian_tensors(folder), folder / "model.safetensors"
+    count, stored = num_weights(config), sum(tensor.numel() for tensor in tensors.values())
+    if count > stored + config.vocab_size:  # a bias of zeros need not be stored
+        raise InputError(f"{path}: {stored:,} numbers there, but config.json describes a model of {count:,}")
     model = Transformer(config)
-    read_weights(model, marian_tensors(folder), folder / "model.safetensors")
+    read_weights(model, tensors, path)
     return Translator(model.to(best_device(device)), tokenizer, notes)
 
 

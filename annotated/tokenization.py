@@ -201,6 +201,8 @@ def naming(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: {error}") from None
     except ValueError as error:
         raise InputError(f"{path}: not a JSON file ({error})") from None
+    except RecursionError:
+        raise InputError(f"{path}: not a JSON file that can be read (nested too deeply)") from None
 
 
 # book/51_data_and_batching.ipynb#load-tokenizer

@@ -71,7 +71,7 @@ def search_from(values: Any) -> dict[str, Any]:
         raise InputError(f"config.json: beam_size {search['beam_size']!r} in search is no number of at least 1")
     if type(search["length_penalty"]) not in (int, float) or not abs(search["length_penalty"]) <= 100:
         raise InputError(f"config.json: length_penalty {search['length_penalty']!r} in search is no number up to 100")
-    if search["penalty"] not in PENALTIES:
+    if not isinstance(search["penalty"], str) or search["penalty"] not in PENALTIES:
         raise InputError(f"config.json: penalty {search['penalty']!r} in search is none of {', '.join(PENALTIES)}")
     return search
 

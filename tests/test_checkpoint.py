@@ -6,7 +6,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from annotated.checkpoint import average_weights, load_model, load_weights, save_model, weights_of
+from annotated import checkpoint
+from annotated.checkpoint import average_weights, load_model, load_weights, num_weights, save_model, weights_of
 from annotated.files import InputError, read_json, read_tensors, write_json
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import Tokenizer, train_tokenizer
@@ -40,7 +41,8 @@ def unlisted(folder: Path) -> Path:
 
 def test_a_saved_model_comes_back_equal(folder: Path, tokenizer: Tokenizer):
     model, loaded, notes = load_model(folder)
-    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "manifest.json", "model.safetensors", "tokenizer.model"]
+    names = ["config.json", "manifest.json", "model.safetensors", "tokenizer.model"]
+    assert sorted(path.name for path in folder.iterdir()) == names
     assert notes["corpus"] == "tiny"
     assert loaded.model == tokenizer.model
     assert not model.training
@@ -160,3 +162,85 @@ def test_averaging_refuses_another_model(tmp_path: Path):
         average_weights([tmp_path / "one.safetensors", tmp_path / "two.safetensors"])
     with pytest.raises(InputError, match="no checkpoints"):
         average_weights([])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_layers": 10**9}, r"model\.safetensors: .* numbers there, but config\.json describes a model of"),
+        ({"d_model": 2**40}, "numbers there, but config"),
+        ({"tie_output": "no"}, "tie_output is 'no', not of the type bool"),
+        ({"num_heads": True}, "num_heads is True, not of the type int"),
+        ({"end_id": 300}, "end_id 300 is no token of a vocabulary of 300"),
+        ({"norm_eps": 0.0}, "norm_eps must be above 0"),
+        ({"dropout": "0.1"}, "dropout is '0.1', not of the type float"),
+    ],
+)
+def test_numbers_are_looked_at_before_anything_is_built(unlisted: Path, change: dict, message: str):
+    content = read_json(unlisted / "config.json")
+    write_json(unlisted / "config.json", content | {"model": content["model"] | change})
+    with pytest.raises(InputError, match=message):
+        load_model(unlisted)
+
+
+def test_settings_that_are_no_settings(unlisted: Path):
+    write_json(unlisted / "config.json", {"format": "annotated-1", "model": []})
+    with pytest.raises(InputError, match="'model' holds no settings"):
+        load_model(unlisted)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {}, {"num_layers": 3, "num_decoder_layers": 1}, {"norm_first": True, "attention_bias": True},
+        {"positions": "learned", "max_length": 20}, {"d_k": 3, "d_v": 5}, {"output_bias": True, "tie_output": False},
+        {"tie_embeddings": False, "source_vocab_size": 70},
+    ],
+)  # fmt: skip
+def test_weights_are_counted_without_a_model(changes: dict):
+    model = small_model(**changes)
+    assert num_weights(model.config) == model.num_parameters()
+
+
+def test_weights_that_are_no_numbers_are_neither_saved_nor_loaded(unlisted: Path, tokenizer: Tokenizer):
+    model, before = small_model(), (unlisted / "model.safetensors").read_bytes()
+    with torch.no_grad():
+        model.target_embedding.weight[7] = float("nan")
+    with pytest.raises(InputError, match=r"target_embedding\.weight has values that are not finite"):
+        save_model(unlisted, model, tokenizer)
+    assert (unlisted / "model.safetensors").read_bytes() == before
+    tensors = {name: tensor.contiguous() for name, tensor in weights_of(model).items()}
+    save_file(tensors, unlisted / "model.safetensors")
+    with pytest.raises(InputError, match="not finite"):
+        load_model(unlisted)
+    save_file({name: tensor.nan_to_num().long() for name, tensor in tensors.items()}, unlisted / "model.safetensors")
+    with pytest.raises(InputError, match=r"holds no floating-point numbers, but torch\.int64"):
+        load_model(unlisted)
+
+
+def test_a_damaged_model_is_named_and_an_earlier_one_offered(folder: Path):
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(InputError, match=r"model\.safetensors: damaged") as caught:
+        load_model(folder)
+    assert "an earlier one" not in str(caught.value)
+    (folder / "checkpoints").mkdir()
+    (folder / "checkpoints" / "step-0000005.safetensors").write_bytes(b"")
+    with pytest.raises(InputError, match=r"an earlier one is in .*checkpoints: see annotated average"):
+        load_model(folder)
+
+
+def test_a_reader_follows_a_writer(folder: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch):
+    """A model that is replaced while it is being read is read again, and not called damaged."""
+    real, count = checkpoint.load_tokenizer, []
+
+    def slow(place: Path) -> Tokenizer:
+        if not count:
+            count.append(1)
+            save_model(folder, small_model(d_model=32), tokenizer, step=2)
+            (folder / "model.safetensors").with_name("x").touch()
+        return real(place)
+
+    monkeypatch.setattr(checkpoint, "load_tokenizer", slow)
+    model, _, notes = load_model(folder)
+    assert (notes["step"], model.config.d_model) == (2, 32)

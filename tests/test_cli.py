@@ -219,7 +219,8 @@ def test_resume_needs_the_record_of_a_run(tmp_path, refuses, content, said):
 def test_resume_without_the_saved_state(own_run, refuses):
     for path in (own_run / "checkpoints").glob("*.state"):
         path.unlink()
-    assert f"step-{STEPS:07d}.state: listed in the manifest, but cannot be read" in refuses("train", "--resume", "--output", own_run, "--max-steps", 999, "--quiet")
+    said = refuses("train", "--resume", "--output", own_run, "--max-steps", 999, "--quiet")
+    assert f"step-{STEPS:07d}.state: listed in the manifest, but cannot be read" in said
 
 
 @pytest.mark.slow
@@ -250,6 +251,29 @@ def wait_for(condition, process: subprocess.Popen) -> None:
         assert process.poll() is None, "the command ended early"
         assert time.monotonic() < end, "the command took too long"
         time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
+@pytest.mark.parametrize(
+    ("number", "ignored"), [(signal.SIGHUP, False), (signal.SIGTERM, False), (signal.SIGHUP, True)]
+)
+def test_other_signals_save_as_well(corpus, tmp_path, name, ignored):
+    """A closed terminal and a request to end; one that is ignored, as under nohup, changes nothing."""
+    folder, number = tmp_path / "run", getattr(signal, name)
+    arguments = command("train", "--corpus", corpus, "--output", folder, *TINY, "--max-steps", 10**6)
+    before = (lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, preexec_fn=before, **environment({}))
+    wait_for(lambda: (folder / "metrics.jsonl").exists() and len(metrics(folder)) > 1, process)
+    process.send_signal(number)
+    if ignored:
+        lines = len(metrics(folder))
+        wait_for(lambda: len(metrics(folder)) > lines + 1, process)
+        process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=limits.PROCESS)[1].decode()
+    assert process.returncode == 128 + (signal.SIGTERM if ignored else number), said
+    assert "stopping after this step; once more ends at once" in said
+    assert json.loads((folder / "run.json").read_text())["finished"] is False
 
 
 def test_signal_handlers_are_put_back():
@@ -614,6 +638,23 @@ def test_evaluate_refuses_what_it_cannot_score(run, corpus, refuses, tmp_path):
     assert "no such file or folder" in refuses("evaluate", run, "--corpus", tmp_path / "x", "--device", "cpu")
 
 
+def test_evaluate_does_not_write_two_things_into_one_file(run, capsys, tmp_path):
+    both = ["--json", str(tmp_path / "out"), "--translations", str(tmp_path / "x" / ".." / "out")]
+    assert cli.main(["evaluate", str(run), *both]) == 2
+    assert "would both write" in capsys.readouterr().err
+
+
+def test_a_fault_of_the_program_is_not_called_the_user_s(run, monkeypatch):
+    """A ValueError that nobody foresaw keeps its traceback."""
+
+    def fails(*_: object) -> None:
+        raise ValueError("shapes do not match")
+
+    monkeypatch.setattr(cli.Translator, "load", fails)
+    with pytest.raises(ValueError, match="shapes do not match"):
+        cli.main(["translate", str(run)])
+
+
 @pytest.mark.parametrize("option", ["--json", "--translations"])
 def test_evaluate_tries_its_output_files_first(run, refuses, monkeypatch, tmp_path, option):
     monkeypatch.setattr(cli.Translator, "load", lambda *_: pytest.fail("the model was loaded first"))
@@ -768,6 +809,7 @@ def test_top_help_and_version(says):
         ("translate x --beam-size four", "--beam-size: a whole number of at least 1 is needed, not 'four'"),
         ("translate x --n-best 0", "--n-best: a whole number of at least 1"),
         ("translate x --chunk 0", "--chunk: a whole number of at least 1"),
+        ("translate x --length-penalty 10000", "--length-penalty: a number from 0 to 100"),
         ("translate x --length-penalty nan", "--length-penalty: a number from 0 to 100"),
         ("evaluate x --max-words 0", "--max-words: a whole number of at least 1"),
         ("average x --output y --last 0", "--last: a whole number of at least 1"),

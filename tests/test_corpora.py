@@ -6,6 +6,7 @@ import functools
 import gzip
 import hashlib
 import http.client
+import io
 import os
 import re
 from pathlib import Path
@@ -385,6 +386,24 @@ def test_download_that_breaks_off(tmp_path: Path, repository: Path, monkeypatch:
     said = complaint(lambda: download_multi30k(tmp_path / "data", "https://example.org/"))
     assert said.startswith("https://example.org/train.en.gz: cannot be downloaded (IncompleteRead")
     assert not (tmp_path / "data").exists()
+
+
+def test_a_web_page_in_place_of_the_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A portal that answers everything with its own page, or a file without end."""
+    for content, says in (
+        (b"<html>Please log in</html>", "not the expected file but a web page"),
+        (b"x", "not the exp"),
+    ):
+        monkeypatch.setattr(corpora.urllib.request, "urlopen", lambda *_, content=content, **__: io.BytesIO(content))
+        said = complaint(lambda: download_multi30k(tmp_path / "data", "https://example.org/"))
+        assert says in said
+        assert not (tmp_path / "data").exists()
+
+
+def test_a_small_file_that_unpacks_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bomb.tsv.gz").write_bytes(gzip.compress(bytes(2**27)))
+    said = complaint(lambda: read_lines(tmp_path / "bomb.tsv.gz"))
+    assert "unpack to more than 67,108,864, which no text does" in said
 
 
 def test_pinned_address_and_checksums_are_complete() -> None:

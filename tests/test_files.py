@@ -3,13 +3,28 @@
 import errno
 import json
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save
 
-from annotated.files import InputError, read_json, read_tensors, write_atomically, write_json
+from annotated import files
+from annotated.files import (
+    InputError,
+    current,
+    finish,
+    locked,
+    read_json,
+    read_tensors,
+    verify,
+    write_atomically,
+    write_json,
+    write_together,
+)
 
 
 def test_a_file_is_written_whole_and_replaces_the_old_one(tmp_path: Path):
@@ -110,3 +125,114 @@ def test_tensors_that_cannot_be_read_are_named(tmp_path: Path):
 
 def test_an_input_error_is_a_value_error():
     assert issubclass(InputError, ValueError)
+
+
+def test_permissions_and_links_stay(tmp_path: Path):
+    """A file that only its owner may read is not opened to others by a new content, and a link leads where it led."""
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+    path.chmod(0o600)
+    (tmp_path / "link").symlink_to(path)
+    write_atomically(tmp_path / "link", b"new")
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_json_that_is_nested_without_end(tmp_path: Path):
+    (tmp_path / "file.json").write_bytes(b"[" * 100_000)
+    with pytest.raises(InputError, match=r"file\.json: not a JSON file that can be read \(nested too deeply"):
+        read_json(tmp_path / "file.json")
+
+
+def test_files_are_replaced_together_and_listed(tmp_path: Path):
+    assert verify(tmp_path) is False
+    write_together(tmp_path, {"a": b"1", "b": b"2"})
+    assert verify(tmp_path) is True
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "manifest.json"]
+    write_together(tmp_path, {"a": b"3", "b": b"4"})
+    assert [(tmp_path / name).read_bytes() for name in "ab"] == [b"3", b"4"]
+    assert verify(tmp_path) is True
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"12", "2 bytes instead of 1"), (b"2", "not the bytes that were written"), (None, "cannot be read")],
+)
+def test_a_file_that_is_not_what_was_written_is_named(tmp_path: Path, content: bytes | None, says: str):
+    write_together(tmp_path, {"a": b"1"})
+    (tmp_path / "a").unlink() if content is None else (tmp_path / "a").write_bytes(content)
+    with pytest.raises(InputError, match=says) as caught:
+        verify(tmp_path)
+    assert str(tmp_path / "a") in str(caught.value)
+    assert f"delete {tmp_path / 'manifest.json'}" in str(caught.value)
+
+
+def test_an_interrupted_replacement_is_read_and_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """From the moment its manifest is there the new files count, also for who may not write."""
+    write_together(tmp_path, {"a": b"1", "b": b"2"})
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "finish", lambda *_: None)
+        write_together(tmp_path, {"a": b"3", "b": b"4"})
+    assert (tmp_path / "a").read_bytes() == b"1"
+    assert current(tmp_path, "a").read_bytes() == b"3"
+    assert verify(tmp_path) is True
+    finish(tmp_path)
+    assert (tmp_path / "a").read_bytes() == b"3"
+    assert list(tmp_path.glob("*.new")) == []
+
+
+def test_what_does_not_come_back_is_noticed_while_the_old_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_together(tmp_path, {"a": b"1"})
+    real = files.disk.write
+
+    def forgetful(path: Path, content: bytes) -> None:
+        real(path, content[:-1] if path.name.startswith("a.") else content)
+
+    monkeypatch.setattr(files.disk, "write", forgetful, raising=False)
+    with pytest.raises(InputError, match=r"a\.new: damaged"):
+        write_together(tmp_path, {"a": b"2"})
+    assert verify(tmp_path) is True
+    assert (tmp_path / "a").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "folder/file"])
+def test_a_manifest_cannot_lead_out_of_its_folder(tmp_path: Path, name: str):
+    write_json(tmp_path / "manifest.json", {"format": "annotated-manifest-1", "files": {name: files.listed(b"")}})
+    with pytest.raises(InputError, match="is no file of this folder"):
+        verify(tmp_path)
+
+
+def test_a_folder_is_for_one_process(tmp_path: Path):
+    with locked(tmp_path, warn=pytest.fail):
+        with (
+            pytest.raises(InputError, match=f"another run is writing there \\(process {os.getpid()}\\)"),
+            locked(tmp_path, warn=pytest.fail),
+        ):
+            pass
+        assert (tmp_path / ".lock").exists()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / ".lock").write_text("12345")  # of a process that was killed: only a lock counts
+    with locked(tmp_path, warn=pytest.fail):
+        pass
+
+
+def test_where_there_are_no_locks_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(files, "fcntl", None)
+    said: list[str] = []
+    with locked(tmp_path, warn=said.append), locked(tmp_path, warn=said.append):
+        pass
+    assert len(said) == 2
+    assert "no lock can be had here" in said[0]
+
+
+def test_without_posix_the_module_can_be_imported():
+    """No locks, and no folder that can be waited for: a weaker promise, and no error."""
+    program = (
+        "import os, sys; sys.modules['fcntl'] = None; import annotated.files as files; files.FOLDERS_SYNC = False; "
+        "from pathlib import Path; files.write_together(Path(sys.argv[1]), {'a': b'1'}); print(files.fcntl)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
+        assert (Path(folder) / "a").read_bytes() == b"1"

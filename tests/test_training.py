@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save
 from torch import nn
 
+from annotated import training
 from annotated.acceleration import FusedAttention, chunked_training_loss
 from annotated.attention import MultiHeadAttention
 from annotated.batching import Batch, make_batch, token_batches
 from annotated.checkpoint import load_model, weights_of
 from annotated.corpora import load_corpus
-from annotated.files import InputError, read_json
+from annotated.files import InputError, locked, read_json, read_notes, read_tensors, write_json
 from annotated.machine import PRECISIONS
 from annotated.model import Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss
@@ -32,6 +34,7 @@ from annotated.training import (
     load_state,
     losses_of,
     new_state,
+    resumable,
     save_checkpoint,
     share_done,
     tokenize_pairs,
@@ -405,6 +408,131 @@ def test_only_the_last_checkpoints_are_kept(tmp_path: Path):
     assert [path.name for path in checkpoints(tmp_path)] == [f"step-{i:07d}.safetensors" for i in (4, 5, 6)]
 
 
+def test_the_last_two_states_are_kept_however_few_checkpoints(tmp_path: Path):
+    config = replace(CONFIG, max_steps=6, checkpoint_minutes=0.0, keep_checkpoints=1)
+    train(small_model(), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-0000006.safetensors"]
+    names = sorted(path.name for path in (tmp_path / "checkpoints").glob("*.state"))
+    assert names == ["step-0000005.state", "step-0000006.state"]
+
+
+def broken_off(tmp_path: Path, **changes) -> tuple[TrainingConfig, dict]:
+    """A run of six steps in the folder, with a checkpoint after each; how it goes on, and its unbroken weights."""
+    config = replace(CONFIG, max_steps=6, checkpoint_minutes=0.0, average_decay=0.9, **changes)
+    train(small_model(0.1), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path)
+    config = replace(config, max_steps=9)
+    return config, weights_of(train(small_model(0.1), PAIRS, [make_batch(PAIRS)], config).model)
+
+
+def test_a_damaged_state_is_named_and_the_one_before_is_used(tmp_path: Path):
+    config, unbroken = broken_off(tmp_path)
+    path, said = tmp_path / "checkpoints" / "step-0000006.state", []
+    content = path.read_bytes()
+    path.write_bytes(content[:500] + bytes([content[500] ^ 4]) + content[501:])
+    state = train(small_model(0.1), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path, resume=True, warn=said.append)
+    assert said == [f"{path}: damaged: not the bytes that were written (SHA-256); going on from step 5, which is whole"]
+    assert all(torch.equal(weights_of(state.model)[name], weight) for name, weight in unbroken.items())
+
+
+def test_when_no_state_is_whole_nothing_is_used(tmp_path: Path):
+    config, _ = broken_off(tmp_path)
+    for path in (tmp_path / "checkpoints").glob("*.state"):
+        path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"step-0000006\.state: damaged"):
+        train(small_model(0.1), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (
+            lambda t: t.pop("adam.encoder.layers.0.feed_forward.inner.bias.exp_avg"),
+            "inner.bias.exp_avg is missing or of",
+        ),
+        (
+            lambda t: t.update({"adam.target_embedding.weight.exp_avg_sq": torch.ones(3)}),
+            "weight.exp_avg_sq is missing or",
+        ),
+        (lambda t: t.update({"average.target_embedding.weight": torch.ones(3)}), "average.target_embedding.weight is"),
+        (lambda t: t.pop("random.cpu"), "the state of the random numbers is missing or of another size"),
+        (lambda t: t.update({"random.cpu": torch.ones(5, dtype=torch.uint8)}), "the state of the random numbers is"),
+        (lambda t: t.pop("model.target_embedding.weight"), "the tensor target_embedding.weight is missing"),
+    ],
+)
+def test_a_state_that_lacks_something_is_refused(tmp_path: Path, spoil, says: str):
+    """Before there were manifests the state was `state.safetensors`; from such a file, too, nothing is left out."""
+    config, _ = broken_off(tmp_path)
+    content = (tmp_path / "checkpoints" / "step-0000006.state").read_bytes()
+    (tmp_path / "state").write_bytes(content)
+    tensors, notes = read_tensors(tmp_path / "state"), read_notes(tmp_path / "state")
+    spoil(tensors)
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "state.safetensors").write_bytes(save(tensors, notes))
+    with pytest.raises(InputError, match=f"old/state.safetensors: .*{says}"):
+        train(small_model(0.1), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path / "old", resume=True)
+
+
+def test_a_run_from_before_there_were_manifests_goes_on(tmp_path: Path):
+    config, unbroken = broken_off(tmp_path)
+    (tmp_path / "old").mkdir()
+    (tmp_path / "checkpoints" / "step-0000006.state").rename(tmp_path / "old" / "state.safetensors")
+    state = train(small_model(0.1), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path / "old", resume=True)
+    assert all(torch.equal(weights_of(state.model)[name], weight) for name, weight in unbroken.items())
+
+
+def test_weights_that_are_no_numbers_replace_no_checkpoint(tmp_path: Path):
+    """A rate far too high, and no loss looked at before the next checkpoint: the good ones stay."""
+    broken_off(tmp_path)
+    before = {path: path.read_bytes() for path in (tmp_path / "checkpoints").iterdir()}
+    config = replace(CONFIG, max_steps=9, average_decay=0.9, rate_factor=1e30, warmup_steps=1, checkpoint_minutes=0.0)
+    config = replace(config, validate_every=100)
+    with pytest.raises(InputError, match=r"step [78]: .* has values that are not finite"):
+        train(
+            small_model(0.1),
+            PAIRS,
+            [make_batch(PAIRS)],
+            replace(config, validate_every=100),
+            folder=tmp_path,
+            resume=True,
+        )
+    assert {path: path.read_bytes() for path in (tmp_path / "checkpoints").iterdir()} == before
+
+
+def test_a_run_can_go_on_from_its_very_beginning(tmp_path: Path):
+    """A state is there before the first step, without weights to average."""
+    train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG, folder=tmp_path, stop=lambda: True)
+    assert resumable(tmp_path)
+    assert checkpoints(tmp_path) == []
+    state = train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG, folder=tmp_path, resume=True)
+    unbroken = train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG)
+    assert torch.equal(flat(state.model), flat(unbroken.model))
+
+
+def test_without_examples_training_says_so():
+    with pytest.raises(InputError, match="there are no examples to train on"):
+        train(small_model(), [], [make_batch(PAIRS)], CONFIG)
+
+
+def test_training_and_validation_use_the_model_s_own_ids():
+    """With pad and start elsewhere in the vocabulary, and the rows of the matrix likewise, nothing else changes."""
+    torch.manual_seed(0)
+    usual = Transformer(TransformerConfig(40, dropout=0.0, **SIZES))
+    other = Transformer(TransformerConfig(40, dropout=0.0, pad_id=37, start_id=30, **SIZES))
+    other.load_state_dict(usual.state_dict())
+    rows = torch.arange(40)
+    rows[[0, 37, 2, 30]] = torch.tensor([37, 0, 30, 2])
+    with torch.no_grad():
+        other.target_embedding.weight.copy_(usual.target_embedding.weight[rows])
+    (batch,) = batch_all(PAIRS, 100, 37, 30)
+    assert set(batch.target_input[:, 0].tolist()) == {30}
+    config = replace(CONFIG, max_tokens=100, max_steps=3, precision="float32")
+    losses = [
+        [line["valid_loss"] for line in train(model, PAIRS, batch_all(PAIRS, 100, *ids), config).history]
+        for model, ids in ((usual, ()), (other, (37, 30)))
+    ]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -467,6 +595,51 @@ def test_from_raw_text_to_a_model_folder(tmp_path: Path):
     assert not list((tmp_path / "run").rglob("*.partial"))
     with pytest.raises(InputError, match="holds a run already"):
         train_on_corpus(corpus, lambda size: TransformerConfig(size, **SIZES), config, tmp_path / "run", **options)
+
+
+def options_for(tmp_path: Path, **changes) -> dict:
+    """A small corpus in the folder, and what else `train_on_corpus` wants."""
+    corpus = load_corpus(str(write_corpus(tmp_path / "corpus")))
+    config = TrainingConfig(max_steps=4, max_tokens=200, warmup_steps=10, validate_every=2, precision="float32")
+    return {
+        "corpus": corpus, "model_config": lambda size: TransformerConfig(size, **SIZES), "config": config,
+        "folder": tmp_path / "run", "vocab_size": 290, "device": torch.device("cpu"), "progress": False,
+    } | changes  # fmt: skip
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_can_be_started_anew(tmp_path: Path):
+    options = options_for(tmp_path)
+    write_json(tmp_path / "run" / "run.json", {"command": "annotated train"})
+    assert train_on_corpus(**options).step == 4
+
+
+def test_a_resumed_run_has_the_same_texts(tmp_path: Path):
+    options, said = options_for(tmp_path), []
+    train_on_corpus(**options, warn=said.append)
+    assert said == ["1 of 61 pairs are left out: a side is empty, or longer than max_length"]
+    options["config"] = replace(options["config"], max_steps=6)
+    assert train_on_corpus(**options, resume=True, warn=said.append).step == 6
+    path = tmp_path / "corpus" / "train.tsv"
+    path.write_text(path.read_text().replace("dog 3", "dog 4"))
+    options["corpus"] = load_corpus(str(tmp_path / "corpus"))
+    with pytest.raises(InputError, match="not the pairs, or not the vocabulary, that the run began with"):
+        train_on_corpus(**options, resume=True)
+
+
+def test_two_runs_in_one_folder(tmp_path: Path):
+    options = options_for(tmp_path)
+    (tmp_path / "run").mkdir()
+    with locked(tmp_path / "run", warn=pytest.fail), pytest.raises(InputError, match="another run is writing there"):
+        train_on_corpus(**options)
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_a_missing_split_is_noticed_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    options = options_for(tmp_path)
+    (tmp_path / "corpus" / "valid.tsv").unlink()
+    monkeypatch.setattr(training, "train_tokenizer", lambda *_: pytest.fail("a vocabulary was learned first"))
+    with pytest.raises(InputError, match="valid"):
+        train_on_corpus(**options | {"corpus": load_corpus(str(tmp_path / "corpus"))})
 
 
 def test_nothing_to_resume(tmp_path: Path):

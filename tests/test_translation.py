@@ -4,6 +4,10 @@ import json
 import math
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +25,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import detokenize, tokenize, train_tokenizer
 from annotated.training import training_loss
 from annotated.translation import Translation, Translator, find_model
+from tools import limits
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("Anna", "Paul", "Marie", "Peter", "Lisa")
@@ -240,3 +245,58 @@ def test_a_worker_that_dies_is_noticed(translator, monkeypatch):
     monkeypatch.setattr("annotated.translation.search_batch", lambda *_: os._exit(9))
     with pytest.raises(BrokenProcessPool), translator.workers(2):
         translator.translate(SOURCES)
+
+
+def test_a_single_text_is_not_translated_letter_by_letter(translator):
+    with pytest.raises(TypeError, match="a list of texts is needed"):
+        translator.translate("Paul sees the dog.")
+
+
+def test_a_beam_wider_than_the_vocabulary_is_refused_at_once(translator):
+    with pytest.raises(InputError, match=f"wider than the vocabulary, which has {len(translator.tokenizer)}"):
+        translator.translate(SOURCES[:1], beam_size=10**9)
+
+
+@pytest.mark.parametrize(
+    ("search", "says"),
+    [
+        (5, "search has the settings"),
+        ({"beams": 4}, "search has the settings"),
+        ({"beam_size": 0}, "beam_size 0 in search"),
+        ({"beam_size": True}, "beam_size True in search"),
+        ({"length_penalty": "1"}, "length_penalty '1' in search"),
+        ({"length_penalty": math.nan}, "length_penalty nan in search"),
+        ({"length_penalty": 1e5}, "length_penalty 100000.0 in search"),
+        ({"penalty": "none"}, "penalty 'none' in search is none of"),
+        ({"penalty": ["gnmt"]}, r"penalty \['gnmt'\] in search is none of"),
+    ],
+)
+def test_settings_of_the_search_that_a_model_brings_are_looked_at(translator, search, says):
+    with pytest.raises(InputError, match=says):
+        Translator(translator.model, translator.tokenizer, {"search": search})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are processes on Linux alone")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_the_process_that_started_them(number):
+    """However it ends: a worker that lived on would keep its share of the memory, and nobody would know of it."""
+    arguments = [sys.executable, "-m", "annotated", "translate", "embedded", "--workers", "2", "--chunk", "1"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "cwd": ROOT}
+    process = subprocess.Popen(arguments, **pipes, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    process.stdin.write(b"The dog sees the cat.\n" * 2)
+    process.stdin.flush()
+    process.stdout.readline()  # the workers are there now
+
+    def children() -> list[str]:
+        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
+        return listed.stdout.split()
+
+    workers = children()
+    assert len(workers) == 2
+    process.send_signal(number)
+    process.wait(timeout=limits.PROCESS)
+    end = time.monotonic() + limits.PROCESS
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() < end, "a worker lives on"
+        time.sleep(0.1)

@@ -52,6 +52,10 @@ CONFIG = TrainingConfig(
 )  # fmt: skip
 
 
+class Hang(BaseException):
+    """A reader takes longer than anybody would wait."""
+
+
 class Crash(BaseException):
     """The process is gone: no handler runs, no file is cleaned up."""
 
@@ -350,23 +354,22 @@ def last_state(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(sorted((folder / "checkpoints").glob("*.state"))[-1])
 
 
-def kill(kills: int = 50, seed: int = 0) -> dict[str, Any]:
+def kill(kills: int = 50, seed: int = 0, cases: list[tuple[list[str], int]] = CASES) -> dict[str, Any]:
     """Trainings that are killed at random moments and go on, beside those that were left alone."""
     choose, found = random.Random(seed), {"kills": 0, "while saving": 0, "equal": 0, "unequal": []}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        lines = [
-            f"the {a} {b} sees it\tdas {a} {b} sieht es" for a in ("old", "new", "big") for b in "abcdefghijklmnop"
-        ]
+        words = [(a, b) for a in ("old", "new", "big") for b in "abcdefghijklmnopqrstuvwxyz"]
+        lines = [f"the {a} {b} sees it\tdas {a} {b} sieht es" for a, b in words]
         (place / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        for number, (options, threads) in enumerate(CASES):
+        for number, (options, threads) in enumerate(cases):
             start = ["train", "--quiet", "--corpus", str(place / "pairs.tsv"), *TINY.split(), *options, "--output"]
             whole = place / f"whole-{number}"
             begun = time.monotonic()
             if command(*start, str(whole), threads=threads).wait():
                 raise RuntimeError("a run that nobody killed failed")
             seconds = time.monotonic() - begun
-            share = kills // len(CASES) + (number < kills % len(CASES))
+            share = kills // len(cases) + (number < kills % len(cases))
             while share:
                 folder = place / f"run-{number}-{share}"
                 again: list[str] = []
@@ -459,7 +462,7 @@ def readers(place: Path) -> dict[str, tuple[Path, list[str], Callable[[Path], An
     (place / "imported" / "manifest.json").unlink()
     train(small_model(), SENTENCES, [make_batch(SENTENCES)], CONFIG, folder=place / "run")
     (place / "corpus").mkdir()
-    (place / "corpus" / "pairs.tsv").write_text("\n".join(f"{text}\t{text}" for text in TEXTS), encoding="utf-8")
+    (place / "corpus" / "pairs.tsv").write_text("\n".join(f"{text}\t{text}" for text in 2 * TEXTS), encoding="utf-8")
 
     def state_of(folder: Path) -> TrainingState:
         state = new_state(small_model(), CONFIG)
@@ -480,6 +483,11 @@ def readers(place: Path) -> dict[str, tuple[Path, list[str], Callable[[Path], An
 def fuzz(minutes: float = 30.0, seed: int = 0) -> dict[str, Any]:
     """Damaged files for every reader, until time is up; distinct messages and cases, crashes, hangs, peak memory."""
     choose, counts, messages, faults = random.Random(seed), Counter(), Counter(), []
+
+    def too_long(*_: object) -> None:
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, too_long)
     with tempfile.TemporaryDirectory() as name:
         known = readers(Path(name))
         for folder, _, read in known.values():
@@ -521,6 +529,7 @@ def fuzz(minutes: float = 30.0, seed: int = 0) -> dict[str, Any]:
                 peak, most = now, max(most, (now - idle) / 1024)
                 if (now - idle) / 1024 > 64 + 10 * len(damaged) / 2**20:
                     faults.append([label, path.name, f"{(now - idle) / 1024:.0f} MB", damaged[:2000].hex()])
+    signal.signal(signal.SIGALRM, before)
     return {
         "minutes": minutes, "executions": sum(counts.values()) + len(faults), "distinct": len(messages),
         "by reader": dict(sorted(counts.items())), "faults": faults, "memory_mb": round(most, 1),
