@@ -26,12 +26,11 @@ def pad_sequences(sequences: Sequence[Sequence[int]], pad_id: int = 0) -> Int[Te
     return torch.tensor([[*sequence, *[pad_id] * (longest - len(sequence))] for sequence in sequences])
 
 
-# book/51_data_and_batching.ipynb#make-batch
 @dataclass(frozen=True)
 class Batch:
     """Sentence pairs as tensors. `target_input` is the target shifted right: bos first, the last token left out.
 
-    Defined in chapter 51: `make-batch`.
+    Defined in chapter 51: `batching`.
     """
 
     source: Int[Tensor, "batch source"]
@@ -48,6 +47,7 @@ class Batch:
         return Batch(*(tensor.to(device, non_blocking=pinned) for tensor in tensors), self.num_tokens)
 
 
+# book/51_data_and_batching.ipynb#make-batch
 def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) -> Batch:
     """Pad both sides and shift the targets to the right.
 
