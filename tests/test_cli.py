@@ -255,9 +255,7 @@ def wait_for(condition, process: subprocess.Popen) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
-@pytest.mark.parametrize(
-    ("number", "ignored"), [(signal.SIGHUP, False), (signal.SIGTERM, False), (signal.SIGHUP, True)]
-)
+@pytest.mark.parametrize(("name", "ignored"), [("SIGHUP", False), ("SIGTERM", False), ("SIGHUP", True)])
 def test_other_signals_save_as_well(corpus, tmp_path, name, ignored):
     """A closed terminal and a request to end; one that is ignored, as under nohup, changes nothing."""
     folder, number = tmp_path / "run", getattr(signal, name)
