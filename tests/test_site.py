@@ -267,6 +267,17 @@ def test_a_table_that_a_cell_displays_is_a_table(name):
             assert page.count("<tr") == rows, cell.id
 
 
+def test_exercises_are_counted_on_each_page():
+    """As text, solutions and the list of exercises count them."""
+    if not (SITE / "index.html").is_file():
+        missing(f"no site in {SITE}: run `make html`")
+    for name in PAGES:
+        html = (SITE / f"{name}.html").read_text(encoding="utf-8")
+        numbers = [int(number) for number in re.findall(r'caption-number">Exercise (\d+)', html)]
+        labels = re.findall(r'id="ex-[\w-]+?-(\d+)"', html) if SOURCES[name].suffix == ".ipynb" else []
+        assert numbers == list(range(1, len(numbers) + 1)) == [int(label) for label in labels], name
+
+
 def test_internal_links_resolve():
     if not (SITE / "index.html").is_file():
         missing(f"no site in {SITE}: run `make html`")
