@@ -4,12 +4,14 @@ Its learning rate is searched first: `RATES` are tried for `TRIAL_STEPS` steps e
 validation loss at the end trains it to the end. The Transformer's rate gets the same test. All else is as in
 `data/runs/embedded-sinusoidal`: data, subwords, batches, warm-up, average of weights, number of steps, one thread.
 Each finished training is kept in `runs/recurrent/`; a command that was stopped goes on with the one it was in.
+What a step of each takes is measured at the end, both in turn, so that other work during the training does not count.
 Written is `data/runs/recurrent/results.json`. Its `partner` names the run that it is shown beside.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -77,6 +79,19 @@ def train_once(build: Callable[[int], Model], config: TrainingConfig, path: Path
     return result
 
 
+def seconds_a_step(rounds: int = 5, steps: int = 20) -> dict[str, float]:
+    """What a training step of each takes: both in turn, the fastest round counts, on the same batches."""
+    tokenizer = load_tokenizer(ROOT / "data" / "models" / "embedded")
+    examples = tokenize_pairs(tokenizer, embedded_split("train")[:4000], 256)
+    found = {"recurrent": math.inf, "transformer": math.inf}
+    for _ in range(rounds):
+        for name, build in (("recurrent", recurrent), ("transformer", transformer)):
+            torch.manual_seed(1)
+            state = train(build(len(tokenizer)), examples, batch_all(examples[:8], 2000), options(1.0, steps))
+            found[name] = min(found[name], state.seconds / state.step)
+    return found
+
+
 def score(model: RecurrentTranslator, tokenizer: Tokenizer, split: str) -> dict:
     """Exact match and BLEU of greedy translations of a split."""
     pairs = embedded_split(split)
@@ -118,6 +133,7 @@ def main(arguments: list[str]) -> int:
         print(f"Transformer, {factor}: validation loss {rival_trials[-1]['best_valid_loss']:.4f}", flush=True)
     record = {"command": "python -m tools.baseline", **describe_machine(torch.device("cpu"))}
     record |= {"corpus_version": corpus_fingerprint(), "partner": PARTNER.parent.name}
+    record |= {"seconds_a_step": seconds_a_step()}
     write_json(arguments.output, record | {"trials": trials, "partner_trials": rival_trials, "run": run})
     return 0
 
