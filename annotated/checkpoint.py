@@ -98,14 +98,17 @@ def config_from(values: Any, origin: object) -> TransformerConfig:
     if not isinstance(values, dict):
         raise InputError(f"{origin}: 'model' holds no settings")
     known = {field.name: get_args(field.type) or (field.type,) for field in fields(TransformerConfig)}
+    found = dict(values)
     for name, value in values.items():
         if name not in known:
             raise InputError(f"{origin}: unknown setting {name!r}")
-        if type(value) not in known[name] and not (type(value) is int and float in known[name]):
+        if type(value) is int and float in known[name] and abs(value) < 2**53:
+            found[name] = float(value)
+        elif type(value) not in known[name]:
             kinds = " or ".join(kind.__name__ for kind in known[name] if kind is not NoneType)
             raise InputError(f"{origin}: {name} is {value!r}, not of the type {kinds}")
     try:
-        return TransformerConfig(**values)
+        return TransformerConfig(**found)
     except (TypeError, ValueError) as error:
         raise InputError(f"{origin}: {error}") from None
 

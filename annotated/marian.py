@@ -80,7 +80,9 @@ def marian_settings(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
         kind = bool if ours.startswith(("tie", "scale")) else float if ours.endswith("dropout") else int
         if value is None:
             raise InputError(f"{path}: {theirs} is missing")
-        if type(value) is not kind and (kind, type(value)) != (float, int):
+        if kind is float and type(value) is int and abs(value) < 2**53:
+            settings[ours] = float(value)
+        elif type(value) is not kind:
             raise InputError(f"{path}: {theirs} is {value!r}, not {KINDS[kind]}")
     return settings
 

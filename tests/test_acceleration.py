@@ -310,7 +310,7 @@ def test_nothing_that_is_saved_changes(tmp_path: Path):
         files = {path.name: path.read_bytes() for path in (tmp_path / str(on)).iterdir()}
         found.append((files, [name for name, _ in model.named_parameters()], list(model.state_dict())))
     assert found[0] == found[1]
-    assert len(found[0][0]) == 3
+    assert len(found[0][0]) == 4
 
 
 def test_a_copy_of_an_accelerated_model_is_accelerated_and_its_own():
