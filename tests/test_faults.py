@@ -112,6 +112,6 @@ def test_a_killed_training_ends_like_one_that_was_left_alone():
     assert (found["equal"], found["unequal"]) == (1, [])
 
 
-def test_a_fault_in_the_record_is_shown():
-    with pytest.raises(InputError):
+def test_what_is_no_manifest_is_refused():
+    with pytest.raises(InputError, match=r"package\.json: not a manifest"):
         files.read_manifest(faults.ROOT / "package.json")
