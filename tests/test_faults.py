@@ -79,6 +79,17 @@ def test_a_training_goes_on_after_each_kind_of_fault(kind: str, tmp_path: Path):
     assert try_point(training, tmp_path, at, kind)[0] == ""
 
 
+def test_a_checkpoint_that_was_complete_and_is_gone_is_found_out(tmp_path: Path):
+    """Guards the test above: a run that merely starts anew ends with the right weights as well."""
+    training, disk = faults.Training(), FaultyDisk()
+    with with_disk(disk):
+        training.act(tmp_path)
+    assert disk.completed == CONFIG.max_steps
+    assert training.check(tmp_path, disk, True) == ""
+    disk.completed += 1
+    assert f"only step {CONFIG.max_steps} is left" in training.check(tmp_path, disk, True)
+
+
 def test_torn_files_are_named_and_not_used():
     assert faults.torn(60) == {
         "places": 60,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import json
 import os
 import random
@@ -22,7 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from safetensors.torch import load_file, save
 from annotated import files
 from annotated.batching import make_batch
 from annotated.checkpoint import average_weights, load_model, save_model, weights_of
+from annotated.cli import main as annotated
 from annotated.corpora import load_corpus
 from annotated.files import Disk, InputError, read_json, verify, write_atomically, write_json
 from annotated.machine import describe_machine
@@ -68,6 +70,7 @@ class FaultyDisk(Disk):
 
     def __init__(self, at: int = 0, kind: str = "error"):
         self.at, self.kind, self.count, self.dead = at, kind, 0, False
+        self.completed: int | None = None  # the step of the last checkpoint whose manifest got its name
 
     def fails(self) -> bool:
         if self.dead:
@@ -104,7 +107,11 @@ class FaultyDisk(Disk):
 
     def rename(self, old: Path, new: Path) -> None:
         act = partial(super().rename, old, new)
-        return self.go_wrong(act, new) if self.fails() else act()
+        if self.fails():
+            self.go_wrong(act, new)
+        act()
+        if new.match("checkpoints/step-*.json"):
+            self.completed = int(new.stem.removeprefix("step-"))
 
     def remove(self, path: Path) -> None:
         act = partial(super().remove, path)
@@ -148,12 +155,11 @@ class Training:
     """A run with a checkpoint after each step; after a fault it goes on, and ends as if nothing had happened."""
 
     def __init__(self):
-        self.unbroken = self.run(None).state_dict
+        self.unbroken = self.run(None)
 
-    def run(self, folder: Path | None, resume: bool = False) -> Any:
-        model = small_model()
-        state = train(model, SENTENCES, [make_batch(SENTENCES)], CONFIG, folder=folder, resume=resume)
-        return argparse.Namespace(state=state, state_dict=weights_of(state.model) | state.average)
+    def run(self, folder: Path | None, resume: bool = False) -> dict[str, torch.Tensor]:
+        state = train(small_model(), SENTENCES, [make_batch(SENTENCES)], CONFIG, folder=folder, resume=resume)
+        return {f"average.{name}": weight for name, weight in state.average.items()} | weights_of(state.model)
 
     def prepare(self, folder: Path) -> None:
         """Nothing is there yet."""
@@ -164,15 +170,14 @@ class Training:
         self.run(folder)
 
     def check(self, folder: Path, disk: FaultyDisk, completed: bool) -> str:
-        if not folder.exists() or not resumable(folder):
-            if list((folder / "checkpoints").glob("step-*.json")):
-                return "a checkpoint is there and cannot be used"
-            prepare_folder(folder, resume=False)  # may start anew
-            found = self.run(folder)
-        else:
-            prepare_folder(folder, resume=True)
-            found = self.run(folder, resume=True)
-        return "" if same_weights(found.state_dict, self.unbroken) else "the weights differ in the end"
+        resume = resumable(folder)
+        if disk.completed is not None:
+            state = new_state(small_model(), CONFIG)
+            load_state(folder, state)
+            if state.step < disk.completed:
+                return f"the checkpoint of step {disk.completed} was complete, and only step {state.step} is left"
+        prepare_folder(folder, resume)  # without a checkpoint, it may start anew
+        return "" if same_weights(self.run(folder, resume), self.unbroken) else "the weights differ in the end"
 
 
 class Saving:
@@ -238,21 +243,34 @@ class Exporting(Saving):
 
 
 class Scoring:
-    """Scores and translations are written into files that were there: the old ones or the new ones."""
+    """The command writes scores and translations into files that were there: the old ones or the new ones are left."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self.tokenizer = tokenizer
 
     def prepare(self, folder: Path) -> None:
+        save_model(folder / "model", small_model(len(self.tokenizer)), self.tokenizer)
+        lines = [f"the dog {i} sees\tder Hund {i} sieht\n" for i in range(50)]
+        write_atomically(folder / "pairs.tsv", "".join(lines).encode())
         for name in ("scores.json", "translations.txt"):
             write_atomically(folder / name, b'"old"\n')
 
     def act(self, folder: Path) -> None:
-        write_atomically(folder / "translations.txt", b"new\n" * 100)
-        write_json(folder / "scores.json", {"bleu": 1.0})
+        arguments = ["evaluate", str(folder / "model"), "--corpus", str(folder / "pairs.tsv"), "--workers", "1"]
+        arguments += ["--beam-size", "1", "--device", "cpu", "--json", str(folder / "scores.json")]
+        said = io.StringIO()
+        with redirect_stdout(io.StringIO()), redirect_stderr(said):
+            status = annotated([*arguments, "--translations", str(folder / "translations.txt")])
+        if status:
+            raise InputError(said.getvalue())
 
     def check(self, folder: Path, disk: FaultyDisk, completed: bool) -> str:
-        text = (folder / "translations.txt").read_bytes()
-        scores = read_json(folder / "scores.json")
-        whole = text in (b'"old"\n', b"new\n" * 100) and scores in ("old", {"bleu": 1.0})
-        return "" if whole and (not completed or scores != "old") else "a file is neither old nor new"
+        old = [(folder / name).read_bytes() == b'"old"\n' for name in ("translations.txt", "scores.json")]
+        if not old[0] and (folder / "translations.txt").read_bytes().count(b"\n") != 1:
+            return "the translations are neither old nor whole"
+        if not old[1] and read_json(folder / "scores.json")["sentences"] != 1:
+            return "the scores are neither old nor whole"
+        return "the command said that it was done" if completed and any(old) else ""
 
 
 def scenarios() -> dict[str, Any]:
@@ -260,7 +278,7 @@ def scenarios() -> dict[str, Any]:
     tokenizer = train_tokenizer(TEXTS, 300)
     return {
         "training": Training(), "saving": Saving(tokenizer), "averaging": Averaging(tokenizer),
-        "exporting": Exporting(tokenizer), "scoring": Scoring(),
+        "exporting": Exporting(tokenizer), "scoring": Scoring(tokenizer),
     }  # fmt: skip
 
 
