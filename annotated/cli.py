@@ -432,7 +432,7 @@ def epilog(command: str) -> str:
         return text
     parts = ["recipes, as the options they stand for:"]
     for name, recipe in RECIPES.items():
-        options = " ".join(f"{flag(key)}\u00a0{value}" for key, value in recipe.items())
+        options = " ".join(flag(key) if value is True else f"{flag(key)}\u00a0{value}" for key, value in recipe.items())
         lines = textwrap.wrap(options, 72, break_on_hyphens=False, break_long_words=False)
         parts += [f"  {name}", *(f"      {line}" for line in lines)]
     return "\n".join(parts).replace("\u00a0", " ") + "\n\n" + text

@@ -25,6 +25,11 @@ RECIPES: dict[str, dict[str, Any]] = {
         "dropout": 0.3, "max_tokens": 3072, "warmup_steps": 600, "rate_factor": 0.6, "clip_norm": 1.0,
         "average_decay": 0.998, "max_minutes": 25.0, "checkpoint_minutes": 2.0,
     },
+    "best": {
+        "vocab_size": 8000, "d_model": 128, "d_ff": 256, "num_heads": 4, "num_layers": 4, "max_length": 256,
+        "dropout": 0.3, "norm_first": True, "max_tokens": 3072, "warmup_steps": 1500, "rate_factor": 2.0,
+        "clip_norm": 1.0, "average_decay": 0.999, "max_steps": 8200, "checkpoint_minutes": 2.0, "keep_checkpoints": 10,
+    },
 }  # fmt: skip
 
 

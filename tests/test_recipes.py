@@ -52,5 +52,6 @@ def recipes_in_help(monkeypatch: pytest.MonkeyPatch, columns: int) -> str:
 def test_the_help_of_train_writes_recipes_as_options(monkeypatch):
     text = " ".join(recipes_in_help(monkeypatch, 400).split())
     for recipe in RECIPES.values():
-        assert " ".join(f"{flag(key)} {value}" for key, value in recipe.items()) in text
+        options = [flag(key) if value is True else f"{flag(key)} {value}" for key, value in recipe.items()]
+        assert " ".join(options) in text
     assert max(map(len, recipes_in_help(monkeypatch, 80).splitlines())) <= 80
