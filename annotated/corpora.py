@@ -1,6 +1,7 @@
 # Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
 """Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
 
+import functools
 import gzip
 import hashlib
 import http.client
@@ -9,13 +10,16 @@ import os
 import urllib.request
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from annotated import grammar
 from annotated.files import InputError, disk, write_atomically
-from annotated.grammar import ADJECTIVE_ENTRIES, SPLITS, SentencePair, detokenise, embedded_split, words
+from annotated.grammar import ADJECTIVE_ENTRIES, SPLITS, SentencePair, detokenise, words
+from annotated.tables import TABLES
 
-__all__ = ["Corpus", "EMBEDDED", "NAMED", "load_corpus", "neutral"]
+__all__ = ["Corpus", "EMBEDDED", "NAMED", "generated", "load_corpus", "neutral"]
 
 
 # book/51_data_and_batching.ipynb#corpus
@@ -205,6 +209,34 @@ def neutral(pair: SentencePair) -> SentencePair:
     return replace(pair, source=detokenise(source), target=detokenise(target), tree="")
 
 
+# book/51_data_and_batching.ipynb#kept-split
+def kept_folder() -> Path:
+    """Where generated splits are kept; the name follows from the grammar and its tables."""
+    digest = hashlib.sha256(Path(grammar.__file__).read_bytes())
+    for table in sorted(TABLES.iterdir(), key=lambda table: table.name):
+        digest.update(table.read_bytes())
+    return Path.home() / ".cache" / "annotated" / f"embedded-{digest.hexdigest()[:16]}"
+
+
+@functools.cache
+def generated(split: str) -> tuple[SentencePair, ...]:
+    """A split of the embedded corpus: generated once, then read. Without a cache it is the same, only later.
+
+    Defined in chapter 51: `kept-split`.
+    """
+    with suppress(OSError, RuntimeError, ValueError):  # nothing is kept, no home, or not what was written
+        file = kept_folder() / f"{split}.tsv"
+        checksum, _, text = disk.read(file).decode().partition("\n")
+        if hashlib.sha256(text.encode()).hexdigest() == checksum:
+            return tuple(grammar.read_canonical(text))
+    pairs = grammar.embedded_split(split)
+    text = grammar.canonical_text(pairs)
+    with suppress(OSError, RuntimeError, InputError):
+        file = kept_folder() / f"{split}.tsv"
+        write_atomically(file, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}".encode())
+    return tuple(pairs)
+
+
 # book/51_data_and_batching.ipynb#load-corpus
 EMBEDDED: dict[str, Callable[[SentencePair], SentencePair]] = {  # name: what becomes of each pair
     "embedded": lambda pair: pair,
@@ -227,7 +259,7 @@ def load_corpus(name: str, source: str = "en", target: str = "de", download: boo
         if (source, target) != ("en", "de"):
             raise InputError(f"the embedded corpus goes from en to de, not from {source} to {target}")
         change = EMBEDDED[name]
-        loaders = {split: lambda split=split: [change(pair) for pair in embedded_split(split)] for split in SPLITS}
+        loaders = {split: lambda split=split: [change(pair) for pair in generated(split)] for split in SPLITS}
         return Corpus(name, source, target, loaders)
     if name == "multi30k":
         return multi30k(source, target, download)

@@ -1589,6 +1589,20 @@ def canonical_text(pairs: list[SentencePair]) -> str:
     return "".join("\t".join(line) + "\n" for line in lines)
 
 
+def read_canonical(text: str) -> list[SentencePair]:
+    """The pairs of such a text. Raises ValueError for anything else."""
+
+    def links(field: str) -> tuple[tuple[int, int], ...]:
+        return tuple((int(first), int(second)) for first, second in (link.split("-") for link in field.split()))
+
+    pairs = []
+    for line in text.splitlines():
+        source, target, phenomena, alignment, antecedents, tree = line.split("\t")
+        tags = tuple(phenomena.split("; ")) if phenomena else ()
+        pairs.append(SentencePair(source, target, tags, links(alignment), links(antecedents), tree))
+    return pairs
+
+
 def split_checksum(name: str) -> str:
     """SHA-256 of a split's canonical text in UTF-8."""
     return hashlib.sha256(canonical_text(embedded_split(name)).encode()).hexdigest()

@@ -18,19 +18,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from annotated.batching import in_batches, pad_sequences, token_batches
-from annotated.corpora import Corpus
+from annotated.corpora import Corpus, generated
 from annotated.decoding import beam_search, output_limits
 from annotated.files import InputError
-from annotated.grammar import (
-    NAME_ENTRIES,
-    NOUN_ENTRIES,
-    SPLITS,
-    VERB_ENTRIES,
-    SentencePair,
-    detokenise,
-    embedded_split,
-    words,
-)
+from annotated.grammar import NAME_ENTRIES, NOUN_ENTRIES, SPLITS, VERB_ENTRIES, SentencePair, detokenise, words
 from annotated.tokenization import Tokenizer
 from annotated.translation import Translator
 
@@ -409,7 +400,7 @@ def task_corpus(task: str, pairs: int | None = None) -> Corpus:
         raise InputError(f"unknown task {task!r}: choose one of {', '.join(TASKS)}")
 
     def load(split: str) -> list[SentencePair]:
-        return [replace(pair, target=TASKS[task](read_tree(pair.tree))) for pair in embedded_split(split)[:pairs]]
+        return [replace(pair, target=TASKS[task](read_tree(pair.tree))) for pair in generated(split)[:pairs]]
 
     return Corpus(task, "en", task, {split: lambda split=split: load(split) for split in SPLITS})
 

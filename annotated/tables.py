@@ -7,7 +7,7 @@ from importlib.resources.abc import Traversable
 
 from annotated.files import InputError
 
-__all__ = ["Row", "read_table"]
+__all__ = ["Row", "TABLES", "read_table"]
 
 
 # book/50_corpus.ipynb#tables

@@ -20,6 +20,8 @@ from annotated.corpora import (
     MULTI30K_FILES,
     NAMED,
     download_multi30k,
+    generated,
+    kept_folder,
     load_corpus,
     multi30k_folder,
     neutral,
@@ -261,6 +263,53 @@ def test_embedded_corpus_comes_through_the_same_interface(name: str) -> None:
     corpus = load_corpus(name)
     assert list(corpus.loaders) == list(SPLITS)
     assert [pair.source for pair in corpus.split("valid")] == [SOURCES[name](pair) for pair in embedded_split("valid")]
+
+
+@pytest.fixture
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A cache of our own."""
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    generated.cache_clear()
+    yield tmp_path
+    generated.cache_clear()
+
+
+def test_a_split_is_generated_once_and_then_read(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = generated("pronoun")
+    assert list(first) == embedded_split("pronoun")
+    monkeypatch.setattr(corpora.grammar, "embedded_split", lambda name: pytest.fail("generated again"))
+    generated.cache_clear()
+    assert generated("pronoun") == first
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff", b"of another grammar\n", None])
+def test_a_damaged_file_of_the_cache_is_generated_anew(own_home: Path, damage: bytes | None) -> None:
+    first = generated("pronoun")
+    (file,) = kept_folder().iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b"crossed", b"crosses") if damage is None else damage)
+    generated.cache_clear()
+    assert generated("pronoun") == first
+    assert file.read_bytes() == whole
+
+
+def test_another_grammar_has_another_folder(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = kept_folder()
+    table = write(own_home / "tables" / "splits.tsv", "another")
+    monkeypatch.setattr(corpora, "TABLES", table.parent)
+    assert kept_folder() != before
+
+
+def test_a_corpus_needs_no_cache(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (own_home / ".cache").write_text("a file where a folder should be")
+    assert load_corpus("embedded").split("pronoun") == embedded_split("pronoun")
+
+    def homeless():
+        raise RuntimeError("no home")
+
+    generated.cache_clear()
+    monkeypatch.setattr(Path, "home", homeless)
+    assert load_corpus("embedded").split("pronoun") == embedded_split("pronoun")
 
 
 def test_every_named_corpus_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

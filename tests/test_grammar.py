@@ -46,6 +46,7 @@ from annotated.grammar import (
     german_words,
     nouns_of,
     pronoun,
+    read_canonical,
     split_checksum,
     verb_group,
     words,
@@ -536,5 +537,6 @@ def test_the_committed_splits_are_the_generated_ones() -> None:
     for name in SMALL:
         text = (folder / f"{name}.tsv").read_text(encoding="utf-8")
         assert text == canonical_text(embedded_split(name)), name
+        assert read_canonical(text) == embedded_split(name), name
         assert hashlib.sha256(text.encode()).hexdigest() == split_checksum(name)
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 2_000_000

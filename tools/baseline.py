@@ -23,9 +23,10 @@ import torch
 from annotated.acceleration import tune_machine
 from annotated.batching import in_batches, pad_sequences
 from annotated.checkpoint import load_weights
+from annotated.corpora import load_corpus
 from annotated.evaluation import evaluate_translations
 from annotated.files import read_json, write_json
-from annotated.grammar import corpus_fingerprint, embedded_split
+from annotated.grammar import corpus_fingerprint
 from annotated.machine import describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
@@ -39,6 +40,7 @@ PARTNER_RATES = (0.25, 0.5, 1.0)  # the partner has 0.5
 CLIP_NORM = 1.0  # usual for recurrent networks: their gradients can explode
 TRIAL_STEPS = 1000
 SPLITS = ("test", "pronoun", "long")
+CORPUS = load_corpus("embedded")
 
 
 def options(factor: float, steps: int | None = None, clip_norm: float | None = CLIP_NORM) -> TrainingConfig:
@@ -65,7 +67,7 @@ def train_once(build: Callable[[int], Model], config: TrainingConfig, path: Path
     torch.manual_seed(config.seed)
     model = build(len(tokenizer))
     length = model.config.max_length
-    examples, valid = (tokenize_pairs(tokenizer, embedded_split(name), length) for name in ("train", "valid"))
+    examples, valid = (tokenize_pairs(tokenizer, CORPUS.split(name), length) for name in ("train", "valid"))
     state = train(model, examples, batch_all(valid, config.max_tokens), config)
     best = min((line for line in state.history if "valid_loss" in line), key=lambda line: line["valid_loss"])
     result = {"rate_factor": config.rate_factor, "training": asdict(config), "steps": state.step}
@@ -82,7 +84,7 @@ def train_once(build: Callable[[int], Model], config: TrainingConfig, path: Path
 def seconds_a_step(rounds: int = 5, steps: int = 20) -> dict[str, float]:
     """What a training step of each takes: both in turn, the fastest round counts, on the same batches."""
     tokenizer = load_tokenizer(ROOT / "data" / "models" / "embedded")
-    examples = tokenize_pairs(tokenizer, embedded_split("train")[:4000], 256)
+    examples = tokenize_pairs(tokenizer, CORPUS.split("train")[:4000], 256)
     found = {"recurrent": math.inf, "transformer": math.inf}
     for _ in range(rounds):
         for name, build in (("recurrent", recurrent), ("transformer", transformer)):
@@ -94,7 +96,7 @@ def seconds_a_step(rounds: int = 5, steps: int = 20) -> dict[str, float]:
 
 def score(model: RecurrentTranslator, tokenizer: Tokenizer, split: str) -> dict:
     """Exact match and BLEU of greedy translations of a split."""
-    pairs = embedded_split(split)
+    pairs = CORPUS.split(split)
     sources = tokenize(tokenizer, [pair.source for pair in pairs])
     rows = in_batches(sources, 4000, partial(translate_batches, model))
     scores = evaluate_translations(detokenize(tokenizer, rows), [pair.target for pair in pairs])
