@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
@@ -179,18 +179,44 @@ def translate_command(arguments: argparse.Namespace) -> None:
         arguments.error(f"argument --n-best: a beam of {options['beam_size']} has no {n_best} translations")
     options |= {"max_tokens": arguments.max_tokens, "n_best": n_best}
     size = arguments.chunk or (1 if sys.stdin and sys.stdin.isatty() else 1000)
+    workers = arguments.workers or (1 if size == 1 else torch.get_num_threads())
     done = 0
-    with translator.workers(arguments.workers or (1 if size == 1 else torch.get_num_threads())):
-        for lines in chunks(input_lines(), size):
-            results = translator.translate_n_best(lines, warn=about_lines(done), **options)
-            for number, translations in enumerate(results, start=done + 1):
-                if arguments.n_best is None:
-                    print(translations[0].text)
-                else:
-                    for translation in translations:
-                        print(number, f"{translation.score:.4f}", translation.text, sep="\t")
-            sys.stdout.flush()
-            done += len(lines)
+    try:
+        with ended_like_ctrl_c(), translator.workers(workers):
+            for lines in chunks(input_lines(), size):
+                results = translator.translate_n_best(lines, warn=about_lines(done), **options)
+                for number, translations in enumerate(results, start=done + 1):
+                    if arguments.n_best is None:
+                        print(translations[0].text)
+                    else:
+                        for translation in translations:
+                            print(number, f"{translation.score:.4f}", translation.text, sep="\t")
+                sys.stdout.flush()
+                done += len(lines)
+    except InputError:  # it names a line itself
+        raise
+    except BaseException as error:
+        error.add_note(f"stopped after line {done}")
+        raise
+
+
+@contextmanager
+def ended_like_ctrl_c() -> Iterator[None]:
+    """Let a request to end, or a closed terminal, raise KeyboardInterrupt: a command can say how far it came."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise KeyboardInterrupt(number)
+
+    heard = [number for number in SIGNALS if number != signal.SIGINT and signal.getsignal(number) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        heard = []
+    try:
+        for number in heard:
+            signal.signal(number, end)
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
 
 
 # book/91_command_line.ipynb#translate-parts
@@ -592,7 +618,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status, line = explained(error)
         forget_output()
         if line:
-            say(f"{name}: {' '.join(line.split())}")
+            say(f"{name}: {' '.join('; '.join([line, *getattr(error, '__notes__', [])]).split())}")
     return status
 
 
@@ -600,14 +626,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def explained(error: BaseException) -> tuple[int, str]:
     """The exit status of an error, and its line. Raises the error again when it is a fault of the program."""
     if isinstance(error, KeyboardInterrupt):
-        return 130, "interrupted"
+        return 128 + (error.args[0] if error.args else signal.SIGINT), "interrupted"
     if isinstance(error, BrokenPipeError):
         return 141, ""  # the reader went away: nobody is left to tell
-    if (
-        isinstance(error, MemoryError | BrokenProcessPool)
-        or "allocate memory" in str(error)
-        or "out of memory" in str(error)
-    ):
+    if isinstance(error, BrokenProcessPool):
+        return 1, "a worker process ended; if memory was short, lower --max-tokens or --workers"
+    if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
         return 1, "out of memory: lower --max-tokens, or choose a smaller model"
     if isinstance(error, OSError) and error.strerror:
         return 1, f"{error.filename or 'standard output'}: {error.strerror}"

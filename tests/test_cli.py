@@ -524,7 +524,8 @@ def test_output_to_a_full_disk(run, name):
     with open("/dev/full", "wb") as full:
         done = subprocess.run(arguments, input=lines, stdout=full, stderr=subprocess.PIPE, **environment({}))
     assert done.returncode == 1
-    assert done.stderr.decode() == f"annotated {name}: standard output: No space left on device\n"
+    stopped = "; stopped after line 0" if name == "translate" else ""
+    assert done.stderr.decode() == f"annotated {name}: standard output: No space left on device{stopped}\n"
 
 
 @pytest.mark.slow
@@ -541,7 +542,33 @@ def test_interrupted_while_translating(run, says, monkeypatch):
 
     monkeypatch.setattr(Translator, "translate_n_best", interrupt)
     type_in(monkeypatch, b"The dog.\n")
-    assert says("translate", run, "--device", "cpu") == (130, "", "annotated translate: interrupted\n")
+    said = "annotated translate: interrupted; stopped after line 0\n"
+    assert says("translate", run, "--device", "cpu") == (130, "", said)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are processes on Linux alone")
+@pytest.mark.parametrize("ended", ["the command", "a worker"])
+def test_translate_says_after_which_line_it_was_stopped(run, ended):
+    """What is out by then are the translations of just those lines."""
+    arguments = command("translate", run, "--device", "cpu", "--workers", 2, "--chunk", 2)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(arguments, **pipes, **environment({}))
+    process.stdin.write(b"The dog.\nThe king.\nThe bird.\n")
+    process.stdin.flush()
+    lines = [process.stdout.readline() for _ in range(2)]  # the third waits for a fourth
+    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
+    os.kill(int(children.stdout.split()[0]) if ended == "a worker" else process.pid, signal.SIGTERM)
+    if ended == "a worker":
+        process.stdin.write(b"The man.\n")
+    rest, said = process.communicate(timeout=limits.PROCESS)
+    assert all(line.endswith(b"\n") for line in lines)
+    assert rest == b""
+    reason = "interrupted"
+    if ended == "a worker":
+        reason = "a worker process ended; if memory was short, lower --max-tokens or --workers"
+    assert said.decode() == f"annotated translate: {reason}; stopped after line 2\n"
+    assert process.returncode == (1 if ended == "a worker" else 128 + signal.SIGTERM)
 
 
 @pytest.mark.parametrize(

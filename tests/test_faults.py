@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,23 @@ def test_a_killed_training_ends_like_one_that_was_left_alone():
     found = faults.kill(kills=2, cases=faults.CASES[1:2])
     assert found["kills"] == 2
     assert (found["equal"], found["unequal"]) == (1, [])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are processes on Linux alone")
+def test_hostile_lines_keep_their_order_and_a_stop_is_said():
+    """Six hundred lines; a hundred thousand by `python -m tools.faults lines`."""
+    found = faults.lines(600, stops=2)
+    assert found["faults"] == []
+    assert (found["status"], found["lines out"], found["in order"]) == (0, 600, "60 of 60")
+
+
+def test_hostile_lines_are_one_line_each_and_repeat():
+    texts = faults.hostile_lines(5000, ["known"])
+    assert texts == faults.hostile_lines(5000, ["known"])
+    assert not any("\n" in text for text in texts)
+    assert texts[0::10] == ["known"] * 500
+    assert set(faults.ODD) <= set(texts) | set(faults.hostile_lines(50_000, ["known"]))
 
 
 def test_what_is_no_manifest_is_refused():

@@ -1,9 +1,10 @@
-"""Faults, tried one by one (chapter 94): `python -m tools.faults points`, and `kill`, `torn`, `fuzz --minutes 30`.
+"""Faults, tried one by one (chapter 94): `python -m tools.faults points`, and kill, torn, lines, and fuzz --minutes 30.
 
 `points` counts the operations on files of training, saving, averaging, exporting and evaluating into a file. It then
 lets each of them fail in each way that there is, and looks at what is left. `kill` ends trainings at random moments,
 goes on with them, and compares the end with that of a run that was left alone. `torn` cuts and flips the files of a
-manifest. `fuzz` gives damaged files to everything that reads. Each writes its record to `data/runs/faults/`.
+manifest. `fuzz` gives damaged files to everything that reads. `lines` translates a hundred thousand hostile lines, and
+then stops translating them in each way that there is. Each writes its record to `data/runs/faults/`.
 """
 
 from __future__ import annotations
@@ -360,11 +361,11 @@ TINY = "--vocab-size 300 --d-model 16 --d-ff 32 --num-heads 2 --num-layers 1 --m
 TINY += " --checkpoint-minutes 0 --validate-every 5 --max-steps 40"
 
 
-def command(*arguments: str, threads: int) -> subprocess.Popen:
+def command(*arguments: str, threads: int, stdout: Any = subprocess.DEVNULL, stdin: Any = None) -> subprocess.Popen:
     """The command in a process of its own."""
     env = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(ROOT)}
     program = [sys.executable, "-m", "annotated", *arguments]
-    return subprocess.Popen(program, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT)
+    return subprocess.Popen(program, env=env, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, cwd=ROOT)
 
 
 def last_state(folder: Path) -> dict[str, torch.Tensor]:
@@ -554,16 +555,98 @@ def fuzz(minutes: float = 30.0, seed: int = 0) -> dict[str, Any]:
     }  # fmt: skip
 
 
+ODD = [  # lines as nobody would write them; none has a line feed, which would make it two
+    "", " ", "\t\t", "\r", "a\rb", "\0", "\x1b[31mred", "\ufeff", "\u2028", "one\u2028two\u2029three\x85four",
+    "\x0b\x0c\x1c\x1d", "\u202eabc", "</s>", "<s> <pad> <unk>", "▁▁▁", "🐕" * 30, "e" + "\u0301" * 200, "שלום עולם",
+    "你好,世界", "a" * 3000, "the " * 400, "%s %n {0} $(ls) `ls`", "-1", "--help", "\ud7ff\ue000\uffff\U0010ffff",
+]  # fmt: skip
+
+
+def hostile_lines(count: int, known: list[str], seed: int = 0) -> list[str]:
+    """Odd lines and random ones; every tenth is a sentence whose translation is known, which tells about the order."""
+    choose = random.Random(seed)
+    planes = [(32, 127), (0x80, 0x24F), (0x370, 0x3FF), (0x4E00, 0x9FFF), (0x1F300, 0x1F6FF), (11, 32)]
+
+    def line(number: int) -> str:
+        if number % 10 == 0:
+            return choose.choice(known)
+        if number % 200 == 7:
+            return choose.choice(ODD)
+        low, high = choose.choice(planes)
+        return "".join(chr(choose.randrange(low, high)) for _ in range(choose.randrange(8)))
+
+    return [line(number) for number in range(count)]
+
+
+def lines(count: int = 100_000, stops: int = 12, seed: int = 0) -> dict[str, Any]:
+    """Hostile lines through `translate`: all of them, then stopped at random moments in three ways.
+
+    It is well when what is out are the first lines of the whole translation, and their number is said, unless the reader
+    itself went away. A command that was ended before it began has nothing out and says nothing.
+    """
+    known = [pair.source for pair in load_corpus("embedded").split("test")[:50]]
+    texts, choose = hostile_lines(count, known, seed), random.Random(seed)
+    translated = dict(zip(known, Translator.load("embedded", "cpu").translate(known, beam_size=1), strict=True))
+    found: dict[str, Any] = {"lines": count, "stopped": Counter(), "places": [], "faults": []}
+    with tempfile.TemporaryDirectory() as name:
+        source, target = Path(name) / "source", Path(name) / "target"
+        source.write_bytes("".join(f"{text}\n" for text in texts).encode())
+
+        def begin(**pipes: Any) -> subprocess.Popen:
+            arguments = ["translate", "embedded", "--beam-size", "1", "--workers", "2", "--chunk", "500"]
+            return command(*arguments, threads=1, stdin=source.open("rb"), **pipes)
+
+        begun = time.monotonic()
+        with target.open("wb") as out:
+            process = begin(stdout=out)
+            process.communicate()
+        seconds, whole = time.monotonic() - begun, target.read_bytes().split(b"\n")[:-1]
+        right = [whole[i].decode() == translated[text] for i, text in enumerate(texts) if text in translated]
+        found |= {"status": process.returncode, "lines out": len(whole), "in order": f"{sum(right)} of {len(right)}"}
+        for number in range(stops):
+            way = ("the command", "a worker", "the reader")[number % 3]
+            with target.open("wb") as out:
+                process = begin(stdout=subprocess.PIPE if way == "the reader" else out)
+                if way == "the reader":
+                    out.write(b"".join(process.stdout.readline() for _ in range(choose.randrange(1, count // 10))))
+                    process.stdout.close()
+                else:
+                    time.sleep(choose.uniform(0.1, 0.9) * seconds)
+                    workers = children(process.pid)
+                    os.kill(workers[0] if way == "a worker" and workers else process.pid, signal.SIGTERM)
+                said = process.communicate()[1].decode().splitlines()
+            written = target.read_bytes()
+            done = written.count(b"\n")
+            found["stopped"][way] += 1
+            found["places"].append(done)
+            last = said[-1] if said else ""
+            ok = written == b"".join(line + b"\n" for line in whole[:done]) and process.returncode
+            if way == "the reader":
+                ok &= process.returncode == 141
+            elif done or process.returncode != -signal.SIGTERM:
+                ok &= last.endswith(f"stopped after line {done}")
+            if not ok:
+                found["faults"].append([way, done, process.returncode, last])
+    return found
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started."""
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True)
+    return [int(one) for one in listed.stdout.split()]
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("points", "kill", "torn", "fuzz"))
+    parser.add_argument("what", choices=("points", "kill", "torn", "lines", "fuzz"))
     parser.add_argument("--minutes", type=float, default=30.0, help="of fuzzing (default: %(default)s)")
     parser.add_argument("--kills", type=int, default=50, help="how often to kill (default: %(default)s)")
     options = parser.parse_args(arguments)
     work = {
-        "points": points, "torn": torn, "kill": partial(kill, options.kills), "fuzz": partial(fuzz, options.minutes),
+        "points": points, "torn": torn, "kill": partial(kill, options.kills), "lines": lines,
+        "fuzz": partial(fuzz, options.minutes),
     }  # fmt: skip
     begun = time.monotonic()
     record = {"command": f"python -m tools.faults {options.what}"} | describe_machine(torch.device("cpu"))
