@@ -54,9 +54,10 @@ def recorded_run(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise InputError(f"{folder}: no run to resume there (no run.json)")
     run = read_json(path)
-    for key in ("corpus", "source", "target", "model", "training"):
-        if not isinstance(run, dict) or key not in run:
-            raise InputError(f"{path}: not the record of a training run ({key!r} is missing)")
+    kinds = {"corpus": str, "source": str, "target": str, "model": dict, "training": dict, "settings": dict}
+    for key, kind in kinds.items():
+        if not isinstance(run, dict) or not isinstance(run.get(key, {} if key == "settings" else None), kind):
+            raise InputError(f"{path}: not the record of a training run ({key!r} is missing, or something else)")
     try:
         TransformerConfig(**run["model"])
         TrainingConfig(**run["training"])

@@ -121,8 +121,8 @@ class TrainingConfig:
         for name in ("max_steps", "max_epochs", "max_minutes", "rate_factor", "clip_norm"):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
-        if self.checkpoint_minutes < 0:
-            raise ValueError(f"checkpoint_minutes must not be negative, but is {self.checkpoint_minutes}")
+        if not self.checkpoint_minutes >= 0:
+            raise ValueError(f"checkpoint_minutes must be at least 0, not {self.checkpoint_minutes}")
         for name in ("label_smoothing", "piece_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")

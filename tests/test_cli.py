@@ -203,8 +203,8 @@ def test_resume_of_a_finished_run_says_so(own_run, says):
     ("content", "said"),
     [
         (None, "no run to resume there"),
-        ("[]", "not the record of a training run ('corpus' is missing)"),
-        ('{"corpus": "x", "source": "en", "target": "de", "model": {}}', "('training' is missing)"),
+        ("[]", "not the record of a training run ('corpus' is missing, or something else)"),
+        ('{"corpus": "x", "source": "en", "target": "de", "model": {}}', "('training' is missing, or something else)"),
         ('{"corpus": "x", "source": "en", "target": "de", "model": {"depth": 6}, "training": {}}', "not the record"),
         ('{"corpus": "x", "source": "en", "target": "de", "model": 3, "training": {}}', "not the record"),
         ("{", "not a JSON file"),

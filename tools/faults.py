@@ -581,8 +581,8 @@ def hostile_lines(count: int, known: list[str], seed: int = 0) -> list[str]:
 def lines(count: int = 100_000, stops: int = 12, seed: int = 0) -> dict[str, Any]:
     """Hostile lines through `translate`: all of them, then stopped at random moments in three ways.
 
-    It is well when what is out are the first lines of the whole translation, and their number is said, unless the reader
-    itself went away. A command that was ended before it began has nothing out and says nothing.
+    It is well when what is out are the first lines of the whole translation, and their number is said, unless the
+    reader itself went away. A command that was ended before it began has nothing out and says nothing.
     """
     known = [pair.source for pair in load_corpus("embedded").split("test")[:50]]
     texts, choose = hostile_lines(count, known, seed), random.Random(seed)
