@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from annotated.checkpoint import average_weights, weights_of
-from annotated.files import InputError, read_json
+from annotated.cli import main as annotated
+from annotated.corpora import load_corpus
+from annotated.files import InputError, read_json, write_json
 from annotated.training import checkpoints
 from tests.test_experiments import small  # noqa: F401 (a fixture)
 from tools import experiments, real_text
@@ -90,6 +92,43 @@ def test_a_unit_that_was_stopped_is_not_judged(done: Path):
 def test_a_unit_without_its_state_is_named(done: Path):
     with pytest.raises(InputError, match="base-9"):
         real_text.load_unit("small", "base", 9)
+
+
+@pytest.fixture
+def run(done: Path) -> Path:
+    """A run of the command on the small corpus, with a checkpoint after each of its twelve steps."""
+    corpus = str(done.parent / "pairs.tsv")
+    options = (
+        "--vocab-size 300 --d-model 16 --d-ff 32 --num-heads 2 --num-layers 1 --max-tokens 40 --quiet --device cpu"
+    )
+    options += " --checkpoint-minutes 0 --keep-checkpoints 10 --max-steps 12 --validate-every 4"
+    assert annotated(["train", "--corpus", corpus, "--output", str(done / "run"), *options.split()]) == 0
+    return done / "run"
+
+
+def test_a_run_is_recorded_with_what_was_best_on_valid(run: Path, done: Path):
+    assert real_text.main(["best", str(run), "--name", "best"]) == 0
+    record = read_json(done.parent / "best" / "choose.json")
+    assert len(record["valid"]) == 2 * len(real_text.KINDS_OF_A_RUN)
+    assert {one["weights"] for one in record["valid"]} == set(real_text.KINDS_OF_A_RUN)
+    best = max(record["valid"], key=lambda one: one["bleu"])
+    assert record["chosen"] == {name: best[name] for name in ("weights", "alpha")}
+    assert record["test"]["sentences"] == len(load_corpus(read_json(run / "run.json")["corpus"]).split("test"))
+    assert read_json(done.parent / "best" / "run.json") == read_json(run / "run.json")
+    wanted = average_weights(checkpoints(run)[-3:])
+    own = weights_of(real_text.translator_of(run, "mean of the last 3").model)
+    assert all(torch.equal(own[name], tensor) for name, tensor in wanted.items())
+
+
+def test_a_run_that_is_not_finished_or_has_too_few_checkpoints_is_named(run: Path, capsys: pytest.CaptureFixture[str]):
+    checkpoints(run)[0].unlink()
+    assert real_text.main(["best", str(run)]) == 1
+    assert "9 checkpoints there, for mean of the last 10 10 are needed" in capsys.readouterr().err
+    write_json(run / "run.json", read_json(run / "run.json") | {"finished": False})
+    assert real_text.main(["best", str(run)]) == 1
+    assert "the run is not finished; resume it first" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        real_text.main(["best"])
 
 
 def test_scores_on_test_are_numbers_that_json_has(monkeypatch: pytest.MonkeyPatch):

@@ -1,16 +1,18 @@
-"""Real text (chapters 60 and 61): `python -m tools.real_text choose`, then `python -m tools.real_text beams`.
+"""Real text (chapters 60 and 61): `python -m tools.real_text choose`, then `beams`; and `best RUN`.
 
-Both need the states of `python -m tools.experiments multi30k`. The first tries the running average of the weights, the
-last weights and means of the last checkpoints, each with several length penalties, on the validation sentences with
-all three seeds; what has the best mean BLEU is scored on the test sentences, once for each seed, with sacreBLEU's
-bootstrap. What one unit has on valid is kept beside its state, so that it goes on where it was stopped.
-The second searches the validation sentences with beams of many widths. Of Multi30k nothing is kept but scores; the
-outputs in the records are those of our own sentences.
+The first two need the states of `python -m tools.experiments multi30k`. `choose` tries the running average of the
+weights, the last weights and means of the last checkpoints, each with several length penalties, on the validation
+sentences with all three seeds; what has the best mean BLEU is scored on the test sentences, once for each seed, with
+sacreBLEU's bootstrap. What one unit has on valid is kept beside its state, so that it goes on where it was stopped.
+`beams` searches the validation sentences with beams of many widths. `best` does what `choose` does for one run of
+`annotated train --recipe best`, and records it with the run. Of Multi30k nothing is kept but scores; the outputs in the
+records are those of our own sentences.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -34,7 +36,9 @@ from annotated.translation import Translator
 from tools.experiments import RUNS, WORK, data_of, load_plan, start, units
 
 ALPHAS = (0.0, 0.6, 1.0, 1.4, 1.8, 2.2, 2.6, 3.0, 3.4)
+Sides = tuple[list[str], list[str]]  # sources, references
 KINDS = ("running average", "last weights", "mean of the last 3", "mean of the last 5")
+KINDS_OF_A_RUN = ("best on valid", "mean of the last 3", "mean of the last 5", "mean of the last 10")
 WIDTHS = (1, 2, 4, 8, 16, 32, 64)  # all without a penalty, up to 16 with one
 DRAWS = 1000  # of the bootstrap
 OWN = [  # in the manner of the corpus, but ours
@@ -89,9 +93,14 @@ def load_unit(name: str, row: str, seed: int, kind: str = KINDS[0]) -> Translato
     return Translator(model, tokenizer)
 
 
-def pairs_of(name: str, split: str) -> tuple[list[str], list[str]]:
+def pairs_of(name: str, split: str) -> Sides:
     """The sources and the references of a split of the corpus of an experiment."""
-    pairs = load_corpus(load_plan(name)["corpus"]).split(split)
+    return sides_of(load_plan(name)["corpus"], split)
+
+
+def sides_of(corpus: str, split: str) -> Sides:
+    """The sources and the references of a split."""
+    pairs = load_corpus(corpus).split(split)
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
@@ -101,23 +110,33 @@ def on_valid(name: str, job: tuple[str, int, str]) -> list[dict[str, Any]]:
     kept = WORK / name / f"{row}-{seed}" / f"valid-{kind.replace(' ', '-')}.json"
     if kept.exists() and [one["alpha"] for one in read_json(kept)] == list(ALPHAS):
         return read_json(kept)
-    translator, (sources, references) = load_unit(name, *job), pairs_of(name, "valid")
+    found = each_penalty(load_unit(name, *job), pairs_of(name, "valid"), {"row": row, "seed": seed, "weights": kind})
+    write_json(kept, found)
+    return found
+
+
+def each_penalty(translator: Translator, pairs: Sides, about: dict[str, Any]) -> list[dict[str, Any]]:
+    """BLEU, chrF and the brevity penalty with every length penalty; `about` stands in each entry."""
+    sources, references = pairs
     found = []
     for alpha in ALPHAS:
-        outputs = translator.translate(sources, beam_size=4, length_penalty=alpha)
-        scores = evaluate_translations(outputs, references)
-        found.append({"row": row, "seed": seed, "weights": kind, "alpha": alpha, "bleu": scores.bleu})
-        found[-1] |= {"chrf": scores.chrf, "brevity_penalty": scores.brevity_penalty}
-    write_json(kept, found)
-    print(*job, max(found, key=lambda one: one["bleu"]), flush=True)
+        scores = evaluate_translations(translator.translate(sources, beam_size=4, length_penalty=alpha), references)
+        found.append(about | {"alpha": alpha, "bleu": scores.bleu, "chrf": scores.chrf})
+        found[-1]["brevity_penalty"] = scores.brevity_penalty
+    print(max(found, key=lambda one: one["bleu"]), flush=True)
     return found
 
 
 def on_test(name: str, alpha: float, job: tuple[str, int, str]) -> dict[str, Any]:
-    """BLEU and chrF on test with the half width of their 95% intervals; the outputs for our own sentences."""
-    translator, (sources, references) = load_unit(name, *job), pairs_of(name, "test")
+    """The scores of a unit on test."""
+    return with_intervals(load_unit(name, *job), pairs_of(name, "test"), alpha, {"row": job[0], "seed": job[1]})
+
+
+def with_intervals(translator: Translator, pairs: Sides, alpha: float, about: dict[str, Any]) -> dict[str, Any]:
+    """BLEU and chrF with the half width of their 95% intervals; the outputs for our own sentences."""
+    sources, references = pairs
     outputs = translator.translate(sources, beam_size=4, length_penalty=alpha)
-    found: dict[str, Any] = {"row": job[0], "seed": job[1], "sentences": len(sources)}
+    found: dict[str, Any] = about | {"sentences": len(sources)}
     for kind, metric in (("bleu", sacrebleu.BLEU()), ("chrf", sacrebleu.CHRF())):
         score = metric.corpus_score(outputs, [references], n_bootstrap=DRAWS)
         found |= {kind: score.score, f"{kind}_half_width": float(score._ci)}
@@ -171,21 +190,56 @@ def beams(name: str) -> dict[str, Any]:
     return {"searches": found, "sources": OWN}
 
 
+def translator_of(run: Path, kind: str) -> Translator:
+    """The translator of a run with weights of `KINDS_OF_A_RUN`. Raises InputError when it has too few checkpoints."""
+    translator = Translator.load(run, "cpu")
+    if kind != KINDS_OF_A_RUN[0]:
+        count, known = int(kind.split()[-1]), checkpoints(run)
+        if len(known) < count:
+            raise InputError(f"{run}: {len(known)} checkpoints there, for {kind} {count} are needed")
+        load_weights(translator.model, average_weights(known[-count:]), run)
+    return translator
+
+
+def best(run: Path, target: Path) -> dict[str, Any]:
+    """Choose weights and penalty of a run on valid, and score them on test, once; the run's description goes along."""
+    about = read_json(run / "run.json")
+    if not about.get("finished"):
+        raise InputError(f"{run}: the run is not finished; resume it first")
+    valid, grid = sides_of(about["corpus"], "valid"), []
+    for kind in KINDS_OF_A_RUN:
+        grid += each_penalty(translator_of(run, kind), valid, {"weights": kind})
+    chosen = max(grid, key=lambda one: one["bleu"])
+    translator = translator_of(run, chosen["weights"])
+    test = with_intervals(translator, sides_of(about["corpus"], "test"), chosen["alpha"], {})
+    target.mkdir(parents=True, exist_ok=True)
+    for file in ("run.json", "metrics.jsonl"):
+        shutil.copy(run / file, target / file)
+    return {"valid": grid, "chosen": {name: chosen[name] for name in ("weights", "alpha")}, "test": test}
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.real_text", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("choose", "beams"))
-    parser.add_argument("--name", default="multi30k", help="the experiment (default: %(default)s)")
+    parser.add_argument("what", choices=("choose", "beams", "best"))
+    parser.add_argument("run", type=Path, nargs="?", help="the folder of the run, for `best`")
+    parser.add_argument("--name", help="the experiment (default: multi30k), or for `best` the record: multi30k-best")
     options = parser.parse_args(arguments)
-    record = {"command": f"python -m tools.real_text {options.what}"}
-    record |= describe_machine(torch.device("cpu")) | {"threads": 1, "processes": 2}
+    if (options.what == "best") != (options.run is not None):
+        parser.error("`best` needs the folder of a run, the others take none")
+    name = options.name or ("multi30k-best" if options.run else "multi30k")
+    record = {"command": " ".join(["python -m tools.real_text", *map(str, arguments)])}
+    record |= describe_machine(torch.device("cpu"))
     try:
-        record |= {"choose": choose, "beams": beams}[options.what](options.name)
+        if options.run:
+            record |= {"threads": torch.get_num_threads()} | best(options.run, RUNS / name)
+        else:
+            record |= {"threads": 1, "processes": 2} | {"choose": choose, "beams": beams}[options.what](name)
     except InputError as error:
         print(error, file=sys.stderr)
         return 1
-    write_json(RUNS / options.name / f"{options.what}.json", record)
+    write_json(RUNS / name / ("choose.json" if options.run else f"{options.what}.json"), record)
     return 0
 
 
