@@ -1,10 +1,11 @@
-"""Faults, tried one by one (chapter 94): `python -m tools.faults points`, and kill, torn, lines, and fuzz --minutes 30.
+"""Faults, tried one by one (chapter 94): `python -m tools.faults points`; kill, torn, lines, cost, fuzz --minutes 30.
 
 `points` counts the operations on files of training, saving, averaging, exporting and evaluating into a file. It then
 lets each of them fail in each way that there is, and looks at what is left. `kill` ends trainings at random moments,
 goes on with them, and compares the end with that of a run that was left alone. `torn` cuts and flips the files of a
 manifest. `fuzz` gives damaged files to everything that reads. `lines` translates a hundred thousand hostile lines, and
-then stops translating them in each way that there is. Each writes its record to `data/runs/faults/`.
+then stops translating them in each way that there is. `cost` measures what saving takes. Each writes its record to
+`data/runs/faults/`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import random
 import resource
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -42,7 +44,16 @@ from annotated.machine import describe_machine
 from annotated.marian import load_marian, save_marian
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import Tokenizer, train_tokenizer
-from annotated.training import TrainingConfig, TrainingState, load_state, new_state, prepare_folder, resumable, train
+from annotated.training import (
+    TrainingConfig,
+    TrainingState,
+    load_state,
+    new_state,
+    prepare_folder,
+    resumable,
+    save_checkpoint,
+    train,
+)
 from annotated.translation import Translator
 from tools.clean import ROOT
 
@@ -630,6 +641,37 @@ def lines(count: int = 100_000, stops: int = 12, seed: int = 0) -> dict[str, Any
     return found
 
 
+def cost(times: int = 5) -> dict[str, Any]:
+    """Seconds that saving takes with the model of the recipe `small`, and what share of training that is.
+
+    A checkpoint comes every `checkpoint_minutes`, a better model at most as often as there is a validation; how long
+    the steps between two validations take is that of the recorded run on Multi30k.
+    """
+    recorded = read_json(ROOT / "data" / "runs" / "multi30k-cpu" / "run.json")
+    config = TrainingConfig(**recorded["training"])
+    model = Transformer(TransformerConfig(**recorded["model"]))
+    state, tokenizer, batch = new_state(model, config), train_tokenizer(TEXTS, 300), make_batch(SENTENCES)
+    model(batch.source, batch.target_input).sum().backward()
+    state.optimizer.step()  # now there are moments
+    seconds: dict[str, list[float]] = {"checkpoint": [], "model": []}
+    with tempfile.TemporaryDirectory(dir=ROOT) as name:
+        for number in range(times):
+            state.step = number + 1
+            for what, save_it in (
+                ("checkpoint", partial(save_checkpoint, Path(name), state, config.keep_checkpoints)),
+                ("model", partial(save_model, Path(name), model, tokenizer, state.weights())),
+            ):
+                begun = time.perf_counter()
+                save_it()
+                seconds[what].append(time.perf_counter() - begun)
+        size = sum(path.stat().st_size for path in Path(name).rglob("*"))
+    between = {"checkpoint": 60 * config.checkpoint_minutes}
+    between["model"] = config.validate_every * recorded["wall_seconds"] / recorded["steps"]
+    middle = {what: statistics.median(found) for what, found in seconds.items()}
+    found = {"share": sum(middle[what] / between[what] for what in middle), "megabytes": round(size / 1e6)}
+    return found | {"seconds": {what: round(one, 3) for what, one in middle.items()}, "every": between}
+
+
 def children(process: int) -> list[int]:
     """The processes that a process has started."""
     listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True)
@@ -640,13 +682,13 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("points", "kill", "torn", "lines", "fuzz"))
+    parser.add_argument("what", choices=("points", "kill", "torn", "lines", "cost", "fuzz"))
     parser.add_argument("--minutes", type=float, default=30.0, help="of fuzzing (default: %(default)s)")
     parser.add_argument("--kills", type=int, default=50, help="how often to kill (default: %(default)s)")
     options = parser.parse_args(arguments)
     work = {
         "points": points, "torn": torn, "kill": partial(kill, options.kills), "lines": lines,
-        "fuzz": partial(fuzz, options.minutes),
+        "cost": cost, "fuzz": partial(fuzz, options.minutes),
     }  # fmt: skip
     begun = time.monotonic()
     record = {"command": f"python -m tools.faults {options.what}"} | describe_machine(torch.device("cpu"))
