@@ -181,23 +181,24 @@ def translate_command(arguments: argparse.Namespace) -> None:
     options |= {"max_tokens": arguments.max_tokens, "n_best": n_best}
     size = arguments.chunk or (1 if sys.stdin and sys.stdin.isatty() else 1000)
     workers = arguments.workers or (1 if size == 1 else torch.get_num_threads())
-    done = 0
+    printed = flushed = 0  # lines; those that are only printed come out at the end, unless the output itself fails
     try:
         with ended_like_ctrl_c(), translator.workers(workers):
             for lines in chunks(input_lines(), size):
-                results = translator.translate_n_best(lines, warn=about_lines(done), **options)
-                for number, translations in enumerate(results, start=done + 1):
+                for translations in translator.translate_n_best(lines, warn=about_lines(printed), **options):
+                    number = printed + 1
                     if arguments.n_best is None:
-                        print(translations[0].text)
+                        sys.stdout.write(f"{translations[0].text}\n")
                     else:
-                        for translation in translations:
-                            print(number, f"{translation.score:.4f}", translation.text, sep="\t")
+                        shown = (f"{number}\t{one.score:.4f}\t{one.text}\n" for one in translations)
+                        sys.stdout.write("".join(shown))
+                    printed = number
                 sys.stdout.flush()
-                done += len(lines)
+                flushed = printed
     except InputError:  # it names a line itself
         raise
     except BaseException as error:
-        error.add_note(f"stopped after line {done}")
+        error.add_note(f"stopped after line {flushed if isinstance(error, OSError) else printed}")
         raise
 
 
@@ -487,7 +488,10 @@ COMMANDS = {  # name: usage, description
     "export": (f"--format {'|'.join(FORMATS)} MODEL OUTPUT",
         f"Write a model for {', or for '.join(readers for _, readers in FORMATS.values())}."),
 }  # fmt: skip
-EXIT = "exit status: 0 done; 1 something is wrong with the input, said in one line; 2 wrong options; 130 interrupted"
+EXIT = (
+    "exit status: 0 done; 1 something is wrong with the input, said in one line; 2 wrong options; "
+    "130 ended by Ctrl-C, 128 + N by signal N; 141 nobody read the output"
+)
 
 
 # book/91_command_line.ipynb#parser
