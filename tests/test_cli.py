@@ -160,7 +160,8 @@ def test_train_refuses_a_folder_with_a_run_or_a_model(own_run, corpus, refuses):
     assert "holds a run already; add --resume" in refuses("train", "--corpus", corpus, "--output", own_run, *TINY)
     assert {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()} == before
     (own_run / "run.json").unlink()
-    assert "holds a model already" in refuses("train", "--corpus", corpus, "--output", own_run, *TINY)
+    said = refuses("train", "--corpus", corpus, "--output", own_run, *TINY)
+    assert "holds a model already; choose another folder" in said
 
 
 @pytest.mark.slow
@@ -685,11 +686,17 @@ def test_evaluate_tries_its_output_files_first(run, refuses, monkeypatch, tmp_pa
     monkeypatch.setattr(cli.Translator, "load", lambda *_: pytest.fail("the model was loaded first"))
     (tmp_path / "file").write_text("kept")
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    for path in (tmp_path / "file" / "out", tmp_path, tmp_path / "link"):
+    inside, no_file = tmp_path / "file" / "out", "(it is a link, or no file)"
+    for path, reason in {
+        inside: f"({inside.parent} is no folder)",
+        tmp_path: no_file,
+        tmp_path / "link": no_file,
+    }.items():
         last = refuses("evaluate", run, option, path, "--device", "cpu")
-        assert f"{path}: cannot be written" in last
+        assert f"{path}: cannot be written {reason}" in last
     monkeypatch.setattr(os, "fsync", full_disk)
-    assert "No space left on device" in refuses("evaluate", run, option, tmp_path / "out")
+    last = refuses("evaluate", run, option, tmp_path / "out")
+    assert f"{tmp_path / 'out'}: cannot be written (No space left on device)" in last
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "file").read_text() == "kept"

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from annotated import machine
+from annotated.files import InputError
 from annotated.machine import (
     PRECISIONS,
     best_device,
@@ -82,6 +83,12 @@ def test_a_device_that_is_not_there_is_refused_in_one_line(name: str):
     with pytest.raises(ValueError, match=f"device '{name}' cannot be used: ") as caught:
         best_device(name)
     assert "\n" not in str(caught.value)
+
+
+def test_a_device_without_numbers_is_refused():
+    """PyTorch has it, for sizes alone: a model there would translate nothing."""
+    with pytest.raises(InputError, match=r"^device 'meta' cannot be used: it holds shapes and no numbers$"):
+        best_device("meta")
 
 
 # The processor

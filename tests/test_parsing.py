@@ -93,7 +93,7 @@ def test_reading_undoes_writing(tree: Tree):
     [
         ("(S (NN a)", "at position 9: 1 open brackets"),
         ("(S (NN a)))", "at position 10: a closing bracket that was not opened"),
-        ("(S (NN a b))", "at position 10: neither"),
+        ("(S (NN a b))", "at position 10: neither a label and its parts nor a part of speech and its word"),
         ("(S ())", "at position 4: neither"),
         ("(S)", "at position 2: neither"),
         ("(S dog (NN a))", "at position 13: neither"),
@@ -493,7 +493,7 @@ def test_tasks_change_only_the_target():
     assert [pair.source for pair in pairs["parsing"]] == [pair.source for pair in embedded_split("test")[:3]]
     assert len({tuple(pair.source for pair in some) for some in pairs.values()}) == 1
     assert pairs["parsing"][0].target == linearise(read_tree(pairs["parsing"][0].tree))
-    with pytest.raises(InputError, match="unknown task 'summary'"):
+    with pytest.raises(InputError, match="unknown task 'summary': choose one of parsing, "):
         task_corpus("summary")
 
 

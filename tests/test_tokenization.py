@@ -148,6 +148,12 @@ def test_no_pieces() -> None:
     assert complaint(lambda: train_tokenizer(["Hello"], 0)).startswith("no vocabulary of 0 pieces can be learned")
 
 
+def test_a_folder_in_place_of_the_tokenizer(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.model"
+    path.mkdir()
+    assert complaint(lambda: load_tokenizer(path.parent)) == f"{path}: cannot be read (Is a directory)"
+
+
 def test_missing_tokenizer(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.model"
     assert complaint(lambda: load_tokenizer(path.parent)) == f"{path}: no such file"
@@ -214,15 +220,17 @@ def test_a_pair_is_saved_and_read(pair: PairTokenizer, texts: list[str], tmp_pat
     assert tokenize(again, texts) == tokenize(pair, texts)
 
 
-def lists(vocabulary: dict[str, int]) -> bytes:
-    return json.dumps({"source": vocabulary, "target": None, "special": ["<pad>", "<unk>", "</s>"]}).encode()
+def lists(vocabulary: dict[str, int], special: tuple = ("<pad>", "<unk>", "</s>")) -> bytes:
+    return json.dumps({"source": vocabulary, "target": None, "special": special}).encode()
 
 
 @pytest.mark.parametrize(("name", "content", "says"), [
     ("source.spm", None, "no such file"), ("target.spm", b"text", "not a SentencePiece model"),
     ("vocabulary.json", b"text", "not a JSON file"), ("vocabulary.json", b"[]", "not a vocabulary of this package"),
     ("vocabulary.json", lists({"a": 0}), "there is no <pad>"),
-    ("vocabulary.json", lists({"<pad>": 0, "<unk>": 2, "</s>": 3}), "no piece has the id 1; 3 pieces need"),
+    ("vocabulary.json", lists({"<pad>": 0, "<unk>": 2, "</s>": 3}),
+        "no piece has the id 1; 3 pieces need the ids 0 to 2"),
+    ("vocabulary.json", lists({"a": 0}, ("a", "b")), "the names of pad, unk and eos are needed, not ['a', 'b']"),
 ])  # fmt: skip
 def test_a_spoiled_pair(pair: PairTokenizer, tmp_path: Path, name: str, content: bytes | None, says: str) -> None:
     write_together(tmp_path, pair.files())

@@ -34,6 +34,7 @@ from annotated.training import (
     load_state,
     losses_of,
     new_state,
+    prepare_folder,
     resumable,
     save_checkpoint,
     share_done,
@@ -42,6 +43,7 @@ from annotated.training import (
     train_on_corpus,
     train_step,
     training_loss,
+    validate,
     validation_loss,
 )
 
@@ -362,6 +364,23 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_what_was_saved(tmp_pat
     assert all(tensor.isfinite().all() for tensor in weights_of(small_model()).values())
 
 
+def test_a_validation_loss_that_is_no_number_replaces_no_model():
+    state = new_state(small_model(), CONFIG)
+    state.model.target_embedding.weight.data.fill_(math.nan)
+    log = TrainingLog(CONFIG, state, path=None, progress=False)
+    with pytest.raises(InputError, match=r"^the validation loss is nan at step 0: the last good model is kept$"):
+        validate(state, [make_batch(PAIRS)], log, on_best=lambda _: pytest.fail("it was kept"))
+    assert state.best_loss == math.inf
+
+
+def test_metrics_that_cannot_be_written_are_named(tmp_path: Path):
+    log = TrainingLog(CONFIG, new_state(small_model(), CONFIG), tmp_path / "metrics.jsonl", progress=False)
+    (tmp_path / "metrics.jsonl").unlink()
+    (tmp_path / "metrics.jsonl").mkdir()
+    with pytest.raises(InputError, match=r"metrics\.jsonl: cannot be written \(Is a directory\)"):
+        log.record(loss=1.0)
+
+
 def test_the_exponential_average_is_an_average_of_the_weights():
     state = new_state(small_model(), replace(CONFIG, average_decay=0.5))
     state.step = 100  # past the first steps, where the average follows more closely
@@ -447,13 +466,16 @@ def test_when_no_state_is_whole_nothing_is_used(tmp_path: Path):
     [
         (
             lambda t: t.pop("adam.encoder.layers.0.feed_forward.inner.bias.exp_avg"),
-            "inner.bias.exp_avg is missing or of",
+            "Adam's average adam.encoder.layers.0.feed_forward.inner.bias.exp_avg is missing or of another shape",
         ),
         (
             lambda t: t.update({"adam.target_embedding.weight.exp_avg_sq": torch.ones(3)}),
             "weight.exp_avg_sq is missing or",
         ),
-        (lambda t: t.update({"average.target_embedding.weight": torch.ones(3)}), "average.target_embedding.weight is"),
+        (
+            lambda t: t.update({"average.target_embedding.weight": torch.ones(3)}),
+            "average.target_embedding.weight is missing or of another shape",
+        ),
         (lambda t: t.pop("random.cpu"), "the state of the random numbers is missing or of another size"),
         (lambda t: t.update({"random.cpu": torch.ones(5, dtype=torch.uint8)}), "the state of the random numbers is"),
         (lambda t: t.pop("model.target_embedding.weight"), "the tensor target_embedding.weight is missing"),
@@ -470,6 +492,19 @@ def test_a_state_that_lacks_something_is_refused(tmp_path: Path, spoil, says: st
     (tmp_path / "old" / "state.safetensors").write_bytes(save(tensors, notes))
     with pytest.raises(InputError, match=f"old/state.safetensors: .*{says}"):
         train(small_model(0.1), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path / "old", resume=True)
+
+
+def test_a_state_without_counters_is_refused(tmp_path: Path):
+    (tmp_path / "state.safetensors").write_bytes(save({"random.cpu": torch.get_rng_state()}))
+    with pytest.raises(InputError, match=r"not the state of a training run \(its counters are missing\)"):
+        load_state(tmp_path, new_state(small_model(), CONFIG))
+
+
+def test_without_any_state_a_run_cannot_go_on(tmp_path: Path):
+    with pytest.raises(InputError, match="nothing to resume there: start in another folder"):
+        load_state(tmp_path, new_state(small_model(), CONFIG))
+    with pytest.raises(InputError, match=r"nothing to resume there \(no checkpoint\): start anew, without --resume"):
+        prepare_folder(tmp_path, resume=True)
 
 
 def test_a_run_from_before_there_were_manifests_goes_on(tmp_path: Path):
@@ -645,9 +680,28 @@ def test_a_missing_split_is_noticed_before_anything_is_done(tmp_path: Path, monk
         train_on_corpus(**options | {"corpus": load_corpus(str(tmp_path / "corpus"))})
 
 
+def test_a_corpus_without_a_pair_to_learn_from_is_named(tmp_path: Path):
+    options = options_for(tmp_path)
+    nothing = replace(options["corpus"], loaders=options["corpus"].loaders | {"valid": list})
+    with pytest.raises(InputError, match=r"^corpus .*: no pairs in valid$"):
+        train_on_corpus(**options | {"corpus": nothing})
+    (tmp_path / "corpus" / "valid.tsv").write_text("an empty side\t\n")
+    with pytest.raises(InputError, match=r"^corpus .*: no usable pairs in train or valid$"):
+        train_on_corpus(**options)
+
+
+def test_a_file_is_no_folder_for_a_run(tmp_path: Path):
+    options = options_for(tmp_path)
+    (tmp_path / "run").write_text("kept")
+    for begin in (lambda: train_on_corpus(**options), lambda: prepare_folder(tmp_path / "run", resume=False)):
+        with pytest.raises(InputError, match=r"run: is a file, not a folder$"):
+            begin()
+    assert (tmp_path / "run").read_text() == "kept"
+
+
 def test_nothing_to_resume(tmp_path: Path):
     corpus = load_corpus(str(write_corpus(tmp_path / "corpus")))
-    with pytest.raises(InputError, match="nothing to resume"):
+    with pytest.raises(InputError, match=r"run: nothing to resume there$"):
         train_on_corpus(
             corpus, lambda size: TransformerConfig(size, **SIZES), CONFIG, tmp_path / "run",
             vocab_size=290, device=torch.device("cpu"), resume=True,

@@ -262,9 +262,9 @@ def test_a_beam_wider_than_the_vocabulary_is_refused_at_once(translator):
     [
         (5, "search has the settings"),
         ({"beams": 4}, "search has the settings"),
-        ({"beam_size": 0}, "beam_size 0 in search"),
+        ({"beam_size": 0}, "beam_size 0 in search is no number of at least 1"),
         ({"beam_size": True}, "beam_size True in search"),
-        ({"length_penalty": "1"}, "length_penalty '1' in search"),
+        ({"length_penalty": "1"}, "length_penalty '1' in search is no number up to 100"),
         ({"length_penalty": math.nan}, "length_penalty nan in search"),
         ({"length_penalty": 1e5}, "length_penalty 100000.0 in search"),
         ({"penalty": "none"}, "penalty 'none' in search is none of"),

@@ -1,9 +1,10 @@
 """The pages that are made from what the chapters hold, and what ties pages together.
 
 `{chapters}` is the table of all chapters, `{modules}` the reference of all modules in the chapters' order.
-`{misreadings}`, `{code-differences}` and `{places}` show `misreadings.yml`, `released_code.yml` and `places.yml`,
-`{exercises}` the exercises of all chapters with their solutions. The first time a page uses a term of the glossary, it
-becomes a link there. A strip at the top of each page is the map of the paper, with the place where one is.
+`{misreadings}`, `{code-differences}`, `{places}` and `{messages}` show `misreadings.yml`, `released_code.yml`,
+`places.yml` and `messages.yml`, `{exercises}` the exercises of all chapters with their solutions. The first time a page
+uses a term of the glossary, it becomes a link there. A strip at the top of each page is the map of the paper, with the
+place where one is.
 """
 
 import posixpath
@@ -131,6 +132,25 @@ class Places(Appendix):
             test = [name_that_breaks(entry["test"].removeprefix("tests/"))]
             parts = self.line(what), self.line(entry["says"]), self.cell(entry["cell"]), code, test
             yield entry["id"], [[part] for part in parts]
+
+
+class Messages(Appendix):
+    """`{messages}`: what the package says when it refuses something, what to do then, and the test of the words."""
+
+    columns: ClassVar[dict[str, int]] = {"Message": 34, "What to do": 34, "Raised in": 12, "Test": 24}
+
+    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+        for entry in self.listed("messages.yml"):
+            module = self.line(f"{{py:mod}}`~annotated.{entry['module']}`")
+            test = [name_that_breaks(entry["test"].removeprefix("tests/"))]
+            parts = filled_in(entry["message"]), self.line(entry["todo"]), module, test
+            yield nodes.make_id(f"{entry['module']} {entry['message']}"), [[part] for part in parts]
+
+
+def filled_in(message: str) -> list[nodes.Node]:
+    """A message, with what stands in its braces in italics."""
+    parts = enumerate(re.split(r"\{(.*?)\}", message))
+    return [nodes.emphasis("", part) if number % 2 else nodes.Text(part) for number, part in parts if part]
 
 
 class Exercises(Appendix):
@@ -331,6 +351,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("misreadings", Misreadings)
     app.add_directive("code-differences", CodeDifferences)
     app.add_directive("places", Places)
+    app.add_directive("messages", Messages)
     app.add_directive("exercises", Exercises)
     app.add_transform(GlossaryLinks)
     app.connect("config-inited", claim_tips)
