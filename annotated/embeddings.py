@@ -15,8 +15,8 @@ __all__ = ["OutputProjection", "TokenEmbedding"]
 class TokenEmbedding(nn.Module):
     """A learned vector for each token, times sqrt(d_model) (section 3.4).
 
-    Weights start from N(0, 1 / d_model), so that the scaled vectors have unit variance. `scale=False` leaves the factor
-    out.
+    Weights start from N(0, 1 / d_model), so that the scaled vectors have unit variance.
+    `scale=False` leaves the factor out.
 
     Defined in chapter 34: `token-embedding`.
     """

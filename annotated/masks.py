@@ -18,7 +18,7 @@ def padding_mask(tokens: Int[Tensor, "batch key"], pad_id: int) -> Bool[Tensor, 
 
 
 def causal_mask(size: int, device: torch.device | str | None = None) -> Bool[Tensor, "size size"]:
-    """True on and below the diagonal: position i attends to positions up to and including i (section 3.2.3).
+    """True on and below the diagonal: i attends to places up to i (section 3.2.3).
 
     Defined in chapter 32: `masks`.
     """

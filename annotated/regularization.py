@@ -31,7 +31,7 @@ def label_smoothed_loss(
     smoothing: float = 0.1,
     pad_id: int = 0,
 ) -> Float[Tensor, ""]:
-    """Cross-entropy against `smoothed_targets`, in nats, summed over all targets that are not padding.
+    """Cross-entropy against `smoothed_targets` in nats, summed over all but padding.
 
     Defined in chapter 54: `label-smoothed-loss`.
     """

@@ -122,6 +122,10 @@ LACKS = {  # what is taken away from the chapter, or added: what the test says
     "page": ((TITLE, f"{TITLE}[there](99_gone.ipynb)\n"), "links to 99_gone.ipynb"),
     "box of the paper": (('{"shows"', '{"section": "5.3", "shows"'), "no box that says what the paper says"),
     "reason": (('"tags": ["hide-input"]', '"tags": ["nbval-ignore-output"]'), "#setup: not compared, and no reason"),
+    "short lines": (
+        ("torch.tensor([1.0, 2.0])", f"torch.tensor([1.0, 2.0]  # {'x' * 70}\n)"),
+        "-by-hand: an open line of ",
+    ),
     "count": (("return x", f"return x\n\n\n{STOPWATCH}"), "a busy machine can break `assert spent[0] < 1`"),
 }
 

@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 
 from tools.build import toc_entries
 from tools.clean import ROOT
-from tools.contents import in_order
+from tools.contents import in_order, workshops
 from tools.drawings import PICTURES
 from tools.execute import ChapterError
 from tools.export import DIRECTIVE
@@ -31,6 +31,7 @@ EXERCISE = re.compile(r"\{exercise\}(?: .*)?\n:label: (\S+)\n")
 ROLE = re.compile(r"\{(cell|claim|cite:[a-z]+|cite)\}`([^`]+)`")
 LINK = re.compile(r"\]\(([\w./-]+\.(?:ipynb|md))(?:#[^)]*)?\)")
 CLOCKS = {"monotonic", "perf_counter", "process_time", "product_speed", "seconds_of"}
+OPEN_LINE = 88  # characters that an open cell shows without being moved sideways
 CHOSEN = {EXEMPT, "nbval-skip", "skip-execution"}  # tags that need a reason
 
 
@@ -46,6 +47,10 @@ class Book:
     @cached_property
     def order(self) -> list[str]:
         return in_order(self.chapters, self.root)
+
+    @cached_property
+    def main_line(self) -> set[str]:
+        return set(self.chapters) - workshops(self.chapters, self.root)
 
     @cached_property
     def cells(self) -> set[str]:
@@ -140,6 +145,8 @@ class Book:
         if about.get("section", "")[:1].isdigit() and "{admonition} The paper, section" not in prose:
             yield ": no box that says what the paper says: begin one with `:::{admonition} The paper, section ...`"
         yield from self.of_its_end(name, texts)
+        if name in self.main_line:
+            yield from self.of_its_open_cells(notebook)
         yield from self.of_its_exercises(texts, {cell.id for cell in code_cells(notebook)})
         for module in sorted(exported(notebook)):
             if not (self.root / "tests" / f"test_{module}.py").is_file():
@@ -153,6 +160,14 @@ class Book:
             if f"({following}.ipynb)" not in last.source:
                 link = f"[chapter {following[:2]}]({following}.ipynb)"
                 yield f"#{last.id}: the last line does not lead to the next chapter: link to {link}"
+
+    def of_its_open_cells(self, notebook: NotebookNode) -> Iterator[str]:
+        """Lines that leave the page on the right; the formatter lays out what is exported, by its own measure."""
+        for cell in code_cells(notebook):
+            folded = any(tag.startswith(("hide-", "remove-")) for tag in cell.metadata.get("tags", []))
+            longest = max(map(len, cell.source.splitlines()), default=0)
+            if longest > OPEN_LINE and not folded and not DIRECTIVE.match(cell.source):
+                yield f"#{cell.id}: an open line of {longest} characters: wrap it, {OPEN_LINE} at most are seen"
 
     def of_its_exercises(self, texts: list[NotebookNode], code: set[str]) -> Iterator[str]:
         labels = [label for cell in texts for label in EXERCISE.findall(cell.source)]
