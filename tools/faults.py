@@ -622,7 +622,7 @@ def lines(count: int = 100_000, stops: int = 12, seed: int = 0) -> dict[str, Any
                     out.write(b"".join(process.stdout.readline() for _ in range(choose.randrange(1, count // 10))))
                     process.stdout.close()
                 else:
-                    time.sleep(choose.uniform(0.1, 0.9) * seconds)
+                    time.sleep(choose.uniform(0.02, 0.3) * seconds)
                     workers = children(process.pid)
                     os.kill(workers[0] if way == "a worker" and workers else process.pid, signal.SIGTERM)
                 said = process.communicate()[1].decode().splitlines()
