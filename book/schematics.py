@@ -1,4 +1,4 @@
-"""Drawings of boxes, arrows, matrices and arcs, in one look for all chapters.
+"""Drawings of boxes, arrows, matrices, arcs and trees, in one look for all chapters.
 
 A drawing has one panel or more, and in all of them a unit is equally long. Positions are in units, from the lower left
 corner of a panel, and information flows upwards, as in the paper's Figure 1. On a narrow screen the panels stand below
@@ -8,7 +8,9 @@ each other.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -20,6 +22,9 @@ UNIT, MARGIN, TITLE, NARROW = 0.45, 0.25, 0.3, 4.2  # inches: a unit, between pa
 INK, PALE = "#5B6069", "#E4E6EA"
 QUERY, KEY, VALUE, ENCODER, DECODER = "#B84D06", "#0262E0", "#087A50", "#3F1C82", "#7A1560"
 LIGHT = {QUERY: "#F9D8BC", KEY: "#CFE1FB", VALUE: "#C9EBDD", INK: PALE}
+
+if TYPE_CHECKING:
+    from annotated.parsing import Tree
 
 Point = tuple[float, float]
 
@@ -140,3 +145,40 @@ def matrix(
     for row in outlined:
         frame = {"facecolor": "none", "edgecolor": "black", "linewidth": 1.8, "zorder": 2}
         axes.add_patch(Rectangle((left, bottom + (rows - 1 - row) * down), columns * across, down, **frame))
+
+
+def as_tuples(tree: Tree) -> tuple:
+    """A tree of the package as one of tuples, each a label and its parts, or a tag and its word."""
+    return (tree.label, tree.word) if tree.word else (tree.label, *map(as_tuples, tree.children))
+
+
+def draw_tree(axes: Axes, tree: tuple, marked: Collection[tuple[str, int, int]] = (), size: float = 9) -> None:
+    """A tree of tuples, with its words in a row, a unit apart; the `marked` brackets, label and span, are orange.
+
+    A tag stands in grey above its word; where it is empty, the lines end at the word itself.
+    """
+    left, look = Counter(marked), {"ha": "center", "va": "center", "fontsize": size}
+
+    def place(node: tuple, start: int) -> tuple[float, float, int]:
+        label, *parts = node
+        if isinstance(parts[0], str):
+            axes.text(start, 0, parts[0], **look)
+            if label:
+                axes.text(start, 0.7, label, color="0.45", **look)
+            return start, 1.0 if label else 0.35, start + 1
+        spots, end = [], start
+        for part in parts:
+            x, y, end = place(part, end)
+            spots.append((x, y))
+        x, y = (spots[0][0] + spots[-1][0]) / 2, 1 + max(y for _, y in spots)
+        for below, height in spots:
+            axes.plot([x, x, below, below], [y, y - 0.5, y - 0.5, height], color="0.75", lw=1, zorder=0)
+        found = left[label, start, end] > 0
+        box = {"facecolor": "white", "edgecolor": QUERY if found else "none", "pad": 1.5}
+        axes.text(x, y, label, color=QUERY if found else "k", bbox=box, **look)
+        left[label, start, end] -= 1
+        return x, y, end
+
+    _, height, end = place(tree, 0)
+    axes.set(xlim=(-0.6, end - 0.4), ylim=(-0.5, height + 0.6))
+    axes.axis("off")

@@ -1,4 +1,4 @@
-"""Drawings of boxes, arrows, matrices and arcs (book/schematics.py), in both forms."""
+"""Drawings of boxes, arrows, matrices, arcs and trees (book/schematics.py), in both forms."""
 
 import sys
 from pathlib import Path
@@ -8,10 +8,11 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+from annotated.parsing import read_tree
 from tools.drawings import narrowed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book"))
-from schematics import INK, LIGHT, arc, arrow, box, drawing, matrix
+from schematics import INK, LIGHT, QUERY, arc, arrow, as_tuples, box, draw_tree, drawing, matrix
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +79,24 @@ def test_boxes_and_arrows_are_where_they_were_asked_for():
 def test_light_forms_belong_to_colours_with_a_meaning():
     assert INK in LIGHT
     assert all(sum(plt.matplotlib.colors.to_rgb(light)) > 2.2 for light in LIGHT.values())
+
+
+def test_a_tree_stands_over_its_words_and_marks_one_bracket_of_two():
+    """`(NP (NP it))` has two brackets with one label and span: a count of one marks the inner one, drawn first."""
+    (axes,) = drawing((3, 4))
+    draw_tree(axes, ("S", ("NP", ("NP", ("PRP", "it"))), ("", "works")), [("NP", 0, 1)])
+    texts = [(text.get_text(), text.get_position(), text.get_color()) for text in axes.texts]
+    assert texts == [
+        ("it", (0, 0), "black"),
+        ("PRP", (0, 0.7), "0.45"),
+        ("NP", (0, 2), QUERY),
+        ("NP", (0, 3), "k"),
+        ("works", (1, 0), "black"),  # without a tag
+        ("S", (0.5, 4), "k"),
+    ]
+    assert axes.lines[-1].get_xydata()[-1].tolist() == [1, 0.35]  # down to the word itself
+    assert (axes.get_xlim(), axes.get_ylim()) == ((-0.6, 1.6), (-0.5, 4.6))
+
+
+def test_a_tree_of_the_package_can_be_drawn():
+    assert as_tuples(read_tree("(S (NP (PRP It)) (VBZ works))")) == ("S", ("NP", ("PRP", "It")), ("VBZ", "works"))
