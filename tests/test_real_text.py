@@ -32,6 +32,7 @@ def done(small: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: F811
     for name in ("RUNS", "WORK"):
         monkeypatch.setattr(real_text, name, getattr(experiments, name))
     monkeypatch.setattr(real_text, "ALPHAS", (0.0, 1.0))
+    monkeypatch.setattr(real_text, "WIDER", (0.0, 1.0))
     monkeypatch.setattr(real_text, "DRAWS", 20)
     monkeypatch.setattr(real_text, "OWN", ["the ba dog sees a cat"])
     return small

@@ -37,6 +37,7 @@ from tools.experiments import RUNS, WORK, data_of, load_plan, start, units
 
 ALPHAS = (0.0, 0.6, 1.0, 1.4, 1.8, 2.2, 2.6, 3.0, 3.4)
 Sides = tuple[list[str], list[str]]  # sources, references
+WIDER = (0.0, 0.6, 1.4, 2.2, 3.0, 3.8, 4.6, 5.4)  # for the recipe `best`, whose outputs are shorter
 KINDS = ("running average", "last weights", "mean of the last 3", "mean of the last 5")
 KINDS_OF_A_RUN = ("best on valid", "mean of the last 3", "mean of the last 5", "mean of the last 10")
 WIDTHS = (1, 2, 4, 8, 16, 32, 64)  # all without a penalty, up to 16 with one
@@ -110,16 +111,19 @@ def on_valid(name: str, job: tuple[str, int, str]) -> list[dict[str, Any]]:
     kept = WORK / name / f"{row}-{seed}" / f"valid-{kind.replace(' ', '-')}.json"
     if kept.exists() and [one["alpha"] for one in read_json(kept)] == list(ALPHAS):
         return read_json(kept)
-    found = each_penalty(load_unit(name, *job), pairs_of(name, "valid"), {"row": row, "seed": seed, "weights": kind})
+    about = {"row": row, "seed": seed, "weights": kind}
+    found = each_penalty(load_unit(name, *job), pairs_of(name, "valid"), about, ALPHAS)
     write_json(kept, found)
     return found
 
 
-def each_penalty(translator: Translator, pairs: Sides, about: dict[str, Any]) -> list[dict[str, Any]]:
-    """BLEU, chrF and the brevity penalty with every length penalty; `about` stands in each entry."""
+def each_penalty(
+    translator: Translator, pairs: Sides, about: dict[str, Any], alphas: Sequence[float]
+) -> list[dict[str, Any]]:
+    """BLEU, chrF and the brevity penalty with each length penalty; `about` stands in each entry."""
     sources, references = pairs
     found = []
-    for alpha in ALPHAS:
+    for alpha in alphas:
         scores = evaluate_translations(translator.translate(sources, beam_size=4, length_penalty=alpha), references)
         found.append(about | {"alpha": alpha, "bleu": scores.bleu, "chrf": scores.chrf})
         found[-1]["brevity_penalty"] = scores.brevity_penalty
@@ -208,7 +212,7 @@ def best(run: Path, target: Path) -> dict[str, Any]:
         raise InputError(f"{run}: the run is not finished; resume it first")
     valid, grid = sides_of(about["corpus"], "valid"), []
     for kind in KINDS_OF_A_RUN:
-        grid += each_penalty(translator_of(run, kind), valid, {"weights": kind})
+        grid += each_penalty(translator_of(run, kind), valid, {"weights": kind}, WIDER)
     chosen = max(grid, key=lambda one: one["bleu"])
     translator = translator_of(run, chosen["weights"])
     test = with_intervals(translator, sides_of(about["corpus"], "test"), chosen["alpha"], {})
