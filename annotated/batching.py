@@ -48,7 +48,11 @@ class Batch:
 
 
 # book/51_data_and_batching.ipynb#make-batch
-def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) -> Batch:
+def make_batch(
+    examples: Sequence[Example],
+    pad_id: int = 0,
+    start_id: int = 2,
+) -> Batch:
     """Pad both sides and shift the targets to the right.
 
     Defined in chapter 51: `make-batch`.
