@@ -35,6 +35,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     names = [module.name for module in pkgutil.iter_modules(annotated.__path__) if module.name != "__main__"]
     modules = [importlib.import_module(f"annotated.{name}") for name in names]  # all, so that all are put back
     monkeypatch.chdir(BOOK)
+    monkeypatch.syspath_prepend(BOOK)  # where a chapter's kernel finds schematics.py
     monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
     plt.switch_backend("Agg")
     with strict_device(float64=False) as device:
