@@ -17,18 +17,17 @@ class Attention(nn.Module):
     def __init__(self, d: int, heads: int):
         super().__init__()
         self.heads = heads
-        matrices = (nn.Linear(d, d, bias=False) for _ in range(4))
-        self.query, self.key, self.value, self.output = matrices
+        self.query, self.key, self.value, self.output = (nn.Linear(d, d, bias=False) for _ in range(4))
 
-    def split(self, x):  # (b, n, d) -> (b, h, n, d / h): a part for each head
+    def split(self, x):  # (b, n, d) -> (b, n, h, d / h) -> (b, h, n, d / h)
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def forward(self, x, memory, mask):
         q = self.split(self.query(x))
         k, v = self.split(self.key(memory)), self.split(self.value(memory))
-        scores = q @ k.transpose(-2, -1) / math.sqrt(k.shape[-1])  # 1
+        scores = q @ k.mT / math.sqrt(k.shape[-1])  # 1: .mT is .T for each head
         self.weights = scores.masked_fill(~mask, -math.inf).softmax(-1)  # 2
-        return self.output((self.weights @ v).transpose(1, 2).flatten(2))  # 3
+        return self.output((self.weights @ v).transpose(1, 2).flatten(2))  # 3: joined
 
 
 # book/00_whole.ipynb#layers
@@ -60,8 +59,10 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, d: int, d_ff: int, heads: int, dropout: float):
         super().__init__()
-        self.self_attention, self.around_self_attention = Attention(d, heads), AddNorm(d, dropout)
-        self.feed_forward, self.around_feed_forward = FeedForward(d, d_ff), AddNorm(d, dropout)
+        self.self_attention = Attention(d, heads)
+        self.around_self_attention = AddNorm(d, dropout)
+        self.feed_forward = FeedForward(d, d_ff)
+        self.around_feed_forward = AddNorm(d, dropout)
 
     def forward(self, x, mask):
         x = self.around_self_attention(x, self.self_attention(x, x, mask))
@@ -73,9 +74,12 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, d: int, d_ff: int, heads: int, dropout: float):
         super().__init__()
-        self.self_attention, self.around_self_attention = Attention(d, heads), AddNorm(d, dropout)
-        self.cross_attention, self.around_cross_attention = Attention(d, heads), AddNorm(d, dropout)
-        self.feed_forward, self.around_feed_forward = FeedForward(d, d_ff), AddNorm(d, dropout)
+        self.self_attention = Attention(d, heads)
+        self.around_self_attention = AddNorm(d, dropout)
+        self.cross_attention = Attention(d, heads)
+        self.around_cross_attention = AddNorm(d, dropout)
+        self.feed_forward = FeedForward(d, d_ff)
+        self.around_feed_forward = AddNorm(d, dropout)
 
     def forward(self, x, memory, mask, memory_mask):
         x = self.around_self_attention(x, self.self_attention(x, x, mask))
@@ -90,7 +94,7 @@ class Stack(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(layers)
 
-    def forward(self, x, *others):
+    def forward(self, x, *others):  # memory and masks, the same for every layer
         for layer in self.layers:
             x = layer(x, *others)
         return x
@@ -117,11 +121,10 @@ def positions(length: int, d: int):  # -> (length, d)
 # book/00_whole.ipynb#draw-weights
 def draw_weights(model):
     """Random numbers to start from, of a size that fits each matrix."""
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
+    for linear in (module for module in model.modules() if isinstance(module, nn.Linear)):
+        nn.init.xavier_uniform_(linear.weight)
+        if linear.bias is not None:
+            nn.init.zeros_(linear.bias)
 
 
 # book/00_whole.ipynb#model
@@ -130,10 +133,9 @@ class Transformer(nn.Module):
 
     def __init__(self, vocab_size: int, d_model=512, d_ff=2048, num_heads=8, num_layers=6, dropout=0.1):
         super().__init__()
-        sizes = (d_model, d_ff, num_heads, dropout)
         self.target_embedding = Embedding(vocab_size, d_model)  # shared
-        self.encoder = Stack(EncoderLayer(*sizes) for _ in range(num_layers))
-        self.decoder = Stack(DecoderLayer(*sizes) for _ in range(num_layers))
+        self.encoder = Stack(EncoderLayer(d_model, d_ff, num_heads, dropout) for _ in range(num_layers))
+        self.decoder = Stack(DecoderLayer(d_model, d_ff, num_heads, dropout) for _ in range(num_layers))
         self.dropout = nn.Dropout(dropout)
         draw_weights(self)
 
@@ -142,12 +144,12 @@ class Transformer(nn.Module):
         return self.dropout(x + positions(x.shape[1], x.shape[2]).to(x))
 
     def encode(self, source):
-        mask = (source != PAD)[:, None, None, :]  # nobody looks at padding
+        mask = (source != PAD)[:, None, None, :]  # one row for all heads and queries
         return self.encoder(self.embed(source), mask), mask
 
     def decode(self, target, memory, memory_mask):
         m = target.shape[1]
-        mask = torch.ones(m, m, dtype=torch.bool, device=target.device).tril()
+        mask = target.new_ones(m, m).tril().bool()  # row i: True up to column i
         x = self.decoder(self.embed(target), memory, mask, memory_mask)
         return x @ self.target_embedding.weight.T  # (b, m, vocab)
 
@@ -162,24 +164,14 @@ def translate(model, source, extra=50):
     memory, mask = model.encode(source)
     target = torch.full((len(source), 1), BOS, device=source.device)
     ended = torch.zeros(len(source), dtype=torch.bool, device=source.device)
-    for _ in range(source.shape[1] + extra):
-        best = model.decode(target, memory, mask)[:, -1].argmax(-1).masked_fill(ended, PAD)
-        target, ended = torch.cat([target, best[:, None]], dim=1), ended | (best == EOS)
-        if ended.all():
-            break
+    while target.shape[1] <= source.shape[1] + extra and not ended.all():
+        best = model.decode(target, memory, mask)[:, -1].argmax(-1)
+        target = torch.cat([target, best.masked_fill(ended, PAD)[:, None]], dim=1)
+        ended = ended | (best == EOS)
     return target[:, 1:]
 
 
-# book/00_whole.ipynb#training
-def loss(model, source, target, smoothing=0.1):
-    """Section 5.4: how surprising the target's tokens are, on average."""
-    scores = model(source, target[:, :-1])  # reads <bos> a b c
-    wanted = target[:, 1:]  # should say a b c <eos>
-    return nn.functional.cross_entropy(
-        scores.flatten(0, 1), wanted.flatten(), ignore_index=PAD, label_smoothing=smoothing
-    )
-
-
+# book/00_whole.ipynb#settings
 def learning_rate(step: int, d: int, warmup=4000):
     """Section 5.3, equation (3): up for `warmup` steps, then down."""
     return d**-0.5 * min(step**-0.5, step * warmup**-1.5)
@@ -188,6 +180,14 @@ def learning_rate(step: int, d: int, warmup=4000):
 def make_optimizer(model):
     """Section 5.3."""
     return torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+
+
+# book/00_whole.ipynb#training
+def loss(model, source, target, smoothing=0.1):
+    """Section 5.4: how surprising the target's tokens are, on average."""
+    scores = model(source, target[:, :-1]).flatten(0, 1)  # reads <s> a b c
+    wanted = target[:, 1:].flatten()  # should say a b c </s>
+    return nn.functional.cross_entropy(scores, wanted, ignore_index=PAD, label_smoothing=smoothing)
 
 
 def train_step(model, optimizer, step: int, source, target, warmup=4000):

@@ -72,6 +72,16 @@ def test_a_small_matrix_is_drawn_as_rectangles(size, tag):
     assert sorted(node.get("style") for node in ramp) == sorted(colours)
 
 
+def test_a_short_colour_bar_stands_beside_its_matrix():
+    """It has so few cells that it is drawn as rectangles, too; its place is in the image's x and y."""
+    figure, axes = plt.subplots(figsize=(7, 1.8), layout="constrained")
+    figure.colorbar(axes.imshow(np.eye(3), aspect="auto"), ax=axes)
+    root = ElementTree.fromstring(drawn(figure))
+    bar = [node for node in root.iter() if node.get("class") == "ramp"][-1]
+    assert bar.tag.endswith("}g")
+    assert min(float(cell.get("x")) for cell in bar) > 400
+
+
 def test_panels_are_stacked_for_a_phone():
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3), sharey=True, layout="constrained")
     left.set(ylabel="loss", title="one")

@@ -112,6 +112,7 @@ def as_rectangles(image: ElementTree.Element) -> ElementTree.Element:
     pixels = (files.imread(io.BytesIO(data), format="png") * 255).round().astype(int)
     if pixels.shape[0] * pixels.shape[1] > CELLS:
         return image
+    left, top = float(image.get("x", 0)), float(image.get("y", 0))  # a colour bar has its place here
     across, down = float(image.get("width")) / pixels.shape[1], float(image.get("height")) / pixels.shape[0]
     group = ElementTree.Element(f"{SPACE}g", {"class": "ramp", "shape-rendering": "crispEdges"})
     group.attrib |= {name: image.get(name) for name in ("transform", "clip-path") if image.get(name)}
@@ -120,7 +121,8 @@ def as_rectangles(image: ElementTree.Element) -> ElementTree.Element:
         for start, end in pairwise([*starts, len(line)]):
             red, green, blue, opacity = line[start]
             if opacity:
-                box = {"x": start * across, "y": row * down, "width": (end - start) * across, "height": down}
+                box = {"x": left + start * across, "y": top + row * down}
+                box |= {"width": (end - start) * across, "height": down}
                 box = {name: f"{value:.4f}" for name, value in box.items()}
                 style = f"fill: #{red:02x}{green:02x}{blue:02x}"
                 ElementTree.SubElement(group, f"{SPACE}rect", {**box, "style": style})
