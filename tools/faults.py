@@ -336,8 +336,8 @@ def points(every: int = 1) -> dict[str, Any]:
     return found
 
 
-def torn(places: int = 500) -> dict[str, Any]:
-    """Every file that a manifest lists, cut and flipped at so many places in all: how many were named, and used."""
+def torn(places: int = 3000) -> dict[str, Any]:
+    """Every file that a manifest lists, cut and flipped, at so many places in all: how many were named, and used."""
     choose, counts = random.Random(0), Counter()
     tokenizer = train_tokenizer(TEXTS, 300)
     with tempfile.TemporaryDirectory() as name:
@@ -669,7 +669,7 @@ def cost(times: int = 5) -> dict[str, Any]:
     between["model"] = config.validate_every * recorded["wall_seconds"] / recorded["steps"]
     middle = {what: statistics.median(found) for what, found in seconds.items()}
     found = {"share": sum(middle[what] / between[what] for what in middle), "megabytes": round(size / 1e6)}
-    return found | {"seconds": {what: round(one, 3) for what, one in middle.items()}, "every": between}
+    return found | {"seconds_each": {what: round(one, 3) for what, one in middle.items()}, "seconds_between": between}
 
 
 def children(process: int) -> list[int]:
