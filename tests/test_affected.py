@@ -189,7 +189,7 @@ def test_the_real_project_is_understood():
     assert reached["tests/test_feed_forward.py"] == 1
     assert reached["annotated/training.py"] > reached["annotated/model.py"] == 1
     assert "book/59_training.ipynb" in reached
-    assert "book/50_corpus.ipynb" not in reached
+    assert "book/20_recurrent_rival.ipynb" not in reached
     assert "tests/test_grammar.py" not in reached
     assert project.reached(["book/_ext/appendices.py"])["tests/test_appendices.py"] == 1
     drawn = project.reached(["book/schematics.py"])

@@ -1,6 +1,7 @@
 """The `annotated` command: module cli, chapter 91."""
 
 import errno
+import functools
 import io
 import json
 import math
@@ -228,7 +229,8 @@ def test_resume_without_the_saved_state(own_run, refuses):
 def test_ctrl_c_saves_the_state_and_resume_goes_on(corpus, says, tmp_path):
     folder = tmp_path / "run"
     arguments = command("train", "--corpus", corpus, "--output", folder, *TINY, "--max-steps", 10**6)
-    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, **environment({}))
+    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also when these tests run in background
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, preexec_fn=heard, **environment({}))
     wait_for(lambda: (folder / "metrics.jsonl").exists() and len(metrics(folder)) > 1, process)
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=limits.PROCESS)[1].decode()
@@ -276,6 +278,8 @@ def test_other_signals_save_as_well(corpus, tmp_path, name, ignored):
 
 
 def test_signal_handlers_are_put_back():
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        pytest.skip("Ctrl-C is ignored where these tests were started")
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with cli.Stop() as stop:
         assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before  # nothing to save yet

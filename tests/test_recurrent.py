@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -226,7 +227,7 @@ def test_a_score_is_of_the_outputs_up_to_eos_in_the_order_of_the_sources(monkeyp
     """A model that copies its source, and goes on after eos, gets every sentence right that is its own translation."""
     tokenizer = load_tokenizer(ROOT / "data" / "models" / "embedded")
     pairs = [SentencePair(pair.source, pair.source) for pair in embedded_split("valid")[:60]]
-    monkeypatch.setattr(baseline, "embedded_split", lambda name: pairs)
+    monkeypatch.setattr(baseline, "CORPUS", SimpleNamespace(split=lambda name: pairs))
     monkeypatch.setattr(baseline, "greedy_translation", lambda model, source, steps: torch.cat((source, source), 1))
     found = score(recurrent(len(tokenizer)), tokenizer, "valid")
     assert (found["exact_match"], found["sentences"]) == (1.0, 60)
