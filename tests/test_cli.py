@@ -27,6 +27,7 @@ from annotated.grammar import SPLITS
 from annotated.model import Transformer, TransformerConfig
 from annotated.translation import Translator
 from tools import limits
+from tools.faults import children
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = "--vocab-size 340 --d-model 16 --num-heads 2 --d-ff 32 --num-layers 1 --dropout 0 --max-length 24"
@@ -562,8 +563,7 @@ def test_translate_says_after_which_line_it_was_stopped(run, ended):
     process.stdin.write(b"The dog.\nThe king.\nThe bird.\n")
     process.stdin.flush()
     lines = [process.stdout.readline() for _ in range(2)]  # the third waits for a fourth
-    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
-    os.kill(int(children.stdout.split()[0]) if ended == "a worker" else process.pid, signal.SIGTERM)
+    os.kill(children(process.pid)[0] if ended == "a worker" else process.pid, signal.SIGTERM)
     if ended == "a worker":
         process.stdin.write(b"The man.\n")
     rest, said = process.communicate(timeout=limits.PROCESS)

@@ -26,6 +26,7 @@ from annotated.tokenization import detokenize, tokenize, train_tokenizer
 from annotated.training import training_loss
 from annotated.translation import Translation, Translator, find_model
 from tools import limits
+from tools.faults import children
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("Anna", "Paul", "Marie", "Peter", "Lisa")
@@ -288,11 +289,7 @@ def test_workers_end_with_the_process_that_started_them(number):
     process.stdin.flush()
     process.stdout.readline()  # the workers are there now
 
-    def children() -> list[str]:
-        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
-        return listed.stdout.split()
-
-    workers = children()
+    workers = children(process.pid)
     assert len(workers) == 2
     process.send_signal(number)
     process.wait(timeout=limits.PROCESS)
