@@ -8,12 +8,15 @@ import torch
 
 from annotated.model import TransformerConfig
 
-__all__ = ["forward_flops", "training_flops"]
+__all__ = ["attention_flops", "forward_flops", "product_speed", "seconds_of", "training_flops"]
 
 
 # book/52_hardware_and_schedule.ipynb#forward-flops
 def attention_flops(config: TransformerConfig, queries: int, keys: int) -> tuple[int, int]:
-    """FLOPs of one attention for one sentence: of its projections, and of its scores and weighted sums."""
+    """FLOPs of one attention for one sentence: of its projections, and of its scores and weighted sums.
+
+    Defined in chapter 52: `forward-flops`.
+    """
     d_k = config.d_k or config.d_model // config.num_heads
     d_v = config.d_v or config.d_model // config.num_heads
     projections = 2 * config.d_model * config.num_heads * (queries + keys) * (d_k + d_v)
@@ -49,13 +52,19 @@ def training_flops(config: TransformerConfig, batch: int, source: int, target: i
 
 # book/52_hardware_and_schedule.ipynb#ceiling
 def product_speed(dtype: torch.dtype = torch.float32, size: int = 1024, runs: int = 8) -> float:
-    """FLOPs a second of a product of two square matrices, the best of `runs`."""
+    """FLOPs a second of a product of two square matrices, the best of `runs`.
+
+    Defined in chapter 52: `ceiling`.
+    """
     a, b = (torch.ones(size, size, dtype=dtype) for _ in range(2))  # no random number is drawn
     return 2 * size**3 / min(seconds_of(lambda: a @ b) for _ in range(runs))
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """How long `work` takes."""
+    """How long `work` takes.
+
+    Defined in chapter 52: `ceiling`.
+    """
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
