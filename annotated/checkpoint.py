@@ -18,11 +18,11 @@ from annotated.tokenization import Tokenizer, load_tokenizer
 
 __all__ = [
     "average_weights",
+    "build",
     "check_finite",
     "load_config",
     "load_model",
     "load_weights",
-    "num_weights",
     "save_model",
     "weights_of",
 ]
@@ -125,22 +125,24 @@ def load_config(folder: Path) -> tuple[TransformerConfig, dict]:
     return config_from(content.get("model", {}), path), content
 
 
-def build(config: TransformerConfig, tensors: Mapping[str, Tensor], origin: object) -> Transformer:
+def build(
+    config: TransformerConfig, tensors: Mapping[str, Tensor], origin: object, absent: int | None = None
+) -> Transformer:
     """A model for these weights, which is made only after their number has been looked at.
 
-    Raises InputError, naming `origin`, when the configuration asks for another number of weights than the file has.
+    Raises InputError, naming `origin`, when the configuration asks for another number of weights than the file has;
+    with `absent`, for more than so many beyond those of the file, which may hold others, too.
+
+    Defined in chapter 94: `load-model`.
     """
     count, stored = num_weights(config), sum(tensor.numel() for tensor in tensors.values())
-    if count != stored:
+    if count != stored if absent is None else count > stored + absent:
         raise InputError(f"{origin}: {stored:,} numbers there, but config.json describes a model of {count:,}")
     return Transformer(config)
 
 
 def num_weights(config: TransformerConfig) -> int:
-    """How many weights a model of these sizes has, without making it.
-
-    Defined in chapter 94: `load-model`.
-    """
+    """How many weights a model of these sizes has, without making it."""
     d, bias = config.d_model, config.attention_bias
     d_k, d_v = (size or d // config.num_heads for size in (config.d_k, config.d_v))
     widths = (d_k * config.num_heads, d_k * config.num_heads, d_v * config.num_heads)

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from annotated.checkpoint import load_weights, num_weights, weights_of
+from annotated.checkpoint import build, check_finite, load_weights, weights_of
 from annotated.files import InputError, read_json, read_tensors, write_atomically, write_json
 from annotated.machine import best_device
 from annotated.model import Transformer, TransformerConfig
@@ -162,13 +162,12 @@ def read_weights(model: Transformer, tensors: Mapping[str, Tensor], path: Path) 
         found = {stored: left.pop(stored) for stored in known if stored in left}
         if not found:
             raise InputError(f"{path}: the tensor {known[0]} is missing")
+        check_finite(found, path)
         first, *copies = found
         for stored, tensor in found.items():
             shape = [1, *own.shape] if name == "output.bias" else [*own.shape]
             if list(tensor.shape) != shape:
                 raise InputError(f"{path}: {stored} has the shape {list(tensor.shape)} instead of {shape}")
-            if not tensor.isfinite().all():
-                raise InputError(f"{path}: {stored} has values that are not finite")
         for stored in copies:
             if not found[stored].equal(found[first]):
                 raise InputError(f"{path}: {stored} is not {first}, but config.json says that they are one matrix")
@@ -297,10 +296,7 @@ def load_marian(folder: str | Path, device: str = "auto") -> Translator:
     notes = search_settings(folder, values)
     notes |= {side: settings[f"{side}_lang"] for side in ("source", "target") if settings.get(f"{side}_lang")}
     tensors, path = marian_tensors(folder), folder / "model.safetensors"
-    count, stored = num_weights(config), sum(tensor.numel() for tensor in tensors.values())
-    if count > stored + config.vocab_size:  # a bias of zeros need not be stored
-        raise InputError(f"{path}: {stored:,} numbers there, but config.json describes a model of {count:,}")
-    model = Transformer(config)
+    model = build(config, tensors, path, absent=config.vocab_size)  # a bias of zeros need not be stored
     read_weights(model, tensors, path)
     return Translator(model.to(best_device(device)), tokenizer, notes)
 

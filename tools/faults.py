@@ -605,7 +605,8 @@ def lines(count: int = 100_000, stops: int = 12, seed: int = 0) -> dict[str, Any
 
         def begin(**pipes: Any) -> subprocess.Popen:
             arguments = ["translate", "embedded", "--beam-size", "1", "--workers", "2", "--chunk", "500"]
-            return command(*arguments, threads=1, stdin=source.open("rb"), **pipes)
+            with source.open("rb") as texts_in:
+                return command(*arguments, threads=1, stdin=texts_in, **pipes)
 
         begun = time.monotonic()
         with target.open("wb") as out:
