@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import safetensors
 from safetensors.torch import load
@@ -54,6 +54,10 @@ class Disk:
     def read(self, path: Path) -> bytes:
         return path.read_bytes()
 
+    def open(self, path: Path) -> BinaryIO:
+        """Read bit by bit what may be larger than memory."""
+        return open(path, "rb")
+
     def write(self, path: Path, content: bytes) -> None:
         """Write, and wait until the content has reached the disk."""
         with open(path, "wb") as file:
@@ -61,10 +65,13 @@ class Disk:
             file.flush()
             os.fsync(file.fileno())
 
-    def append(self, path: Path, content: bytes) -> None:
-        """Add to the end, without waiting."""
+    def append(self, path: Path, content: bytes, wait: bool = False) -> None:
+        """Add to the end, and wait for the disk only if wanted."""
         with open(path, "ab") as file:
             file.write(content)
+            if wait:
+                file.flush()
+                os.fsync(file.fileno())
 
     def rename(self, old: Path, new: Path) -> None:
         """Put `old` in the place of `new` in a single act, and wait until the folder knows it."""
@@ -186,28 +193,38 @@ def check_listed(path: Path, about: Mapping[str, Any]) -> None:
     Defined in chapter 94: `manifests`.
     """
     try:
-        found = listed(disk.read(path))
+        size, digest = path.stat().st_size, hashlib.sha256()
+        with disk.open(path) as file:
+            while size == about["bytes"] and (block := file.read(2**22)):
+                digest.update(block)
     except OSError as error:
         raise InputError(f"{path}: listed in the manifest, but cannot be read ({error.strerror})") from None
-    if found["bytes"] != about["bytes"]:
-        raise InputError(f"{path}: damaged: {found['bytes']} bytes instead of {about['bytes']}")
-    if found["sha256"] != about["sha256"]:
+    if size != about["bytes"]:
+        raise InputError(f"{path}: damaged: {size} bytes instead of {about['bytes']}")
+    if digest.hexdigest() != about["sha256"]:
         raise InputError(f"{path}: damaged: not the bytes that were written (SHA-256)")
 
 
-def write_together(folder: Path, contents: Mapping[str, bytes], manifest: str = MANIFEST) -> None:
+def write_together(
+    folder: Path,
+    contents: Mapping[str, bytes],
+    manifest: str = MANIFEST,
+    large: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
     """Replace files of a folder, and the manifest that lists them, all or none.
 
     Each is written as NAME.new and read again, then the manifest as its own .new: from that moment all are there.
+    `large` files lie there already under NAME.new; given is what the manifest is to say of them.
     Raises InputError when a file cannot be written, or does not come back as it was written.
 
     Defined in chapter 94: `manifests`.
     """
     finish(folder, manifest)
-    files = {name: listed(content) for name, content in contents.items()}
     for name, content in contents.items():
         write_atomically(folder / f"{name}.new", content)
-        check_listed(folder / f"{name}.new", files[name])
+    files = {name: listed(content) for name, content in contents.items()} | dict(large or {})
+    for name, about in files.items():
+        check_listed(folder / f"{name}.new", about)
     write_json(folder / f"{manifest}.new", {"format": "annotated-manifest-1", "files": files})
     finish(folder, manifest)
 

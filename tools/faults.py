@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from safetensors.torch import load_file, save
@@ -106,12 +106,16 @@ class FaultyDisk(Disk):
         act = partial(super().read, path)
         return self.go_wrong(act, path) if self.fails() else act()
 
+    def open(self, path: Path) -> BinaryIO:
+        act = partial(super().open, path)
+        return self.go_wrong(act, path) if self.fails() else act()
+
     def write(self, path: Path, content: bytes) -> None:
         act = partial(super().write, path, content)
         return self.go_wrong(act, path, content) if self.fails() else act()
 
-    def append(self, path: Path, content: bytes) -> None:
-        act = partial(super().append, path, content)
+    def append(self, path: Path, content: bytes, wait: bool = False) -> None:
+        act = partial(super().append, path, content, wait)
         if not self.fails():
             return act()
         before = path.read_bytes() if path.exists() else b""
@@ -137,7 +141,7 @@ class FaultyDisk(Disk):
 @contextmanager
 def with_disk(disk: Disk) -> Iterator[None]:
     """Let the whole package work on this disk for a while."""
-    operations = ("read", "write", "append", "rename", "remove", "make_folder")
+    operations = ("read", "open", "write", "append", "rename", "remove", "make_folder")
     for name in operations:
         setattr(files.disk, name, getattr(disk, name))
     try:
