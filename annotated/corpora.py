@@ -1,5 +1,5 @@
-# Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
-"""Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
+# Written by `make export` from book/50_corpus.ipynb: do not edit here, edit the chapter.
+"""The embedded corpus: chapter 50 of the book."""
 
 import functools
 import gzip
@@ -22,12 +22,12 @@ from annotated.tables import TABLES
 __all__ = ["Corpus", "EMBEDDED", "NAMED", "generated", "load_corpus", "neutral"]
 
 
-# book/51_data_and_batching.ipynb#corpus
+# book/50_corpus.ipynb#corpus
 @dataclass(frozen=True)
 class Corpus:
     """Sentence pairs in named splits: train, valid, test, and others a corpus may have. A split is read when asked for.
 
-    Defined in chapter 51: `corpus`.
+    Defined in chapter 50: `corpus`.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Corpus:
         return self.loaders[name]()
 
 
-# book/51_data_and_batching.ipynb#read-lines
+# book/50_corpus.ipynb#read-lines
 def unpacked(content: bytes) -> bytes:
     """What a gzip file holds. Raises OSError when that is far more than text can be packed into so few bytes."""
     limit = max(2**26, 100 * len(content))
@@ -78,7 +78,7 @@ def read_lines(path: Path) -> list[str]:
     return lines
 
 
-# book/51_data_and_batching.ipynb#read-pairs
+# book/50_corpus.ipynb#read-pairs
 def read_pairs(source: Path, target: Path) -> list[SentencePair]:
     """Pairs from two text files, one sentence a line. Raises InputError when the sides differ in length."""
     sides = read_lines(source), read_lines(target)
@@ -99,7 +99,7 @@ def read_tsv(path: Path) -> list[SentencePair]:
     return pairs
 
 
-# book/51_data_and_batching.ipynb#multi30k
+# book/50_corpus.ipynb#multi30k
 MULTI30K_URL = (
     "https://raw.githubusercontent.com/multi30k/dataset/331f697e45acf3753745a789a3c0aae13f3a982b/data/task1/raw/"
 )
@@ -141,7 +141,7 @@ def download_multi30k(folder: Path, url: str = MULTI30K_URL) -> None:
         write_atomically(folder / name, content)
 
 
-# book/51_data_and_batching.ipynb#multi30k-corpus
+# book/50_corpus.ipynb#multi30k-corpus
 def multi30k(source: str, target: str, download: bool = False) -> Corpus:
     """Multi30k English-German: 29,000 / 1,014 / 1,000 captions (Elliott et al. 2016); test is test_2016_flickr.
 
@@ -163,7 +163,7 @@ def multi30k(source: str, target: str, download: bool = False) -> Corpus:
     return Corpus("multi30k", source, target, {split: loader(stem) for split, stem in files.items()})
 
 
-# book/51_data_and_batching.ipynb#own-corpora
+# book/50_corpus.ipynb#own-corpora
 HOLD_OUT_EVERY = 50  # of a single file, every 50th pair goes to test and the one before it to valid
 
 
@@ -193,11 +193,11 @@ def folder_corpus(folder: Path, source: str, target: str) -> Corpus:
     return Corpus(str(folder), source, target, loaders)
 
 
-# book/51_data_and_batching.ipynb#neutral
+# book/50_corpus.ipynb#neutral
 def neutral(pair: SentencePair) -> SentencePair:
     """The pair with a neutral word in place of the adjective that decides what its pronoun means, if it has one.
 
-    Defined in chapter 51: `neutral`.
+    Defined in chapter 50: `neutral`.
     """
     if "pronoun decided by an adjective" not in pair.phenomena:
         return pair
@@ -209,7 +209,7 @@ def neutral(pair: SentencePair) -> SentencePair:
     return replace(pair, source=detokenise(source), target=detokenise(target), tree="")
 
 
-# book/51_data_and_batching.ipynb#kept-split
+# book/50_corpus.ipynb#kept-split
 def kept_folder() -> Path:
     """Where generated splits are kept; the name follows from the grammar and its tables."""
     digest = hashlib.sha256(Path(grammar.__file__).read_bytes())
@@ -222,7 +222,7 @@ def kept_folder() -> Path:
 def generated(split: str) -> tuple[SentencePair, ...]:
     """A split of the embedded corpus: generated once, then read. Without a cache it is the same, only later.
 
-    Defined in chapter 51: `kept-split`.
+    Defined in chapter 50: `kept-split`.
     """
     with suppress(OSError, RuntimeError, ValueError):  # nothing is kept, no home, or not what was written
         file = kept_folder() / f"{split}.tsv"
@@ -237,7 +237,7 @@ def generated(split: str) -> tuple[SentencePair, ...]:
     return tuple(pairs)
 
 
-# book/51_data_and_batching.ipynb#load-corpus
+# book/50_corpus.ipynb#load-corpus
 EMBEDDED: dict[str, Callable[[SentencePair], SentencePair]] = {  # name: what becomes of each pair
     "embedded": lambda pair: pair,
     "embedded-neutral": neutral,
@@ -253,7 +253,7 @@ def load_corpus(name: str, source: str = "en", target: str = "de", download: boo
     joined by a comma. A single file or pair of files is divided by `split_pairs`.
     Raises InputError when it is none of them.
 
-    Defined in chapter 51: `load-corpus`.
+    Defined in chapter 50: `load-corpus`.
     """
     if name in EMBEDDED:
         if (source, target) != ("en", "de"):

@@ -1,5 +1,5 @@
-# Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
-"""Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
+# Written by `make export` from book/50_corpus.ipynb: do not edit here, edit the chapter.
+"""The embedded corpus: chapter 50 of the book."""
 
 import io
 import json
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-# book/51_data_and_batching.ipynb#tokenization-imports
+# book/50_corpus.ipynb#tokenization-imports
 def read_processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
     """The SentencePiece model in these bytes. Raises InputError when there is none."""
     try:
@@ -39,13 +39,13 @@ def read_processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
     return processor
 
 
-# book/51_data_and_batching.ipynb#tokenizer
+# book/50_corpus.ipynb#tokenizer
 class Tokenizer:
     """Text to token ids and back: SentencePiece BPE with one vocabulary for both languages (section 5.1).
 
     Ids 0 to 3 are pad, unk, bos and eos. Every byte has a piece of its own, so that no text is unknown.
 
-    Defined in chapter 51: `tokenizer`.
+    Defined in chapter 50: `tokenizer`.
     """
 
     pad_id, unk_id, bos_id, eos_id = 0, 1, 2, 3
@@ -75,7 +75,7 @@ class Tokenizer:
 def tokenize(tokenizer: Tokenizer, texts: list[str], target: bool = False) -> list[list[int]]:
     """Token ids of each text, with eos at the end. `target` matters where the languages have models of their own.
 
-    Defined in chapter 51: `tokenizer`.
+    Defined in chapter 50: `tokenizer`.
     """
     return [[*tokenizer.to_ids(text, target), tokenizer.eos_id] for text in texts]
 
@@ -83,18 +83,18 @@ def tokenize(tokenizer: Tokenizer, texts: list[str], target: bool = False) -> li
 def detokenize(tokenizer: Tokenizer, sequences: list[list[int]]) -> list[str]:
     """The text of each list of target ids; special tokens are left out.
 
-    Defined in chapter 51: `tokenizer`.
+    Defined in chapter 50: `tokenizer`.
     """
     return [tokenizer.to_text(list(ids)) for ids in sequences]
 
 
-# book/51_data_and_batching.ipynb#train-tokenizer
+# book/50_corpus.ipynb#train-tokenizer
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     """Learn `vocab_size` pieces by byte-pair encoding (Sennrich et al. 2016) from sentences of both languages.
 
     Raises InputError when the texts are too few for so many pieces, or the pieces too few for the texts.
 
-    Defined in chapter 51: `train-tokenizer`.
+    Defined in chapter 50: `train-tokenizer`.
     """
     model = io.BytesIO()
     options = {
@@ -119,7 +119,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     return Tokenizer(model.getvalue())
 
 
-# book/51_data_and_batching.ipynb#pair-tokenizer
+# book/50_corpus.ipynb#pair-tokenizer
 class PairTokenizer(Tokenizer):
     """Text to token ids and back with a SentencePiece model for each language and lists that number the pieces.
 
@@ -127,7 +127,7 @@ class PairTokenizer(Tokenizer):
     target's. A piece that is in no list is unknown. A code like `>>fr<<` before a text, which names the language to
     translate into, is one token. `special` are the names of pad, unk and eos; there is no bos.
 
-    Defined in chapter 51: `pair-tokenizer`.
+    Defined in chapter 50: `pair-tokenizer`.
     """
 
     def __init__(
@@ -167,11 +167,11 @@ class PairTokenizer(Tokenizer):
         return {"source.spm": self.models[0], "target.spm": self.models[1], "vocabulary.json": content}
 
 
-# book/51_data_and_batching.ipynb#check-vocabulary
+# book/50_corpus.ipynb#check-vocabulary
 def check_vocabulary(vocabulary: Any, special: Sequence[str]) -> None:
     """Raises InputError unless the pieces have the ids 0, 1, 2 ..., each once, and the special tokens are among them.
 
-    Defined in chapter 51: `check-vocabulary`.
+    Defined in chapter 50: `check-vocabulary`.
     """
     if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
         raise InputError("not a list of pieces with a whole number each")
@@ -189,7 +189,7 @@ def check_vocabulary(vocabulary: Any, special: Sequence[str]) -> None:
 def naming(path: Path) -> Iterator[None]:
     """What goes wrong inside with this file becomes an InputError that names it.
 
-    Defined in chapter 51: `check-vocabulary`.
+    Defined in chapter 50: `check-vocabulary`.
     """
     try:
         yield
@@ -205,11 +205,11 @@ def naming(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: not a JSON file that can be read (nested too deeply)") from None
 
 
-# book/51_data_and_batching.ipynb#load-tokenizer
+# book/50_corpus.ipynb#load-tokenizer
 def read_model_file(path: Path) -> bytes:
     """The content of a SentencePiece model file. Raises InputError, naming it, when it is missing or something else.
 
-    Defined in chapter 51: `load-tokenizer`.
+    Defined in chapter 50: `load-tokenizer`.
     """
     with naming(path):
         model = disk.read(path)
@@ -220,7 +220,7 @@ def read_model_file(path: Path) -> bytes:
 def load_tokenizer(folder: Path) -> Tokenizer:
     """The tokenizer in a model folder. Raises InputError, naming the file, when one is missing or something else.
 
-    Defined in chapter 51: `load-tokenizer`.
+    Defined in chapter 50: `load-tokenizer`.
     """
     joint, lists = current(folder, "tokenizer.model"), current(folder, "vocabulary.json")
     if joint.exists() or not lists.exists():
