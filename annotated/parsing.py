@@ -21,23 +21,17 @@ from annotated.batching import in_batches, pad_sequences, token_batches
 from annotated.corpora import Corpus, generated
 from annotated.decoding import beam_search, output_limits
 from annotated.files import InputError
-from annotated.grammar import NAME_ENTRIES, NOUN_ENTRIES, SPLITS, VERB_ENTRIES, SentencePair, detokenise, words
+from annotated.grammar import SPLITS, SentencePair
 from annotated.tokenization import Tokenizer
 from annotated.translation import Translator
 
 __all__ = [
-    "BEFORE_NOUN",
-    "CLAUSES",
-    "ENTITY_KINDS",
     "EQUAL",
-    "KIND_OF",
-    "NEEDS_PLACE",
     "Outcome",
     "PARSING_SEARCH",
     "PUNCTUATION",
     "Parse",
     "TASKS",
-    "TIME_WORDS",
     "TREEBANK_SPLITS",
     "TaskScores",
     "Tree",
@@ -45,26 +39,15 @@ __all__ = [
     "Written",
     "bracket_f1",
     "clean_tree",
-    "compress",
-    "compression_outcome",
     "count_words",
-    "entities",
-    "entity_kinds",
-    "entity_tags",
     "follow",
     "labelled_brackets",
     "linearise",
-    "mark_entities",
-    "marking_outcome",
-    "needs_place",
-    "optional",
     "parse_brackets",
     "parse_outcome",
     "read_tree",
     "read_treebank",
     "read_trees",
-    "shorten",
-    "tagging_outcome",
     "task_corpus",
     "total_scores",
     "transduce",
@@ -72,7 +55,6 @@ __all__ = [
     "tree_symbols",
     "treebank_corpus",
     "treebank_path",
-    "when_or_why",
     "write_trees",
 ]
 
@@ -314,13 +296,13 @@ def bracket_f1(gold: Sequence[Tree], parses: Sequence[Parse]) -> TaskScores:
     return total_scores([parse_outcome(tree, parse) for tree, parse in zip(gold, parses, strict=True)])
 
 
-# book/63_constituency_parsing.ipynb#clean-tree
+# book/63_constituency_parsing.ipynb#read-treebank
 def clean_tree(tree: Tree) -> Tree | None:
     """A treebank's tree as parsers are scored on it: without traces and function tags (NP-SBJ is NP) (section 6.3).
 
     Constituents left without words go, and so does a nameless outer bracket. None when nothing is left.
 
-    Defined in chapter 63: `clean-tree`.
+    Defined in chapter 63: `read-treebank`.
     """
     if tree.word:
         return None if tree.label == "-NONE-" else tree
@@ -332,7 +314,6 @@ def clean_tree(tree: Tree) -> Tree | None:
     return Tree(re.split(r"[-=|]", tree.label)[0] or "TOP", children)
 
 
-# book/63_constituency_parsing.ipynb#read-treebank
 TREEBANK_SPLITS = {"train": range(1, 160), "valid": range(160, 180), "test": range(180, 200)}  # by number of document
 
 
@@ -385,7 +366,6 @@ def treebank_corpus(path: Path | None = None, copied: bool = True) -> Corpus:
     return Corpus("treebank", "words", "brackets", loaders)
 
 
-# book/63_constituency_parsing.ipynb#tasks
 TASKS: dict[str, Callable[[Tree], str]] = {"parsing": linearise}  # what the target is, from the sentence's tree
 
 
@@ -394,7 +374,7 @@ def task_corpus(task: str, pairs: int | None = None) -> Corpus:
 
     Raises InputError for an unknown task.
 
-    Defined in chapter 63: `tasks`.
+    Defined in chapter 63: `corpora`.
     """
     if task not in TASKS:
         raise InputError(f"unknown task {task!r}: choose one of {', '.join(TASKS)}")
@@ -565,199 +545,3 @@ def follow(rules: Sequence[TreeRules], row: int, prefix: list[int], scores: Tens
     Defined in chapter 63: `write-trees`.
     """
     return rules[row].rescore(prefix, scores)
-
-
-# book/63_constituency_parsing.ipynb#entity-kinds
-ENTITY_KINDS = {  # tag: kinds of nouns in the tables of chapter 50
-    "PER": {"person"}, "ANI": {"animal"}, "LOC": {"building", "home", "room", "town", "way", "road"},
-}  # fmt: skip
-TIME_WORDS = {"day", "evening", "week", "Monday", "summer", "today", "yesterday", "tomorrow"}
-BEFORE_NOUN = {"DT", "CD", "PRP$", "JJ"}
-
-
-def entity_kinds() -> dict[str, str]:
-    """The entity tag of each noun, name and word for a time that has one (section 6.3).
-
-    Defined in chapter 63: `entity-kinds`.
-    """
-    kinds = dict.fromkeys(TIME_WORDS, "TIM")
-    for noun in [*NOUN_ENTRIES, *NAME_ENTRIES]:
-        tags = [tag for tag, wanted in ENTITY_KINDS.items() if wanted & set(noun.kinds)]
-        kinds |= dict.fromkeys((noun.english, noun.plurals[0]), tags[0]) if tags else {}
-    return kinds
-
-
-KIND_OF = entity_kinds()
-
-
-def entity_tags(tree: Tree) -> list[str]:
-    """A tag for each word: B-PER for the first of a person, I-PER for the others, O outside (section 6.3).
-
-    An entity is a noun, name or time with the articles, numbers, possessives and adjectives before it in its phrase.
-
-    Defined in chapter 63: `entity-kinds`.
-    """
-    if tree.word:
-        return ["O"]
-    tags: list[str] = []
-    begin = None
-    for child in tree.children:
-        before = child.word and child.label in BEFORE_NOUN
-        if before and begin is None:
-            begin = len(tags)
-        tags += entity_tags(child)
-        kind = KIND_OF.get(child.word) or KIND_OF.get(child.word.lower())
-        if kind and child.label in ("NN", "NNS", "NNP", "RB"):
-            if begin is None:
-                begin = len(tags) - 1
-            tags[begin:] = [f"B-{kind}", *[f"I-{kind}"] * (len(tags) - begin - 1)]
-        if not before:
-            begin = None
-    return tags
-
-
-# book/63_constituency_parsing.ipynb#entities
-def entities(tags: Sequence[str]) -> Counter:
-    """The entities as (kind, first word, word after the last); an I- that follows nothing of its kind begins one.
-
-    Defined in chapter 63: `entities`.
-    """
-    found: list[tuple[str, int, int]] = []
-    for place, tag in enumerate(tags):
-        mark, _, kind = tag.partition("-")
-        if mark == "I" and found and found[-1][0] == kind and found[-1][2] == place:
-            found[-1] = (kind, found[-1][1], place + 1)
-        elif mark in ("B", "I"):
-            found.append((kind, place, place + 1))
-    return Counter(found)
-
-
-def tagging_outcome(pair: SentencePair, output: str) -> Outcome:
-    """The entities of both; an output with the wrong number of tags has none (section 6.3).
-
-    Defined in chapter 63: `entities`.
-    """
-    wanted, tags = pair.target.split(), output.split()
-    fits = len(tags) == len(wanted)
-    problems = frozenset() if fits else frozenset({"number of words"})
-    return Outcome(entities(wanted), entities(tags if fits else []), tags == wanted, problems)
-
-
-def mark_entities(tree: Tree) -> str:
-    """The words with a bracket around each entity, "(PER The old king ) saw (ANI a fox ) ." (section 6.3).
-
-    Defined in chapter 63: `entities`.
-    """
-    marked = tree.words()
-    for kind, start, end in entities(entity_tags(tree)):
-        marked[start] = f"({kind} {marked[start]}"
-        marked[end - 1] += " )"
-    return " ".join(marked)
-
-
-def marking_outcome(pair: SentencePair, output: str) -> Outcome:
-    """The marked entities of both; an output with other words than the sentence has none (section 6.3).
-
-    Defined in chapter 63: `entities`.
-    """
-    sentence = words(pair.source)
-    gold, parse = (parse_brackets(text, sentence) for text in (pair.target, output))
-    same = parse.tree is not None and [leaf.label for leaf in parse.tree.leaves()] == sentence
-    problems = (parse.problems - {"no single root"}) | (frozenset() if same or not parse.tree else {"other words"})
-    found = labelled_brackets(parse.tree, ()) if same else Counter()
-    return Outcome(labelled_brackets(gold.tree, ()), found, output == pair.target, problems)
-
-
-# book/63_constituency_parsing.ipynb#optional
-NEEDS_PLACE = {  # forms of verbs that may need their first prepositional phrase
-    form for verb in VERB_ENTRIES if verb.frame in ("motion", "position", "placing", "prepositional")
-    for form in verb.english[:4]
-}  # fmt: skip
-CLAUSES = {"because", "although", "before", "while", "if", "when", "whenever"}  # not that: what is said or known stays
-
-
-def when_or_why(phrase: Tree) -> bool:
-    """Whether a prepositional phrase says when or why: *on Monday*, *in summer*, *during the storm* (section 6.3).
-
-    Defined in chapter 63: `optional`.
-    """
-    return all(child.word for child in phrase.children) or phrase.words()[0].lower() in ("during", "because")
-
-
-def needs_place(tree: Tree) -> bool:
-    """Whether the verb of a phrase or clause may need a prepositional phrase and has none deeper in the tree (6.3).
-
-    Defined in chapter 63: `optional`.
-    """
-    inner = next((child for child in tree.children if child.label == "VP"), None)
-    if inner is None:  # but not of *run away*
-        own = [child for child in tree.children if child.word]
-        return any(child.word in NEEDS_PLACE for child in own) and all(child.label != "RP" for child in own)
-    return needs_place(inner) and all(child.label != "PP" or when_or_why(child) for child in inner.children)
-
-
-def optional(node: Tree, parent: Tree, needed: bool) -> bool:
-    """Whether a part may go, by the rules of chapter 63; `needed` if its verb may need a prepositional phrase.
-
-    Defined in chapter 63: `optional`.
-    """
-    leaves = node.words()
-    if node.label == "SBAR":
-        return parent.label == "NP" or leaves[0].lower() in CLAUSES
-    if node.label == "PP" and parent.label != "ADJP":
-        return when_or_why(node) or not needed
-    if node.label == "NP":  # every day, last week
-        return parent.label != "PP" and leaves[-1] in TIME_WORDS and all(child.word for child in node.children)
-    adjective = node.label == "JJ" and node.word.lower() != "many" and parent.label in ("NP", "WHNP")
-    return node.label == "ADVP" or adjective
-
-
-# book/63_constituency_parsing.ipynb#compress
-def shorten(tree: Tree) -> list[str]:
-    """The words that stay (section 6.3).
-
-    Defined in chapter 63: `compress`.
-    """
-    if tree.word:
-        return [tree.word]
-    kept: list[str] = []
-    needed = needs_place(tree)
-    for child in tree.children:
-        if optional(child, tree, needed):
-            continue
-        needed = needed and child.label != "PP"
-        if kept or child.word != ",":  # the comma after a clause that is gone
-            kept += shorten(child)
-    return kept
-
-
-def compress(tree: Tree) -> str:
-    """The sentence without what its grammar can do without, as text; "an old man" becomes "a man" (section 6.3).
-
-    Defined in chapter 63: `compress`.
-    """
-    kept = shorten(tree)
-    for i, word in enumerate(kept[:-1]):
-        if word.lower() in ("a", "an"):
-            kept[i] = word[0] + ("n" if kept[i + 1][0] in "aeiou" else "")
-    return detokenise(kept)
-
-
-# book/63_constituency_parsing.ipynb#compression-outcome
-TASKS |= {
-    "tagging": lambda tree: " ".join(entity_tags(tree)), "marking": mark_entities, "compression": compress,
-}  # fmt: skip
-
-
-def compression_outcome(pair: SentencePair, output: str) -> Outcome:
-    """The words of both, in lower case and any order; malformed is what its source does not have in this order (6.3).
-
-    *A* and *an* are the same word in the source.
-
-    Defined in chapter 63: `compression-outcome`.
-    """
-    wanted, found, source = (words(text.lower()) for text in (pair.target, output, pair.source))
-    rest = iter("a" if word == "an" else word for word in source)
-    kept = all(("a" if word == "an" else word) in rest for word in found)
-    problems = frozenset() if kept else frozenset({"not a part of the source"})
-    return Outcome(Counter(wanted), Counter(found), output == pair.target, problems)

@@ -26,21 +26,14 @@ from annotated.parsing import (
     TreeRules,
     bracket_f1,
     clean_tree,
-    compress,
-    compression_outcome,
     count_words,
-    entities,
-    entity_tags,
     labelled_brackets,
     linearise,
-    mark_entities,
-    marking_outcome,
     parse_brackets,
     parse_outcome,
     read_tree,
     read_treebank,
     read_trees,
-    tagging_outcome,
     task_corpus,
     total_scores,
     transduce,
@@ -54,6 +47,15 @@ from annotated.training import tokenize_pairs
 from annotated.translation import Translator
 from tools import experiments
 from tools import parsing as tools_parsing
+from tools.tasks import (
+    compress,
+    compression_outcome,
+    entities,
+    entity_tags,
+    mark_entities,
+    marking_outcome,
+    tagging_outcome,
+)
 
 ROOT = Path(__file__).parents[1]
 PARSER = ROOT / "data" / "models" / "parser"

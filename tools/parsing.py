@@ -38,14 +38,11 @@ from annotated.parsing import (
     Parse,
     Tree,
     bracket_f1,
-    compression_outcome,
     count_words,
-    marking_outcome,
     parse_brackets,
     parse_outcome,
     read_tree,
     read_treebank,
-    tagging_outcome,
     task_corpus,
     total_scores,
     transduce,
@@ -57,6 +54,7 @@ from annotated.parsing import (
 from annotated.tokenization import Tokenizer
 from annotated.translation import Translator
 from tools.clean import ROOT
+from tools.tasks import compression_outcome, marking_outcome, tagging_outcome
 
 LONGEST = 20  # words of the sentences that the grammar parses; its time grows with their cube
 TRIED_ON = 12  # words of those that it is chosen on
