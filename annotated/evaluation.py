@@ -18,6 +18,7 @@ __all__ = [
     "antecedent_accuracy",
     "diagonal_links",
     "evaluate_translations",
+    "exact_match_by_phenomenon",
     "judged",
 ]
 
@@ -59,7 +60,10 @@ def evaluate_translations(translations: Sequence[str], references: Sequence[str]
 
 # book/91_command_line.ipynb#by-phenomenon
 def exact_match_by_phenomenon(translations: Sequence[str], pairs: Sequence[SentencePair]) -> dict[str, tuple[int, int]]:
-    """For each phenomenon, most frequent first: how many sentences with it equal the reference, and how many do."""
+    """For each phenomenon, most frequent first: how many sentences with it equal the reference, and how many do.
+
+    Defined in chapter 91: `by-phenomenon`.
+    """
     right: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for translation, pair in zip(translations, pairs, strict=True):
