@@ -1,5 +1,5 @@
-# Written by `make export` from book/61_machine_translation.ipynb: do not edit here, edit the chapter.
-"""Machine translation: chapter 61 of the book, section 6.1 of the paper."""
+# Written by `make export` from book/91_command_line.ipynb: do not edit here, edit the chapter.
+"""The command line: chapter 91 of the book."""
 
 import math
 from collections import Counter
@@ -18,16 +18,17 @@ __all__ = [
     "antecedent_accuracy",
     "diagonal_links",
     "evaluate_translations",
+    "exact_match_by_phenomenon",
     "judged",
 ]
 
 
-# book/61_machine_translation.ipynb#corpus-scores
+# book/91_command_line.ipynb#corpus-scores
 @dataclass(frozen=True)
 class Scores:
     """Corpus scores: BLEU and chrF from 0 to 100 with sacreBLEU's signatures, exact matches from 0 to 1.
 
-    Defined in chapter 61: `corpus-scores`.
+    Defined in chapter 91: `corpus-scores`.
     """
 
     bleu: float
@@ -39,13 +40,13 @@ class Scores:
     sentences: int
 
 
-# book/61_machine_translation.ipynb#evaluate-translations
+# book/91_command_line.ipynb#evaluate-translations
 def evaluate_translations(translations: Sequence[str], references: Sequence[str]) -> Scores:
     """Score detokenised, cased translations against one reference each, by sacreBLEU's defaults (Post 2018).
 
     Raises ValueError when the two differ in length or are empty.
 
-    Defined in chapter 61: `evaluate-translations`.
+    Defined in chapter 91: `evaluate-translations`.
     """
     if len(translations) != len(references) or not references:
         raise ValueError(f"{len(translations)} translations for {len(references)} references")
@@ -57,9 +58,12 @@ def evaluate_translations(translations: Sequence[str], references: Sequence[str]
     return Scores(result.score, letters.score, exact, *signatures, result.bp, len(references))
 
 
-# book/61_machine_translation.ipynb#by-phenomenon
+# book/91_command_line.ipynb#by-phenomenon
 def exact_match_by_phenomenon(translations: Sequence[str], pairs: Sequence[SentencePair]) -> dict[str, tuple[int, int]]:
-    """For each phenomenon, most frequent first: how many sentences with it equal the reference, and how many do."""
+    """For each phenomenon, most frequent first: how many sentences with it equal the reference, and how many do.
+
+    Defined in chapter 91: `by-phenomenon`.
+    """
     right: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for translation, pair in zip(translations, pairs, strict=True):
@@ -68,7 +72,7 @@ def exact_match_by_phenomenon(translations: Sequence[str], pairs: Sequence[Sente
     return {name: (right[name], count) for name, count in sorted(total.items(), key=lambda item: (-item[1], item[0]))}
 
 
-# book/61_machine_translation.ipynb#antecedent-accuracy
+# book/91_command_line.ipynb#antecedent-accuracy
 GENDERED_PRONOUNS = ("er", "sie", "es", "ihn", "ihm")
 
 
@@ -77,7 +81,7 @@ def antecedent_accuracy(translations: Sequence[str], pairs: Sequence[SentencePai
 
     Everything else in the translation may be wrong. Raises ValueError when no pair has an antecedent.
 
-    Defined in chapter 61: `antecedent-accuracy`.
+    Defined in chapter 91: `antecedent-accuracy`.
     """
     both = [
         (words(text), words(pair.target)) for text, pair in zip(translations, pairs, strict=True) if pair.antecedents
@@ -88,7 +92,7 @@ def antecedent_accuracy(translations: Sequence[str], pairs: Sequence[SentencePai
     return sum(output == reference for output, reference in found) / len(both)
 
 
-# book/61_machine_translation.ipynb#alignment-error-rate
+# book/91_command_line.ipynb#alignment-error-rate
 Links = Collection[tuple[int, int]]
 
 
@@ -97,7 +101,7 @@ def alignment_error_rate(found: Sequence[Links], gold: Sequence[Links]) -> float
 
     Links are pairs (source word, target word). Raises ValueError for lists of different length and without any link.
 
-    Defined in chapter 61: `alignment-error-rate`.
+    Defined in chapter 91: `alignment-error-rate`.
     """
     if len(found) != len(gold):
         raise ValueError(f"{len(found)} alignments for {len(gold)} gold ones")
@@ -111,13 +115,13 @@ def alignment_error_rate(found: Sequence[Links], gold: Sequence[Links]) -> float
 def diagonal_links(pair: SentencePair) -> list[tuple[int, int]]:
     """A link from each target word to the source word at the same relative place: what knows only positions.
 
-    Defined in chapter 61: `alignment-error-rate`.
+    Defined in chapter 91: `alignment-error-rate`.
     """
     source, target = len(words(pair.source)), len(words(pair.target))
     return [(round(row * (source - 1) / max(1, target - 1)), row) for row in range(target)]
 
 
-# book/61_machine_translation.ipynb#against-base
+# book/91_command_line.ipynb#against-base
 def against_base(
     scores: Mapping[str, Sequence[float]], base: str = "base", level: float = 0.95
 ) -> dict[str, tuple[float, float, float]]:
@@ -126,7 +130,7 @@ def against_base(
     If seeds scatter alike in all rows, as is assumed here in a pooled variance, all intervals hold at once with
     probability `level` (Bonferroni's correction). Needs scipy. Raises ValueError where no row has two runs.
 
-    Defined in chapter 61: `against-base`.
+    Defined in chapter 91: `against-base`.
     """
     from scipy.stats import t as student_t  # not among what the package needs
 
@@ -147,7 +151,7 @@ def judged(low: float, high: float, margin: float, in_the_paper: float) -> str:
 
     `margin` is what counts as no difference. If the paper reports none, any clear difference is "opposite".
 
-    Defined in chapter 61: `against-base`.
+    Defined in chapter 91: `against-base`.
     """
     if -margin < low and high < margin:
         return "equivalent"

@@ -17,7 +17,6 @@ __all__ = [
     "Draw",
     "LIMIT",
     "LONGEST",
-    "LONG_RULES",
     "SPLITS",
     "SentencePair",
     "derive",

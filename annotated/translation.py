@@ -1,5 +1,5 @@
-# Written by `make export` from book/61_machine_translation.ipynb: do not edit here, edit the chapter.
-"""Machine translation: chapter 61 of the book, section 6.1 of the paper."""
+# Written by `make export` from book/91_command_line.ipynb: do not edit here, edit the chapter.
+"""The command line: chapter 91 of the book."""
 
 import multiprocessing
 import os
@@ -28,12 +28,12 @@ from annotated.tokenization import Tokenizer, detokenize, tokenize
 __all__ = ["Translation", "Translator", "find_model"]
 
 
-# book/61_machine_translation.ipynb#translator
+# book/91_command_line.ipynb#translator
 @dataclass(frozen=True)
 class Translation:
     """An output text, its score (log-probability over length penalty, in nats) and its log-probability.
 
-    Defined in chapter 61: `translator`.
+    Defined in chapter 91: `translator`.
     """
 
     text: str
@@ -41,7 +41,7 @@ class Translation:
     log_probability: float
 
 
-# book/61_machine_translation.ipynb#tokenize-sources
+# book/91_command_line.ipynb#tokenize-sources
 def tokenize_sources(
     tokenizer: Tokenizer, texts: Sequence[str], max_length: int, warn: Callable[[str], None] | None = None
 ) -> list[list[int]]:
@@ -58,7 +58,7 @@ def tokenize_sources(
     return sources
 
 
-# book/61_machine_translation.ipynb#translator-class
+# book/91_command_line.ipynb#translator-class
 SEARCH = {"beam_size": 4, "length_penalty": 0.6, "penalty": "gnmt"}  # section 6.1
 
 
@@ -83,7 +83,7 @@ class Translator:
     says beside its sizes. Its `search`, if there is one, replaces the paper's settings in `SEARCH`. `accelerated` makes
     the model's parts those of chapter 92; without it, they are the plain ones.
 
-    Defined in chapter 61: `translator-class`.
+    Defined in chapter 91: `translator-class`.
     """
 
     def __init__(self, model: Transformer, tokenizer: Tokenizer, notes: dict | None = None, accelerated: bool = True):
@@ -182,7 +182,7 @@ class Translator:
         return Translation(" ".join(text.split()), hypothesis.score, hypothesis.log_probability)
 
 
-# book/61_machine_translation.ipynb#workers
+# book/91_command_line.ipynb#workers
 WORKER: dict[str, Translator] = {}  # in a worker process: the translator it was started with
 
 
@@ -216,14 +216,14 @@ def search_batch(translator: Translator, sources: list[list[int]], options: dict
     return beam_search(model, batch, topk=translator.topk, **options)
 
 
-# book/61_machine_translation.ipynb#find-model
+# book/91_command_line.ipynb#find-model
 def find_model(name: str | Path) -> Path:
     """The model folder of that name, else, for `embedded`, the book's own model, which comes with the package.
 
     An installed package holds it in `models`; in a clone it lies in `data/models`, beside the package.
     Raises InputError when there is none.
 
-    Defined in chapter 61: `find-model`.
+    Defined in chapter 91: `find-model`.
     """
     places, package = [Path()], Path(str(files("annotated")))
     if str(name) == "embedded":

@@ -18,7 +18,7 @@ from annotated.grammar import SentencePair, words
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, tokenize
 
-__all__ = ["attention_maps", "attentions", "sentence_maps"]
+__all__ = ["IBMModel1", "attention_maps", "attentions", "sentence_maps", "strongest_links"]
 
 
 # book/80_attention_visualizations.ipynb#visualization-imports
@@ -152,6 +152,8 @@ def strongest_links(weights: Float[np.ndarray, "target source"]) -> list[tuple[i
     """A link from each target word to the source word with the largest weight; none where that is eos.
 
     Both sides of the map end with eos, as those of `sentence_maps` do. Links are pairs (source word, target word).
+
+    Defined in chapter 80: `strongest-links`.
     """
     largest = weights[:-1].argmax(axis=-1)
     return [(int(key), row) for row, key in enumerate(largest) if key < weights.shape[1] - 1]
@@ -162,6 +164,8 @@ class IBMModel1:
     """Translation probabilities of words by expectation maximisation (Brown et al. 1993, model 1), for alignments.
 
     Each target word comes from a source word of its sentence or from none. Case is ignored.
+
+    Defined in chapter 80: `ibm-model-1`.
     """
 
     def __init__(self, pairs: Sequence[SentencePair], iterations: int = 6):

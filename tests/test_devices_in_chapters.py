@@ -23,10 +23,7 @@ from tests.device import strict_device
 
 BOOK = Path(__file__).resolve().parents[1] / "book"
 FEW = 6  # sentences of a split
-LONG = {  # cells of chapter 80 that take long or need more sentences than a few, and what builds on them
-    "figure-3-counted", "alignment-scores", "alignment-table", "alignment-picture", "solution-1",
-    "solution-3", "solution-4",
-}  # fmt: skip
+LONG = {"figure-3-counted", "solution-3"}  # cells of chapter 80 that need more sentences than a few
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Scores of translations (chapter 61) against sacreBLEU called directly."""
+"""Scores of translations (chapter 91) against sacreBLEU called directly."""
 
 import pytest
 import sacrebleu
@@ -50,7 +50,7 @@ def test_case_and_order_matter():
 
 
 def test_exact_match_counts_equal_texts():
-    """Chapter 61: the share of outputs that equal their own reference, letter by letter."""
+    """Chapter 91: the share of outputs that equal their own reference, letter by letter."""
     assert evaluate_translations(OUTPUTS, REFERENCES).exact_match == pytest.approx(1 / 3)
     assert evaluate_translations(REFERENCES, REFERENCES).exact_match == 1
     assert evaluate_translations(REFERENCES[1:] + REFERENCES[:1], REFERENCES).exact_match == 0
@@ -59,7 +59,7 @@ def test_exact_match_counts_equal_texts():
 
 @pytest.mark.parametrize(("outputs", "references"), [(OUTPUTS, REFERENCES[:2]), (OUTPUTS[:2], REFERENCES), ([], [])])
 def test_lists_that_do_not_fit_are_refused(outputs, references):
-    """Chapter 61: a missing line would shift all the others, so it is an error and no score."""
+    """Chapter 91: a missing line would shift all the others, so it is an error and no score."""
     with pytest.raises(ValueError, match=f"{len(outputs)} translations for {len(references)} references"):
         evaluate_translations(outputs, references)
 

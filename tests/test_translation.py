@@ -1,4 +1,4 @@
-"""Text in, text out (chapter 61)."""
+"""Text in, text out (chapter 91)."""
 
 import json
 import math
@@ -62,7 +62,7 @@ def translator() -> Translator:
 
 @pytest.mark.slow
 def test_translations_come_in_the_order_of_the_sources(translator):
-    """Chapter 61: batches are made by length, the results are not."""
+    """Chapter 91: batches are made by length, the results are not."""
     mixed = [*SOURCES[::3], "Paul sees.", *SOURCES[1::3]]
     alone = [translator.translate([source])[0] for source in mixed]
     assert len(set(alone)) > 20  # else any order would do
@@ -71,7 +71,7 @@ def test_translations_come_in_the_order_of_the_sources(translator):
 
 
 def test_the_model_translates_what_it_has_learned(translator):
-    """Chapter 61: text goes through tokenizer, model, search and back, and nothing on the way is lost."""
+    """Chapter 91: text goes through tokenizer, model, search and back, and nothing on the way is lost."""
     assert translator.translate(SOURCES) == [target for _, target in PAIRS]
 
 
@@ -86,7 +86,7 @@ def test_the_plain_form_translates_the_same(translator, tmp_path):
 
 
 def test_an_empty_line_stays_empty(translator):
-    """Chapter 61: one line out for each line in, and nothing is made up for an empty one."""
+    """Chapter 91: one line out for each line in, and nothing is made up for an empty one."""
     outputs = translator.translate(["", SOURCES[0], "   ", SOURCES[9], ""])
     assert outputs == ["", PAIRS[0][1], "", PAIRS[9][1], ""]
     assert translator.translate([]) == []
@@ -94,7 +94,7 @@ def test_an_empty_line_stays_empty(translator):
 
 
 def test_a_long_sentence_is_cut_and_said_and_the_others_are_not_touched(translator, capsys):
-    """Chapter 61: a source beyond `max_length` loses its end, the caller is told which, and its neighbours stay."""
+    """Chapter 91: a source beyond `max_length` loses its end, the caller is told which, and its neighbours stay."""
     long = " ".join(SOURCES[:8])
     told = []
     outputs = translator.translate([SOURCES[3], long, SOURCES[4]], warn=told.append)
@@ -112,7 +112,7 @@ def test_a_long_sentence_is_cut_and_said_and_the_others_are_not_touched(translat
 
 
 def test_n_best_lists_are_sorted_and_start_with_the_best(translator):
-    """Chapter 61: the first of the list is what `translate` gives, scores fall, log-probabilities belong to them."""
+    """Chapter 91: the first of the list is what `translate` gives, scores fall, log-probabilities belong to them."""
     for source in SOURCES[:6]:
         (translations,) = translator.translate_n_best([source], n_best=3)
         assert len(translations) == 3
@@ -127,7 +127,7 @@ def test_n_best_lists_are_sorted_and_start_with_the_best(translator):
 
 
 def test_the_options_reach_the_search(translator):
-    """Chapter 61: beam size 1 is greedy search, and the length penalty changes the scores."""
+    """Chapter 91: beam size 1 is greedy search, and the length penalty changes the scores."""
     source = torch.tensor(tokenize(translator.tokenizer, SOURCES[:1]))
     (greedy,) = greedy_search(translator.model, source)
     ((found,),) = translator.translate_n_best(SOURCES[:1], beam_size=1, n_best=1, length_penalty=0.0)
@@ -163,7 +163,7 @@ def test_a_saved_translator_translates_the_same(translator, tmp_path, dtype):
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.model"])
 @pytest.mark.parametrize("content", [None, b"something else entirely"])
 def test_a_missing_or_foreign_file_is_named_in_one_line(translator, tmp_path, name, content):
-    """Chapter 61: the error says which file, in one line, and nothing is unpickled."""
+    """Chapter 91: the error says which file, in one line, and nothing is unpickled."""
     folder = tmp_path / "model"
     translator.save(folder)
     (folder / name).unlink()
