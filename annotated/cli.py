@@ -31,8 +31,9 @@ from annotated.grammar import SPLITS, SentencePair
 from annotated.machine import PRECISIONS, best_device, choose_precision, describe_machine
 from annotated.marian import load_marian, save_ctranslate2, save_marian
 from annotated.model import Transformer, TransformerConfig
-from annotated.options import HELP, add_options, count, flag, penalty, settings_of
+from annotated.options import HELP, add_options, count, flag, not_negative, penalty, settings_of
 from annotated.recipes import RECIPES, recipe_for
+from annotated.store import Store, StoreSettings, is_store, open_store, prepare, text_of, wmt14
 from annotated.tokenization import load_tokenizer
 from annotated.training import TrainingConfig, TrainingState, check_checkpoint, checkpoints, train_on_corpus
 from annotated.translation import Translator, find_model
@@ -89,6 +90,8 @@ def train_command(arguments: argparse.Namespace) -> int:
     )
     say(f"matrix products in {precision}{why}; switched on: {', '.join(filter(settings.get, settings)) or 'nothing'}")
     training = replace(training, precision=precision)
+    if isinstance(corpus, Store):  # it has its vocabulary, which the user may name
+        vocab_size = arguments.vocab_size
     with Stop() as received:
         state = train_on_corpus(
             corpus, lambda size: TransformerConfig(size, **model_options), training, folder, vocab_size=vocab_size,
@@ -115,13 +118,36 @@ def tuned(wanted: bool, recorded: dict[str, bool] | None = None) -> dict[str, bo
 
 
 # book/91_command_line.ipynb#train-parts
-def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus:
+def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus | Store:
     """The corpus to train on; a resumed run has its own, which may have moved."""
     name = arguments.corpus or run["corpus"]
     if run and name != run["corpus"]:
         say(f"the run began on {run['corpus']} and goes on with {name}")
+    if is_store(name):
+        store = open_store(Path(name))
+        for option, own in (("source", store.source_language), ("target", store.target_language)):
+            if getattr(arguments, option) not in (None, own):
+                raise InputError(f"{name}: its {option} language is {own}, not {getattr(arguments, option)}")
+        return store
     source = arguments.source or run.get("source", "en")
     return load_corpus(name, source, arguments.target or run.get("target", "de"), arguments.download)
+
+
+def prepare_command(arguments: argparse.Namespace) -> None:
+    """Make a store of a corpus: filtered, cut into pieces, and written so that training reads it without loading."""
+    if (arguments.corpus == ["wmt14"]) != (arguments.folder is not None):
+        arguments.error("--corpus wmt14 and --from go together")
+    source, target = arguments.source or "en", arguments.target or "de"
+    settings = StoreSettings(
+        **{name: value for name in STORE_OPTIONS if (value := getattr(arguments, name)) is not None}
+    )
+    if arguments.folder is not None:
+        text = wmt14(Path(arguments.folder), source, target)
+    else:
+        text = text_of(arguments.corpus, source, target, arguments.download)
+    refuse_to_overwrite(Path(arguments.output))
+    workers = arguments.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    prepare(text, Path(arguments.output), settings, workers=workers, say=say, progress=not arguments.quiet)
 
 
 def report_training(state: TrainingState, folder: Path, run: dict) -> None:
@@ -430,6 +456,11 @@ EXAMPLES = {
         annotated train --corpus pairs.tsv --vocab-size 2000 --output runs/own
         annotated train --corpus news.en,news.fr --target fr --output runs/news
         annotated train --resume --output runs/own --max-minutes 60""",
+    "prepare": """
+        annotated prepare --corpus news.en.gz,news.de.gz --output stores/news
+        annotated train --corpus stores/news --recipe paper --output runs/news
+        annotated prepare --corpus europarl/ crawl.en,crawl.de --vocab-size 32000 --output stores/both
+        annotated prepare --corpus wmt14 --from downloads/wmt14 --output stores/wmt14""",
     "translate": """
         echo "The old aunt found the keys yesterday." | annotated translate embedded
         annotated translate runs/multi30k < input.txt > output.txt
@@ -472,6 +503,9 @@ COMMANDS = {  # name: usage, description
         "Learn a vocabulary and train a model on a corpus. The output folder gets the best model by validation loss, "
         "run.json (settings, machine, result), metrics.jsonl, and checkpoints to average. Training ends at the first "
         "limit of steps, epochs and minutes. Ctrl-C saves the state; --resume goes on with it."),
+    "prepare": ("--corpus NAME [NAME ...] --output FOLDER [options]",
+        "Read corpora as a stream, leave out pairs that are empty, too long, of an unlikely ratio or there already, "
+        "learn a vocabulary, and write a store: a folder that `train --corpus` reads without loading it."),
     "translate": ("MODEL [options] < input.txt > output.txt",
         "Translate standard input to standard output, both UTF-8: one line out for one line in, in the same order, "
         "also for empty lines. A line longer than the model allows is cut, and said on standard error."),
@@ -505,6 +539,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     parts = {
         "train": (train_command, add_train_options),
+        "prepare": (prepare_command, add_prepare_options),
         "translate": (translate_command, add_translate_options),
         "evaluate": (evaluate_command, add_evaluate_options),
         "average": (average_command, add_average_options),
@@ -530,7 +565,7 @@ def add_train_options(command: argparse.ArgumentParser) -> None:
     """The options of `train`."""
     command.add_argument("--corpus", metavar="NAME",
         help=f"{', '.join(NAMED)}, a folder with train.en and train.de (or train.tsv), a TSV file, "
-             "or two text files joined by a comma; needed unless --resume")  # fmt: skip
+             "two text files joined by a comma, or a store; needed unless --resume")  # fmt: skip
     command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
     command.add_argument("--target", metavar="CODE", help="target language (default: de)")
     command.add_argument("--download", action="store_true", help="fetch multi30k from its public repository")
@@ -544,6 +579,33 @@ def add_train_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quiet", action="store_true", help="no progress bar")
     add_options(command, "model", TransformerConfig, "The defaults are the paper's base model; a recipe changes some.")
     add_options(command, "training", TrainingConfig, "A recipe changes some of these, too. An option wins over both.")
+
+
+# book/91_command_line.ipynb#prepare-options
+STORE_OPTIONS = {  # name: parser, what it is
+    "vocab_size": (count, "N", "pieces of the shared vocabulary"),
+    "max_length": (count, "N", "longest sentence in tokens"),
+    "max_ratio": (not_negative, "X", "largest ratio of the sides' tokens"),
+    "sample": (count, "N", "pairs from which the vocabulary is learned"),
+    "held_out": (count, "N", "pairs for valid and for test where the corpus has none, at most a fiftieth"),
+}
+
+
+def add_prepare_options(command: argparse.ArgumentParser) -> None:
+    """The options of `prepare`."""
+    command.add_argument("--corpus", metavar="NAME", nargs="+", required=True,
+        help=f"{', '.join(NAMED)}, folders with train.en and train.de (or train.tsv), TSV files, pairs of text files "
+             "joined by a comma, .gz or not; or wmt14")  # fmt: skip
+    command.add_argument("--from", dest="folder", metavar="FOLDER", help="where the files of wmt14 were unpacked")
+    command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
+    command.add_argument("--target", metavar="CODE", help="target language (default: de)")
+    command.add_argument("--download", action="store_true", help="fetch multi30k from its public repository")
+    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the store")
+    for name, (parse, metavar, what) in STORE_OPTIONS.items():
+        default = getattr(StoreSettings, name)
+        command.add_argument(flag(name), type=parse, metavar=metavar, help=f"{what} (default: {default})")
+    command.add_argument("--workers", type=count, metavar="N", help="processes that encode (default: one a core)")
+    command.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
 # book/91_command_line.ipynb#search-options

@@ -5,13 +5,13 @@ import functools
 import gzip
 import hashlib
 import http.client
-import io
 import os
 import urllib.request
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from annotated import grammar
@@ -19,7 +19,17 @@ from annotated.files import InputError, disk, write_atomically
 from annotated.grammar import ADJECTIVE_ENTRIES, SPLITS, SentencePair, detokenise, words
 from annotated.tables import TABLES
 
-__all__ = ["Corpus", "EMBEDDED", "NAMED", "generated", "load_corpus", "neutral"]
+__all__ = [
+    "Corpus",
+    "EMBEDDED",
+    "NAMED",
+    "generated",
+    "load_corpus",
+    "neutral",
+    "read_tsv",
+    "split_files",
+    "stream_lines",
+]
 
 
 # book/50_corpus.ipynb#corpus
@@ -44,37 +54,45 @@ class Corpus:
 
 
 # book/50_corpus.ipynb#read-lines
-def unpacked(content: bytes) -> bytes:
-    """What a gzip file holds. Raises OSError when that is far more than text can be packed into so few bytes."""
-    limit = max(2**26, 100 * len(content))
-    found = gzip.GzipFile(fileobj=io.BytesIO(content)).read(limit + 1)
-    if len(found) > limit:
-        raise OSError(f"its {len(content):,} bytes unpack to more than {limit:,}, which no text does")
-    return found
+LONGEST_LINE = 1_000_000  # bytes
+
+
+def stream_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 text file, `.gz` or not, one by one, without their ends (a newline, or CRLF).
+
+    Raises InputError for a file that is missing or damaged, and, naming it, for a line that is no UTF-8 or has no end.
+
+    Defined in chapter 50: `read-lines`.
+    """
+    number, unpacked = 0, 0
+    try:
+        with disk.open(path) as raw:
+            file = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+            limit = max(2**26, 100 * path.stat().st_size)
+            while line := file.readline(LONGEST_LINE + 1):
+                number, unpacked = number + 1, unpacked + len(line)
+                if unpacked > limit:
+                    raise OSError(f"it unpacks to more than {limit:,} bytes, which no text of its size does")
+                if len(line) > LONGEST_LINE:
+                    raise InputError(f"{path}: line {number} has more than {LONGEST_LINE:,} bytes: one sentence a line")
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors write
+                yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        message = f"{path}: line {number} is not UTF-8 (byte 0x{byte:02x}): convert the file to UTF-8"
+        raise InputError(message) from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 text file, `.gz` or not, without their ends (only a newline, or CRLF, ends a line).
-
-    Raises InputError for a file that is missing, damaged or empty, and for invalid UTF-8, naming the line.
-    """
-    try:
-        raw = unpacked(disk.read(path)) if path.suffix == ".gz" else disk.read(path)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
-    raw = raw.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors write
-    if not raw.strip():
+    """The lines of a text file, as `stream_lines` reads them. Raises InputError, too, when the file is empty."""
+    lines = list(stream_lines(path))
+    if not any(line.strip() for line in lines):
         raise InputError(f"{path}: the file is empty")
-    lines = []
-    for number, line in enumerate(raw.removesuffix(b"\n").split(b"\n"), start=1):
-        try:
-            lines.append(line.decode("utf-8").removesuffix("\r"))
-        except UnicodeDecodeError as error:
-            byte = line[error.start]
-            message = f"{path}: line {number} is not UTF-8 (byte 0x{byte:02x}): convert the file to UTF-8"
-            raise InputError(message) from None
     return lines
 
 
@@ -89,7 +107,10 @@ def read_pairs(source: Path, target: Path) -> list[SentencePair]:
 
 
 def read_tsv(path: Path) -> list[SentencePair]:
-    """Pairs from a file with one pair a line, source and target separated by a tab; further columns are ignored."""
+    """Pairs from a file with one pair a line, source and target separated by a tab; further columns are ignored.
+
+    Defined in chapter 50: `read-pairs`.
+    """
     pairs = []
     for number, line in enumerate(read_lines(path), start=1):
         columns = line.split("\t")
@@ -177,20 +198,32 @@ def split_pairs(pairs: list[SentencePair]) -> dict[str, list[SentencePair]]:
     return {"train": train, **held}
 
 
-def folder_corpus(folder: Path, source: str, target: str) -> Corpus:
-    """A folder with train, valid (or val, dev) and, if wanted, test: `train.en` and `train.de`, or `train.tsv`."""
-    loaders: dict[str, Callable[[], list[SentencePair]]] = {}
+def split_files(folder: Path, source: str, target: str) -> dict[str, list[Path]]:
+    """The files of each split in a folder: train, valid (or val, dev) and test, as two sides or one TSV file.
+
+    Raises InputError when there are none.
+
+    Defined in chapter 50: `own-corpora`.
+    """
+    files: dict[str, list[Path]] = {}
     for split, stems in {"train": ["train"], "valid": ["valid", "val", "dev"], "test": ["test"]}.items():
         for stem, ending in ((stem, ending) for stem in stems for ending in ("", ".gz")):
             sides = [folder / f"{stem}.{language}{ending}" for language in (source, target)]
             table = folder / f"{stem}.tsv{ending}"
             if any(side.exists() for side in sides):
-                loaders.setdefault(split, lambda sides=sides: read_pairs(*sides))
+                files.setdefault(split, sides)
             elif table.exists():
-                loaders.setdefault(split, lambda table=table: read_tsv(table))
-    if not loaders:
+                files.setdefault(split, [table])
+    if not files:
         raise InputError(f"{folder}: no train.{source} and train.{target} there, and no train.tsv")
-    return Corpus(str(folder), source, target, loaders)
+    return files
+
+
+def folder_corpus(folder: Path, source: str, target: str) -> Corpus:
+    """A folder with train, valid (or val, dev) and, if wanted, test: `train.en` and `train.de`, or `train.tsv`."""
+    files = split_files(folder, source, target)
+    readers = {1: read_tsv, 2: read_pairs}
+    return Corpus(str(folder), source, target, {s: partial(readers[len(each)], *each) for s, each in files.items()})
 
 
 # book/50_corpus.ipynb#neutral
@@ -224,6 +257,7 @@ def generated(split: str) -> tuple[SentencePair, ...]:
 
     Defined in chapter 50: `kept-split`.
     """
+    file = None
     with suppress(OSError, RuntimeError, ValueError):  # nothing is kept, no home, or not what was written
         file = kept_folder() / f"{split}.tsv"
         checksum, _, text = disk.read(file).decode().partition("\n")
@@ -231,9 +265,9 @@ def generated(split: str) -> tuple[SentencePair, ...]:
             return tuple(grammar.read_canonical(text))
     pairs = grammar.embedded_split(split)
     text = grammar.canonical_text(pairs)
-    with suppress(OSError, RuntimeError, InputError):
-        file = kept_folder() / f"{split}.tsv"
-        write_atomically(file, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}".encode())
+    with suppress(OSError, InputError):
+        if file is not None:
+            write_atomically(file, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}".encode())
     return tuple(pairs)
 
 

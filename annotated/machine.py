@@ -1,15 +1,19 @@
 # Written by `make export` from book/92_making_it_fast.ipynb: do not edit here, edit the chapter.
 """Making it fast: chapter 92 of the book."""
 
+import multiprocessing
+import os
 import platform
+import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import torch
 
 from annotated.files import InputError
 
-__all__ = ["PRECISIONS", "best_device", "choose_precision", "describe_machine", "processor"]
+__all__ = ["PRECISIONS", "best_device", "choose_precision", "describe_machine", "prepare_worker", "processor"]
 
 
 # book/92_making_it_fast.ipynb#processor
@@ -73,6 +77,26 @@ def best_device(name: str = "auto") -> torch.device:
     if device.type == "meta":
         raise InputError(f"device {name!r} cannot be used: it holds shapes and no numbers")
     return device
+
+
+# book/92_making_it_fast.ipynb#prepare-worker
+def prepare_worker() -> None:
+    """Make a new process a worker: one thread, Ctrl-C left to the process that started it, and no life without it.
+
+    Defined in chapter 92: `prepare-worker`.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", None)):
+        if number is not None:
+            signal.signal(number, signal.SIG_DFL)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+
+
+def end_with_parent() -> None:
+    """Wait in a worker until the process that started it is gone, however it went, and go as well."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 # book/92_making_it_fast.ipynb#describe-machine

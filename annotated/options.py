@@ -13,7 +13,7 @@ from annotated.model import CHOICES, TransformerConfig
 from annotated.recipes import RECIPES, recipe_for
 from annotated.training import TRAINING_CHOICES, TrainingConfig
 
-__all__ = ["HELP", "add_options", "count", "flag", "penalty", "settings_of"]
+__all__ = ["HELP", "add_options", "count", "flag", "not_negative", "penalty", "settings_of"]
 
 
 # book/91_command_line.ipynb#help-model

@@ -42,6 +42,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentTranslator
 from annotated.regularization import label_smoothed_loss
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
+from annotated.store import Pairs, Store, ahead
 from annotated.subwords import PieceDropout
 from annotated.tokenization import Tokenizer, load_tokenizer, tokenize, train_tokenizer
 
@@ -369,9 +370,10 @@ def batch_groups(
         examples = source(epoch) if callable(source) else source
         if not examples:
             raise InputError("there are no examples to train on")
-        batches = token_batches(examples, config.max_tokens, seed=config.seed * 1_000_003 + epoch)
+        pairs = Pairs.of(examples)  # chapter 93: the same batches as those of token_batches and make_batch
+        batches = pairs.plan(config.max_tokens, seed=config.seed * 1_000_003 + epoch)
         for done in range(position, len(batches)):
-            group.append(make_batch([examples[i] for i in batches[done]], pad_id, start_id))
+            group.append(pairs.batch(batches[done], pad_id, start_id))
             if len(group) == config.accumulation:
                 last = done + 1 == len(batches)
                 yield group, epoch + last, 0 if last else done + 1
@@ -572,10 +574,10 @@ def train(
         save_checkpoint(folder, state, config.keep_checkpoints)
     log = TrainingLog(config, state, folder / "metrics.jsonl" if folder else None, progress)
     ids = model.config.pad_id, model.config.start_id
-    groups = batch_groups(examples, config, state.epoch, state.batch, *ids)
+    groups = ahead(batch_groups(examples, config, state.epoch, state.batch, *ids))
     start, saved = time.perf_counter() - state.seconds, state.seconds
     step_loss, valid_loss = losses_of(model, state.optimizer, config)
-    with closing(log.bar):
+    with closing(log.bar), closing(groups):
         while share_done(config, state) < 1 and not stop():
             group, state.epoch, state.batch = next(groups)
             rate = learning_rate(state.step + 1, model.config.d_model, config.warmup_steps, config.rate_factor)
@@ -620,12 +622,43 @@ def resumable(folder: Path) -> bool:
     return (folder / "state.safetensors").exists() or bool(manifests(folder))
 
 
-def fingerprint(examples: Sequence[Example]) -> str:
-    """A hash of the tokens that a run learns from; a resumed run must have the same."""
+def fingerprint(corpus: Corpus | Store, examples: Sequence[Example]) -> str:
+    """A hash of what a run learns from; a resumed run must have the same."""
+    if isinstance(corpus, Store):
+        return corpus.notes["key"]
     found = hashlib.sha256()
     for example in examples:
         found.update(repr(example).encode())
     return found.hexdigest()
+
+
+def texts_of(corpus: Corpus | Store) -> tuple[list[SentencePair], list[SentencePair]]:
+    """The pairs of train, which a store has as ids only, and of valid. Raises InputError when there are none."""
+    pairs, kept_apart = [] if isinstance(corpus, Store) else corpus.split("train"), corpus.split("valid")
+    if not isinstance(corpus, Store) and not (pairs and kept_apart):
+        raise InputError(f"corpus {corpus.name}: no pairs in {'valid' if pairs else 'train'}")
+    return pairs, kept_apart
+
+
+def learn_pieces(corpus: Corpus | Store, pairs: Sequence[SentencePair], vocab_size: int | None) -> Tokenizer:
+    """A vocabulary for the corpus; a store brings its own. Raises InputError when that has another size."""
+    if isinstance(corpus, Store):
+        if vocab_size not in (None, size := len(corpus.tokenizer)):
+            raise InputError(f"{corpus.name}: has {size} pieces, not {vocab_size}: leave that out, or prepare another")
+        return corpus.tokenizer
+    return train_tokenizer((text for pair in pairs for text in (pair.source, pair.target)), vocab_size)
+
+
+def examples_of(
+    corpus: Corpus | Store, pairs: Sequence[SentencePair], tokenizer: Tokenizer, max_length: int
+) -> Sequence[Example]:
+    """The training examples. Raises InputError when a store has longer ones than the model takes."""
+    if isinstance(corpus, Store):
+        if (longest := corpus.train.longest()) > max_length:
+            advice = f"prepare it with --max-length {max_length}, or train with a larger one"
+            raise InputError(f"{corpus.name}: has sentences of {longest} tokens, max_length is {max_length}: {advice}")
+        return corpus.train
+    return tokenize_pairs(tokenizer, pairs, max_length)
 
 
 def command_line() -> str:
@@ -637,12 +670,12 @@ def command_line() -> str:
 
 # book/59_training.ipynb#run-training
 def train_on_corpus(
-    corpus: Corpus,
+    corpus: Corpus | Store,
     model_config: Callable[[int], TransformerConfig],
     config: TrainingConfig,
     folder: Path,
     *,
-    vocab_size: int,
+    vocab_size: int | None,
     device: torch.device,
     resume: bool = False,
     progress: bool = True,
@@ -652,10 +685,10 @@ def train_on_corpus(
 ) -> TrainingState:
     """From raw text to a model folder: tokenizer, batches, training. The best model by validation loss stays there.
 
-    `model_config` makes the configuration from the vocabulary's size; `settings` of the process, as `tune_machine`
-    returns them, are recorded; `warn` is told what a person should know, by default on standard error. Raises
-    InputError for a folder that holds a run already (unless `resume`) or in which another one is writing, for a resumed
-    run whose texts have changed, and when the corpus has no training or validation pairs.
+    `model_config` makes the configuration from the vocabulary's size, which may be None for a store; `settings` of the
+    process, as `tune_machine` returns them, are recorded; `warn` is told what a person should know, by default on
+    standard error. Raises InputError for a folder that holds a run already (unless `resume`) or in which another one
+    is writing, for a resumed run whose texts have changed, and when there are no training or validation pairs.
 
     Defined in chapter 59: `run-training`.
     """
@@ -668,21 +701,17 @@ def train_on_corpus(
         prepare_folder(folder, resume)
         config = replace(config, precision=str(choose_precision(config.precision, device)).removeprefix("torch."))
         before = read_json(folder / "run.json") if resume else {}
-        pairs, kept_apart = corpus.split("train"), corpus.split("valid")
-        if not pairs or not kept_apart:
-            raise InputError(f"corpus {corpus.name}: no pairs in {'valid' if pairs else 'train'}")
-        if resume:
-            tokenizer = load_tokenizer(folder)
-        else:
-            tokenizer = train_tokenizer((text for pair in pairs for text in (pair.source, pair.target)), vocab_size)
+        pairs, kept_apart = texts_of(corpus)
+        tokenizer = load_tokenizer(folder) if resume else learn_pieces(corpus, pairs, vocab_size)
         torch.manual_seed(config.seed)
         model = Transformer(model_config(len(tokenizer))).to(device)
-        examples, valid = (tokenize_pairs(tokenizer, part, model.config.max_length) for part in (pairs, kept_apart))
+        examples = examples_of(corpus, pairs, tokenizer, model.config.max_length)
+        valid = tokenize_pairs(tokenizer, kept_apart, model.config.max_length)
         if not examples or not valid:
             raise InputError(f"corpus {corpus.name}: no usable pairs in train or valid")
-        if left_out := len(pairs) - len(examples):
+        if left_out := max(len(pairs) - len(examples), 0):
             warn(f"{left_out} of {len(pairs)} pairs are left out: a side is empty, or longer than max_length")
-        known_by = fingerprint(examples)
+        known_by = fingerprint(corpus, examples)
         if before.get("examples", known_by) != known_by:
             raise InputError(f"corpus {corpus.name}: not the pairs, or not the vocabulary, that the run began with")
         notes = {"corpus": corpus.name, "source": corpus.source_language, "target": corpus.target_language}

@@ -2,10 +2,7 @@
 """The command line: chapter 91 of the book."""
 
 import multiprocessing
-import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -21,7 +18,7 @@ from annotated.batching import in_batches, pad_sequences
 from annotated.checkpoint import load_model, save_model
 from annotated.decoding import PENALTIES, Hypothesis, beam_search
 from annotated.files import InputError
-from annotated.machine import best_device, choose_precision
+from annotated.machine import best_device, choose_precision, prepare_worker
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, detokenize, tokenize
 
@@ -187,21 +184,10 @@ WORKER: dict[str, Translator] = {}  # in a worker process: the translator it was
 
 
 def become_worker(translator: Translator) -> None:
-    """Prepare a process for its work: one thread, no pool of its own, and Ctrl-C left to the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", None)):
-        if number is not None:
-            signal.signal(number, signal.SIG_DFL)
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    torch.set_num_threads(1)
+    """Prepare a process for its work; it has no pool of its own."""
+    prepare_worker()
     translator.pool = None
     WORKER["translator"] = translator
-
-
-def end_with_parent() -> None:
-    """Wait in a worker until the process that started it is gone, however it went, and go as well."""
-    multiprocessing.parent_process().join()
-    os._exit(1)
 
 
 def search_in_worker(sources: list[list[int]], options: dict) -> list[list[Hypothesis]]:

@@ -10,7 +10,7 @@ import sys
 
 from annotated.acceleration import tune_machine
 from annotated.files import InputError
-from benchmarks import decoding, gains, growth, memory, page, quality, training, waiting
+from benchmarks import decoding, gains, growth, memory, page, quality, store, training, waiting
 from benchmarks.common import ROOT, model_folder, say
 
 PARTS = {
@@ -23,6 +23,7 @@ PARTS = {
     "growth": growth.run,
     "waiting": waiting.run,
     "page": page.run,
+    "store": store.run,
 }
 COMPARISON = ("training", "decoding", "memory")
 

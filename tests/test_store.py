@@ -1,0 +1,614 @@
+"""Stores: the batches of lists, the ids of the tokenizer, and a folder that is whole or not there (chapter 93)."""
+
+import gzip
+import json
+import random
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from annotated import store
+from annotated.batching import make_batch, token_batches
+from annotated.cli import main
+from annotated.files import InputError, locked, read_json, write_json
+from annotated.store import Pairs, StoreSettings, Text, WordCache, ahead, id_kind, open_store, prepare, text_of, wmt14
+from annotated.tokenization import Tokenizer, tokenize, train_tokenizer
+from tools.faults import KINDS, Crash, FaultyDisk, with_disk
+
+NOUNS = ("dog", "cat", "house", "river", "teacher", "garden")
+PAIRS = [(f"The {a} number {i} sees the {b}.", f"Der {b} Nummer {i} sieht {a}.") for i in range(3) for a in NOUNS
+         for b in NOUNS]  # fmt: skip
+SETTINGS = StoreSettings(vocab_size=300, max_ratio=3.0, held_out=2)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer((text for pair in PAIRS for text in pair), 300)
+
+
+def text(pairs: list[tuple[str, str]] = PAIRS, **held: list[tuple[str, str]]) -> Text:
+    return Text(
+        "test", "en", "de", {name: (lambda some=some: iter(some)) for name, some in {"train": pairs, **held}.items()}
+    )
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+def make(folder: Path, pairs: list[tuple[str, str]] = PAIRS, **options) -> store.Store:
+    return prepare(text(pairs), folder, options.pop("settings", SETTINGS), say=options.pop("say", quiet), **options)
+
+
+def examples(number: int, longest: int, seed: int) -> list[tuple[list[int], list[int]]]:
+    choose = random.Random(seed)
+
+    def side() -> list[int]:
+        return [choose.randint(4, 99) for _ in range(choose.randint(1, longest))]
+
+    return [(side(), side()) for _ in range(number)]
+
+
+# Rows of numbers
+
+
+@pytest.mark.parametrize("number", [1, 2, 7, 400])
+@pytest.mark.parametrize("max_tokens", [1, 25, 60, 1000])
+@pytest.mark.parametrize("seed", [None, 0, 5])
+def test_batches_are_planned_as_those_of_chapter_51(number, max_tokens, seed):
+    """Also where a sentence is longer than a batch, or all of them fit into one."""
+    lists = examples(number, 40, number)
+    planned = Pairs.of(lists).plan(max_tokens, seed)
+    assert [batch.tolist() for batch in planned] == token_batches(lists, max_tokens, seed)
+
+
+def test_a_batch_is_that_of_make_batch():
+    lists = examples(9, 12, 1)
+    for chosen in ([3], [0, 8, 4], list(range(9))):
+        one = Pairs.of(lists).batch(np.array(chosen), pad_id=1, start_id=7)
+        other = make_batch([lists[i] for i in chosen], pad_id=1, start_id=7)
+        assert one.num_tokens == other.num_tokens
+        for name in ("source", "target_input", "target_output"):
+            tensors = getattr(one, name), getattr(other, name)
+            assert torch.equal(*tensors), name
+            assert tensors[0].dtype == tensors[1].dtype
+
+
+def test_pairs_are_a_sequence():
+    lists = examples(5, 9, 2)
+    pairs = Pairs.of(lists)
+    assert list(pairs) == lists
+    assert pairs[-1] == lists[-1]
+    assert len(pairs) == 5
+    assert Pairs.of(pairs) is pairs
+    assert pairs.longest() == max(len(side) for pair in lists for side in pair)
+    for i in (5, -6):
+        with pytest.raises(IndexError):
+            pairs[i]
+
+
+# Ahead
+
+
+def test_what_is_made_ahead_comes_in_order_and_its_error_in_its_place():
+    def failing():
+        yield from range(5)
+        raise InputError("the sixth")
+
+    items = ahead(failing())
+    assert [next(items) for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(InputError, match="the sixth"):
+        next(items)
+    assert list(ahead([])) == []
+
+
+def test_only_so_many_are_made_ahead_and_the_thread_ends_with_its_reader():
+    made = []
+
+    def numbers():
+        for number in range(1000):
+            made.append(number)
+            yield number
+
+    before = threading.active_count()
+    items = ahead(numbers(), count=2)
+    assert next(items) == 0
+    time.sleep(0.3)
+    assert len(made) <= 4  # given, two in the queue, one in hand
+    items.close()
+    until = time.monotonic() + 10
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+# Text as a stream
+
+
+def test_pairs_from_files_of_all_kinds(tmp_path):
+    (tmp_path / "a.en").write_bytes("\ufeffone\r\ntwo \n".encode())
+    (tmp_path / "a.de.gz").write_bytes(gzip.compress(b"eins\n zwei\n"))
+    (tmp_path / "b.tsv").write_text("three\tdrei\tmore\n")
+    (tmp_path / "c.en.sgm").write_text('<doc>\n<seg id="1">A &amp; B</seg>\n</doc>\n')
+    (tmp_path / "c.de.sgm").write_text('<doc>\n  <SEG id="1">A &lt; B</SEG>\n</doc>\n')
+    found = text_of([f"{tmp_path}/a.en,{tmp_path}/a.de.gz", f"{tmp_path}/b.tsv"], "en", "de")
+    for _ in range(2):  # from the beginning each time
+        assert list(found.streams["train"]()) == [("one", "eins"), ("two", "zwei"), ("three", "drei")]
+    assert list(store.stream_pairs(tmp_path / "c.en.sgm", tmp_path / "c.de.sgm")) == [("A & B", "A < B")]
+
+
+def test_folders_and_named_corpora(tmp_path):
+    for name, content in {"train.en": "a\n", "train.de": "b\n", "dev.tsv": "c\td\n"}.items():
+        (tmp_path / name).write_text(content)
+    found = text_of([str(tmp_path), "embedded"], "en", "de")
+    assert next(found.streams["train"]()) == ("a", "b")
+    assert next(found.streams["valid"]()) == ("c", "d")
+    assert sum(1 for _ in found.streams["train"]()) == 70_001
+    assert set(found.streams) == {"train", "valid", "test"}
+
+
+BAD_TEXT = {
+    "sides": (
+        {"a": b"1\n2\n", "b": b"1\n"},
+        "b ends after 1 lines, {folder}/a goes on: both must have the same number",
+    ),
+    "other side": ({"a": b"1\n", "b": b"1\n2\n"}, "a ends after 1 lines, {folder}/b goes on"),
+    "not UTF-8": ({"a": b"1\n\xff\n", "b": b"1\n2\n"}, "a: line 2 is not UTF-8 (byte 0xff): convert the file to UTF-8"),
+    "no end": ({"a": b"x" * 1_000_001, "b": b"1\n"}, "a: line 1 has more than 1,000,000 bytes"),
+    "missing": ({"a": b"1\n"}, "b: no such file or folder, and no corpus of that name"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TEXT)
+def test_text_that_cannot_be_read(tmp_path, case):
+    files, message = BAD_TEXT[case]
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as error:
+        list(text_of([f"{tmp_path}/a,{tmp_path}/b"], "en", "de").streams["train"]())
+    assert message.replace("{folder}", str(tmp_path)) in str(error.value)
+
+
+def test_a_line_without_a_tab(tmp_path):
+    (tmp_path / "a.tsv").write_text("one\teins\ntwo\n")
+    with pytest.raises(InputError, match=r"a\.tsv: line 2 has no tab: expected source, tab, target"):
+        list(text_of([f"{tmp_path}/a.tsv"], "en", "de").streams["train"]())
+
+
+def wmt_folder(folder: Path) -> Path:
+    (folder / "training").mkdir(parents=True)
+    for stem in ("commoncrawl.de-en", "europarl-v7.de-en", "news-commentary-v9.de-en"):
+        for language in ("en", "de"):
+            (folder / "training" / f"{stem}.{language}").write_text(f"{stem} {language}\n")
+    for stem, role, language in (("newstest2013", "src", "en"), ("newstest2013", "ref", "de")):
+        (folder / f"{stem}-{role}.{language}.sgm").write_text(f'<seg id="1">{stem} {language}</seg>\n')
+    for role, language in (("src", "en"), ("ref", "de")):
+        (folder / f"newstest2014-deen-{role}.{language}.sgm").write_text('<seg id="1">x</seg>\n<seg id="2">y</seg>\n')
+    return folder
+
+
+def test_the_usual_files_of_wmt14(tmp_path):
+    found = wmt14(wmt_folder(tmp_path / "wmt"))
+    assert [pair[0].split(".")[0] for pair in found.streams["train"]()] == [
+        "commoncrawl",
+        "europarl-v7",
+        "news-commentary-v9",
+    ]
+    assert list(found.streams["valid"]()) == [("newstest2013 en", "newstest2013 de")]
+    assert len(list(found.streams["test"]())) == 2
+
+
+def test_a_file_of_wmt14_that_is_missing(tmp_path):
+    folder = wmt_folder(tmp_path / "wmt")
+    (folder / "training" / "europarl-v7.de-en.de").unlink()
+    with pytest.raises(InputError, match=r"wmt: no europarl-v7\.de-en\.de in it, nor europarl-v7\.de-en\.de\.gz, nor"):
+        wmt14(folder)
+    with pytest.raises(InputError, match="wmt14 is read from en to de or fr here, not from en to cs"):
+        wmt14(folder, "en", "cs")
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        wmt14(tmp_path / "nowhere")
+
+
+# What is left out
+
+
+def test_the_first_reading_leaves_out_empty_pairs_and_duplicates():
+    pairs = [("a", "b"), ("", "b"), ("a", "b"), ("a", "c"), ("ab", ""), ("a", "b")]
+    found = store.scan(lambda: iter(pairs), StoreSettings())
+    assert found.kept.tolist() == [True, False, False, True, False, False]
+    assert found.left_out == {"empty": 2, "duplicate": 2}
+
+
+def test_a_tab_or_the_place_of_a_blank_makes_another_pair():
+    found = store.scan(lambda: iter([("a b", "c"), ("a", "b c"), ("ab", "c")]), StoreSettings())
+    assert found.kept.all()
+
+
+def test_the_sample_is_drawn_from_all_and_the_same_each_time():
+    """Each pair has the same chance: of a hundred, ten times 0.1, and 300 draws stay within four deviations."""
+    pairs = [(str(i), str(i)) for i in range(100)]
+    drawn = [store.scan(lambda: iter(pairs), StoreSettings(sample=10, seed=seed)).sample for seed in range(300)]
+    assert all(len(set(sample)) == 10 for sample in drawn)
+    counts = [sum((str(i), str(i)) in sample for sample in drawn) for i in range(100)]
+    assert all(abs(count - 30) < 4 * (300 * 0.1 * 0.9) ** 0.5 for count in counts)
+    assert drawn[0] == store.scan(lambda: iter(pairs), StoreSettings(sample=10, seed=0)).sample
+
+
+def test_lengths_and_their_ratio_are_counted_in_tokens(tokenizer):
+    one = "The dog"
+    length = len(tokenizer.to_ids(one)) + 1
+
+    def left(other: str, **options) -> dict[str, int]:
+        return dict(store.encode_chunk(tokenizer, StoreSettings(**options), [(one, other)]).left_out)
+
+    assert left(one, max_length=length) == {}
+    assert left(one, max_length=length - 1) == {"too long": 1}
+    assert left(" ".join([one] * 3), max_ratio=3.0) == {}
+    assert left(" ".join([one] * 3), max_ratio=2.9) == {"unlikely ratio": 1}
+    assert left("\u200b", max_ratio=100.0) == {"empty": 1}  # a character that SentencePiece takes away
+
+
+ODD = (
+    "two  blanks",
+    " before",
+    "after ",
+    "fi \ufb01 ½ Ǆ",
+    "a\u0301 e\u0308",
+    "▁ ▁a",
+    "a\u00a0b",
+    "",
+    "a\tb",
+    "<s> </s>",
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.text(max_size=30) | st.sampled_from((*NOUNS, *ODD)), max_size=6).map(" ".join))
+def test_cutting_words_once_gives_the_tokens_of_the_whole(text):
+    tokenizer = CUT.setdefault("tokenizer", train_tokenizer((text for pair in PAIRS for text in pair), 300))
+    words = CUT.setdefault("words", WordCache(tokenizer, id_kind(len(tokenizer))))
+    for _ in range(2):  # new, and known
+        assert np.frombuffer(words.encode(text), words.kind).tolist() == tokenize(tokenizer, [text])[0]
+        words.learn([text])
+
+
+CUT: dict = {}
+
+
+def test_a_full_cache_cuts_each_time(tokenizer):
+    words = WordCache(tokenizer, id_kind(300))
+    words.LIMIT = 2
+    words.learn(["The dog sees"])
+    assert len(words) == 2
+    assert (
+        np.frombuffer(words.encode("The dog sees cats"), "<u2").tolist()
+        == tokenize(tokenizer, ["The dog sees cats"])[0]
+    )
+    assert len(words) == 2
+
+
+def test_ids_take_16_bits_where_they_fit():
+    assert id_kind(2**16).itemsize == 2
+    assert id_kind(2**16 + 1).itemsize == 4
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_encoded_by_any_number_of_processes(tokenizer, workers, monkeypatch):
+    monkeypatch.setattr(store, "CHUNK", 7)
+    chunks = [PAIRS[i : i + 7] for i in range(0, len(PAIRS), 7)]
+    parts = list(store.encode_all(iter(chunks), tokenizer, SETTINGS, workers))
+    ids = b"".join(part.ids[0] for part in parts)
+    wanted = [i for source in tokenize(tokenizer, [pair[0] for pair in PAIRS]) for i in source]
+    assert np.frombuffer(ids, "<u2").tolist() == wanted
+
+
+def test_few_chunks_are_under_way(tokenizer):
+    """A corpus that does not fit into memory must not be read ahead of its encoding."""
+    read = []
+
+    def chunks():
+        for i in range(50):
+            read.append(i)
+            yield PAIRS[:5]
+
+    parts = store.encode_all(chunks(), tokenizer, SETTINGS, 2)
+    next(parts)
+    assert len(read) <= 6
+    parts.close()
+
+
+# The folder
+
+
+def test_a_store_gives_back_what_the_tokenizer_makes(tmp_path):
+    made = make(tmp_path / "s", workers=2)
+    kept = read_json(tmp_path / "s" / "store.json")
+    assert kept["pairs"] == len(made.train) == len(PAIRS) - 4
+    held = {(pair.source, pair.target) for split in ("valid", "test") for pair in made.split(split)}
+    assert len(held) == 4
+    rest = [pair for pair in PAIRS if pair not in held]
+    assert list(made.train) == [tuple(tokenize(made.tokenizer, list(pair))) for pair in rest]
+
+
+def test_splits_with_text_of_their_own_take_nothing_from_train(tmp_path):
+    held = {"valid": [("a\tb", "c"), ("", "d")], "test": [("e", "f")]}
+    made = prepare(text(**held), tmp_path / "s", SETTINGS, say=quiet)
+    assert len(made.train) == len(PAIRS)
+    assert [(pair.source, pair.target) for pair in made.split("valid")] == [("a b", "c")]
+    assert [(pair.source, pair.target) for pair in made.split("test")] == [("e", "f")]
+
+
+def test_the_same_again_is_found_and_another_refused(tmp_path):
+    lines: list[str] = []
+    make(tmp_path / "s")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "s").iterdir()}
+    make(tmp_path / "s", say=lines.append)
+    assert lines[-1] == f"the store is in {tmp_path / 's'} already"
+    for pairs, options in ((PAIRS[1:], SETTINGS), (PAIRS, StoreSettings(vocab_size=301, max_ratio=3.0, held_out=2))):
+        with pytest.raises(InputError, match="holds another store already; choose another folder"):
+            make(tmp_path / "s", pairs, settings=options)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "s").iterdir()} == before
+
+
+def test_two_cannot_write_at_once(tmp_path):
+    with locked(tmp_path / "s", quiet), pytest.raises(InputError, match="another run is writing there"):
+        make(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (PAIRS[:49], "49 pairs are too few to hold some out: at least 50 are needed"),
+        (
+            [("a b c d e f g h i", str(i)) for i in range(60)],
+            "no pairs are left to train on; left out: 58 unlikely ratio",
+        ),
+        (PAIRS[:1] * 60, "1 pairs are too few"),
+    ],
+)
+def test_too_few_pairs_leave_no_folder(tmp_path, pairs, message):
+    with pytest.raises(InputError, match=message):
+        make(tmp_path / "s", pairs, settings=StoreSettings(vocab_size=290))
+    assert not (tmp_path / "s").exists()
+
+
+def test_files_that_change_between_the_readings(tmp_path):
+    times = iter((PAIRS, PAIRS[:-1]))
+    changing = Text("test", "en", "de", {"train": lambda: iter(next(times))})
+    with pytest.raises(InputError, match="test: its files changed while they were read"):
+        prepare(changing, tmp_path / "s", SETTINGS, say=quiet)
+
+
+def is_whole(folder: Path) -> bool:
+    try:
+        return len(open_store(folder).train) == len(PAIRS) - 4
+    except InputError as error:
+        if "no store there" in str(error):
+            return False
+        raise
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_is_whole_or_not_there(tmp_path, kind):
+    """Each operation on files fails once: afterwards all is there or nothing, and preparing again makes it whole."""
+    counter = FaultyDisk()
+    with with_disk(counter):
+        make(tmp_path / "whole")
+    assert counter.count > 30
+    for at in range(1, counter.count + 1, 3):
+        folder, refused, lines = tmp_path / f"s{at}", False, []
+        with with_disk(FaultyDisk(at, kind)):
+            try:
+                make(folder, say=lines.append)
+            except InputError:
+                refused = True
+            except Crash:
+                pass
+        assert is_whole(folder) or not refused or not folder.exists() or not any(folder.glob("*.new")), at
+        assert is_whole(make(folder).folder), at
+        assert sorted(path.name for path in folder.iterdir()) == sorted(
+            path.name for path in (tmp_path / "whole").iterdir()
+        )
+
+
+def test_what_another_wrote_stays(tmp_path):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError):
+        make(tmp_path / "s", PAIRS[:10])
+    assert [path.name for path in (tmp_path / "s").iterdir()] == ["letter.txt"]
+
+
+def no_manifest(change: Callable[[Path], None]) -> Callable[[Path], None]:
+    def changed(folder: Path) -> None:
+        (folder / "manifest.json").unlink()
+        change(folder)
+
+    return changed
+
+
+def notes(**values) -> Callable[[Path], None]:
+    return no_manifest(lambda folder: write_json(folder / "store.json", read_json(folder / "store.json") | values))
+
+
+def numbers(name: str, change: Callable[[np.ndarray], np.ndarray], kind: str = "<i8") -> Callable[[Path], None]:
+    def changed(folder: Path) -> None:
+        path = folder / name
+        change_to = np.fromfile(path, kind)
+        path.write_bytes(change(change_to).astype(kind).tobytes())
+
+    return no_manifest(changed)
+
+
+def with_other(values: np.ndarray, at: int, value: int) -> np.ndarray:
+    values[at] = value
+    return values
+
+
+REFUSED = {
+    "no store": (lambda folder: (folder / "store.json").unlink(), "no store there (no store.json)"),
+    "cut": (lambda folder: (folder / "train.source.ids").write_bytes(b"1234"), "train.source.ids: damaged: 4 bytes"),
+    "cut unlisted": (numbers("train.source.ids", lambda ids: ids[:-3], "<u2"), "train.source.offsets: does not fit"),
+    "half a number": (no_manifest(lambda folder: (folder / "train.target.ids").write_bytes(b"123")), "empty or cut"),
+    "empty": (no_manifest(lambda folder: (folder / "train.target.ids").write_bytes(b"")), "missing, empty or cut"),
+    "missing": (no_manifest(lambda folder: (folder / "train.target.ids").unlink()), "ids: missing, empty or cut"),
+    "other version": (notes(format="annotated-store-2"), "store.json: not a store of this version (annotated-store-1)"),
+    "no object": (no_manifest(lambda folder: write_json(folder / "store.json", [])), "not a store of this version"),
+    "pairs": (notes(pairs="many"), "store.json: 'pairs' is missing, or something else"),
+    "other tokenizer": (no_manifest(lambda folder: (folder / "tokenizer.model").write_bytes(
+        train_tokenizer((text for pair in PAIRS for text in pair), 290).model)),
+        "its tokenizer has 290 pieces, store.json says 300"),
+    "ids beyond": (numbers("train.target.ids", lambda ids: with_other(ids, 7, 300), "<u2"),
+        "train.target.ids: has the id 300, but the vocabulary ends at 299"),
+    "backwards": (numbers("train.source.offsets", lambda offsets: with_other(offsets, 3, 10**6)),
+        "train.source.offsets: a sentence ends before it begins"),
+    "not from 0": (numbers("train.source.offsets", lambda offsets: with_other(offsets, 0, 1)), "offsets: does not fit"),
+    "one pair more": (notes(pairs=999), "train.source.offsets: does not fit train.source.ids and store.json"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_stores_that_are_refused(tmp_path, case):
+    change, message = REFUSED[case]
+    make(tmp_path / "s")
+    change(tmp_path / "s")
+    with pytest.raises(InputError) as error:
+        open_store(tmp_path / "s")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("vocab_size", 0), ("max_length", 1), ("max_ratio", 0.9), ("sample", 0)])
+def test_settings_of_no_use(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be at least"):
+        StoreSettings(**{name: value})
+
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("prepared")
+    (folder / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
+    options = [
+        "--corpus",
+        str(folder / "pairs.tsv"),
+        "--vocab-size",
+        "300",
+        "--max-ratio",
+        "3",
+        "--quiet",
+        "--workers",
+        "2",
+    ]
+    assert main(["prepare", *options, "--output", str(folder / "store")]) == 0
+    return folder
+
+
+SMALL = [
+    "--d-model",
+    "16",
+    "--d-ff",
+    "16",
+    "--num-heads",
+    "2",
+    "--num-layers",
+    "1",
+    "--max-steps",
+    "4",
+    "--validate-every",
+    "2",
+    "--quiet",
+]
+
+
+def test_training_on_a_store_and_resuming(prepared, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["train", "--corpus", str(prepared / "store"), "--output", str(run), *SMALL]) == 0
+    record = read_json(run / "run.json")
+    assert record["examples"] == open_store(prepared / "store").notes["key"]
+    assert record["pairs_left_out"] == 0
+    assert record["model"]["vocab_size"] == 300
+    assert main(["train", "--resume", "--output", str(run), "--max-steps", "6", "--quiet"]) == 0
+    assert main(["evaluate", str(run), "--split", "valid", "--beam-size", "1", "--workers", "1"]) == 0
+    assert "valid: 2 sentences" in capsys.readouterr().out
+
+
+def test_a_store_trains_like_its_text(prepared, tmp_path):
+    """The same pairs with the same vocabulary: the same batches, and so the same losses to the last bit."""
+    opened = open_store(prepared / "store")
+    texts = [[opened.tokenizer.to_text(side) for side in pair] for pair in opened.train]
+    folder = tmp_path / "text"
+    folder.mkdir()
+    (folder / "train.tsv").write_text("".join("\t".join(pair) + "\n" for pair in texts))
+    shutil.copy(prepared / "store" / "valid.tsv", folder)
+    again = store.prepare(text_of([str(folder)], "en", "de"), tmp_path / "again", SETTINGS, say=quiet)
+    assert [list(pair) for pair in again.train] == [tokenize(again.tokenizer, pair) for pair in texts]
+    losses = []
+    for name in (str(folder), str(tmp_path / "again")):
+        run = tmp_path / f"run-{len(losses)}"
+        assert main(["train", "--corpus", name, "--output", str(run), *SMALL, "--vocab-size", "300"]) == 0
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        losses.append([line["valid_loss"] for line in lines if "valid_loss" in line])
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--vocab-size", "400"], "has 300 pieces, not 400: leave that out, or prepare another"),
+        (["--max-length", "5"], "max_length is 5: prepare it with --max-length 5, or train with a larger one"),
+        (["--target", "fr"], "its target language is de, not fr"),
+    ],
+)
+def test_options_that_do_not_fit_a_store(prepared, tmp_path, capsys, options, message):
+    assert main(["train", "--corpus", str(prepared / "store"), "--output", str(tmp_path / "r"), *SMALL, *options]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "r" / "run.json").exists()
+
+
+def test_a_run_on_another_store_is_not_resumed(prepared, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["train", "--corpus", str(prepared / "store"), "--output", str(run), *SMALL]) == 0
+    make(tmp_path / "other", PAIRS[3:])
+    resumed = [
+        "train",
+        "--resume",
+        "--corpus",
+        str(tmp_path / "other"),
+        "--output",
+        str(run),
+        "--max-steps",
+        "8",
+        "--quiet",
+    ]
+    assert main(resumed) == 1
+    assert "not the pairs, or not the vocabulary, that the run began with" in capsys.readouterr().err
+
+
+def test_preparing_wmt14(tmp_path, capsys):
+    folder = wmt_folder(tmp_path / "wmt")
+    for language in ("en", "de"):
+        lines = [f"{a} {b} {language}" for a in NOUNS for b in NOUNS]
+        (folder / "training" / f"commoncrawl.de-en.{language}").write_text("\n".join(lines) + "\n")
+    options = ["--corpus", "wmt14", "--from", str(folder), "--vocab-size", "290", "--quiet"]
+    assert main(["prepare", *options, "--output", str(tmp_path / "store")]) == 0
+    assert open_store(tmp_path / "store").notes["corpus"] == "wmt14"
+    assert main(["prepare", "--corpus", "wmt14", "--output", str(tmp_path / "other")]) == 2
+    assert "--corpus wmt14 and --from go together" in capsys.readouterr().err
+
+
+def test_a_store_is_not_written_over_a_run(prepared, tmp_path, capsys):
+    write_json(tmp_path / "run.json", {})
+    assert main(["prepare", "--corpus", str(prepared / "pairs.tsv"), "--output", str(tmp_path)]) == 1
+    assert "holds a run already" in capsys.readouterr().err
