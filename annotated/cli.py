@@ -13,8 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,6 +26,7 @@ from annotated import __version__
 from annotated.acceleration import PROCESS_SETTINGS, tune_machine
 from annotated.checkpoint import average_weights, load_config, load_model, load_weights, save_model
 from annotated.corpora import NAMED, Corpus, load_corpus
+from annotated.distributed import Abandoned, first_to_tell, from_first, processes, rank, world_size
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
 from annotated.files import InputError, disk, manifest_of, read_json, write_atomically, write_json
 from annotated.grammar import SPLITS, SentencePair
@@ -193,7 +195,8 @@ class Stop:
         self.number = number
         for one in self.before:
             signal.signal(one, signal.default_int_handler if one == signal.SIGINT else signal.SIG_DFL)
-        say("stopping after this step; once more ends at once, without saving")
+        if world_size() == 1:  # torchrun tells all of them, also when one has died
+            say("stopping after this step; once more ends at once, without saving")
 
 
 # book/91_command_line.ipynb#translate-command
@@ -205,12 +208,12 @@ def translate_command(arguments: argparse.Namespace) -> None:
     if n_best > options["beam_size"]:
         arguments.error(f"argument --n-best: a beam of {options['beam_size']} has no {n_best} translations")
     options |= {"max_tokens": arguments.max_tokens, "n_best": n_best}
-    size = arguments.chunk or (1 if sys.stdin and sys.stdin.isatty() else 1000)
-    workers = arguments.workers or (1 if size == 1 else torch.get_num_threads())
+    size = arguments.chunk or from_first(lambda: 1 if sys.stdin and sys.stdin.isatty() else 1000)
+    workers = arguments.workers or (1 if size == 1 or world_size() > 1 else torch.get_num_threads())
     printed = flushed = 0  # lines; those that are only printed come out at the end, unless the output itself fails
     try:
         with ended_like_ctrl_c(), translator.workers(workers):
-            for lines in chunks(input_lines(), size):
+            for lines in shared(chunks(input_lines(), size)):
                 for translations in translator.translate_n_best(lines, warn=about_lines(printed), **options):
                     number = printed + 1
                     if arguments.n_best is None:
@@ -288,6 +291,13 @@ def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
         yield chunk
 
 
+# book/91_command_line.ipynb#shared-lines
+def shared(chunks: Iterator[list[str]]) -> Iterator[list[str]]:
+    """What the first process reads, in all of them."""
+    while chunk := from_first(lambda: next(chunks, None)):
+        yield chunk
+
+
 # book/91_command_line.ipynb#evaluate-command
 def evaluate_command(arguments: argparse.Namespace) -> None:
     """Translate a split of a corpus and score it."""
@@ -295,16 +305,18 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     if len({path.resolve() for path in outputs.values()}) < len(outputs):
         arguments.error(f"--translations and --json would both write {arguments.json}")
     for path in outputs.values():
-        check_writable(path)
+        from_first(partial(check_writable, path))
     tuned(arguments.accelerate)
     translator = Translator.load(arguments.model, arguments.device, arguments.precision, arguments.accelerate)
     corpus = corpus_to_score(arguments, translator.notes)
     pairs = pairs_to_score(corpus, arguments.split, arguments.max_words)
     options, start = search_options(arguments, translator), time.perf_counter()
     sources = [pair.source for pair in pairs]
-    with translator.workers(arguments.workers or torch.get_num_threads()):
+    with translator.workers(arguments.workers or (1 if world_size() > 1 else torch.get_num_threads())):
         translations = translator.translate(sources, warn=say, max_tokens=arguments.max_tokens, **options)
     seconds = time.perf_counter() - start
+    if rank():
+        return  # one process scores and writes
     scores = evaluate_translations(translations, [pair.target for pair in pairs])
     pronouns = {}
     if any(pair.antecedents for pair in pairs):
@@ -676,26 +688,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = build_parser().parse_args(arguments)
         name = f"annotated {options.command}"
-        status = options.run(options) or 0
-        print(end="", flush=True)
+        with processes() if options.run in TOGETHER else nullcontext():
+            if rank():  # one process speaks
+                sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+            status = options.run(options) or 0
+            print(end="", flush=True)
     except SystemExit as end:  # --help, --version, or an option that argparse refused and has explained
         status = end.code
         forget_output()
     except (Exception, KeyboardInterrupt) as error:
         status, line = explained(error)
         forget_output()
-        if line:
-            say(f"{name}: {' '.join('; '.join([line, *getattr(error, '__notes__', [])]).split())}")
+        if line and first_to_tell():
+            tell(f"{name}: {' '.join('; '.join([line, *getattr(error, '__notes__', [])]).split())}")
     return status
 
 
 # book/91_command_line.ipynb#explained
+TOGETHER = (train_command, translate_command, evaluate_command)  # what several processes do together
+
+
 def explained(error: BaseException) -> tuple[int, str]:
     """The exit status of an error, and its line. Raises the error again when it is a fault of the program."""
     if isinstance(error, KeyboardInterrupt):
         return 128 + (error.args[0] if error.args else signal.SIGINT), "interrupted"
     if isinstance(error, BrokenPipeError):
         return 141, ""  # the reader went away: nobody is left to tell
+    if isinstance(error, Abandoned):
+        return 1, "another process of this run has ended; after training, --resume goes on from the last checkpoint"
     if isinstance(error, BrokenProcessPool):
         return 1, "a worker process ended; if memory was short, lower --max-tokens or --workers"
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
@@ -709,7 +729,13 @@ def explained(error: BaseException) -> tuple[int, str]:
 
 # book/91_command_line.ipynb#say
 def say(text: str) -> None:
-    """A line for people, on standard error."""
+    """A line for people, on standard error; of several processes only the first says it."""
+    if not rank():
+        tell(text)
+
+
+def tell(text: str) -> None:
+    """`say` of any process."""
     if sys.stderr is not None:
         with suppress(OSError):  # a command goes on when nobody listens
             print(text, file=sys.stderr, flush=True)

@@ -105,13 +105,17 @@ class Pairs(Sequence[Example]):
         """`token_batches` of these examples."""
         return plan_batches(self.source.lengths(), self.target.lengths(), max_tokens, seed)
 
+    def num_tokens(self, chosen: Ids) -> int:
+        """Target tokens of the chosen examples."""
+        return int((self.target.offsets[chosen + 1] - self.target.offsets[chosen]).sum())
+
     def batch(self, chosen: Ids, pad_id: int = 0, start_id: int = 2) -> Batch:
         """`make_batch` of the chosen examples."""
         source, output = (side.rectangle(chosen, pad_id) for side in (self.source, self.target))
         lengths = self.target.offsets[chosen + 1] - self.target.offsets[chosen]
         shifted = np.concatenate((np.full((len(output), 1), start_id), output[:, :-1]), axis=1)
         shifted[np.arange(output.shape[1]) >= lengths[:, None]] = pad_id
-        return Batch(*map(torch.from_numpy, (source, shifted, output)), int(lengths.sum()))
+        return Batch(*map(torch.from_numpy, (source, shifted, output)), self.num_tokens(chosen))
 
 
 # book/93_at_scale.ipynb#plan

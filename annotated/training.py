@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,17 @@ from annotated.acceleration import accelerate, chunked_training_loss, working_co
 from annotated.batching import Batch, Example, make_batch, token_batches
 from annotated.checkpoint import check_finite, load_weights, save_model, weights_of
 from annotated.corpora import Corpus, SentencePair
+from annotated.distributed import (
+    alone_until_last,
+    anywhere,
+    from_all,
+    from_first,
+    own_share,
+    rank,
+    summed,
+    together,
+    world_size,
+)
 from annotated.files import (
     InputError,
     check_listed,
@@ -78,7 +89,8 @@ def training_loss(
     """
     with torch.autocast(batch.source.device.type, precision, enabled=precision != torch.float32):
         logits = model(batch.source, batch.target_input)
-    return label_smoothed_loss(logits.float(), batch.target_output, smoothing, model.config.pad_id)
+    exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return label_smoothed_loss(exact, batch.target_output, smoothing, model.config.pad_id)
 
 
 # book/59_training.ipynb#training-config
@@ -151,19 +163,23 @@ def train_step(
     config: TrainingConfig,
     loss_of: LossFunction | None = None,
     scaler: torch.amp.GradScaler | None = None,
+    num_tokens: int | None = None,
 ) -> Float[Tensor, ""]:
     """One update from one or more batches, as if they were one large batch. Returns the loss a target token.
 
-    `loss_of` is `training_loss` of the model unless given; `scaler` keeps gradients in the range of float16.
+    `loss_of` is `training_loss` of the model unless given; `scaler` keeps gradients in the range of float16. Where
+    several processes have a share of the step each, `num_tokens` counts the target tokens of all, and what is returned
+    is this process's part of the loss.
     """
     loss_of = loss_of or partial(training_loss, model)
     scaler = scaler or torch.amp.GradScaler(enabled=False)
     device = model.target_embedding.weight.device
-    num_tokens = sum(batch.num_tokens for batch in batches)
+    num_tokens = num_tokens or sum(batch.num_tokens for batch in batches)
     total = torch.zeros((), device=device)
-    for batch in batches:
-        loss = loss_of(batch.to(device), config.label_smoothing) / num_tokens
-        scaler.scale(loss).backward()
+    for number, batch in enumerate(batches, start=1):
+        with alone_until_last(loss_of, last=number == len(batches)):
+            loss = loss_of(batch.to(device), config.label_smoothing) / num_tokens
+            scaler.scale(loss).backward()
         total += loss.detach()
     if config.clip_norm is not None:
         scaler.unscale_(optimizer)
@@ -186,9 +202,9 @@ def validation_loss(model: Model, batches: Sequence[Batch], loss_of: Callable[..
     was_training = model.training
     model.eval()
     device = model.target_embedding.weight.device
-    total = sum(loss_of(model, batch.to(device), 0.0).item() for batch in batches)
+    own = sum(loss_of(model, batch.to(device), 0.0).item() for batch in own_share(batches))
     model.train(was_training)
-    return total / sum(batch.num_tokens for batch in batches)
+    return summed(own) / sum(batch.num_tokens for batch in batches)
 
 
 # book/59_training.ipynb#tokenize-pairs
@@ -248,10 +264,10 @@ class TrainingState:
         """The weights to validate and to save: the average where there is one."""
         return weights_of(self.model) if self.average is None else self.average
 
-    def advance(self, group: Sequence[Batch], config: TrainingConfig, seconds: float) -> None:
+    def advance(self, num_tokens: int, config: TrainingConfig, seconds: float) -> None:
         """Count a step, and move the average towards the new weights; early on it follows them closely."""
         self.step, self.seconds = self.step + 1, seconds
-        self.tokens += sum(batch.num_tokens for batch in group)
+        self.tokens += num_tokens
         if self.average is not None:
             decay = min(config.average_decay, (1 + self.step) / (10 + self.step))
             for name, weight in weights_of(self.model).items():
@@ -272,15 +288,26 @@ def new_state(model: Model, config: TrainingConfig) -> TrainingState:
 COUNTERS = ("step", "epoch", "batch", "tokens", "seconds", "best_loss")
 
 
-def state_content(state: TrainingState) -> bytes:
+def random_states() -> dict[str, Tensor]:
+    """The states of the random numbers of each process; the first one's have no number."""
+    own = {"random.cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        own["random.cuda"] = torch.cuda.get_rng_state()
+    return {numbered(name, i): state for i, states in enumerate(from_all(own)) for name, state in states.items()}
+
+
+def numbered(name: str, number: int) -> str:
+    """The name under which the process of that number has its random state."""
+    return f"{name}.{number}" if number else name
+
+
+def state_content(state: TrainingState, random: Mapping[str, Tensor]) -> bytes:
     """All that `load_state` needs to go on exactly where training stands, as one safetensors file."""
     tensors = {f"model.{name}": tensor for name, tensor in weights_of(state.model).items()}
     for name, parameter in state.model.named_parameters():
         tensors |= {f"adam.{name}.{key}": value for key, value in state.optimizer.state[parameter].items()}
     tensors |= {f"average.{name}": tensor for name, tensor in (state.average or {}).items()}
-    tensors["random.cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    tensors |= random
     counters = {name: getattr(state, name) for name in COUNTERS} | {"history": state.history}
     counters["scaler"] = state.scaler.state_dict()
     tensors = {name: tensor.contiguous().cpu() for name, tensor in tensors.items()}
@@ -343,10 +370,14 @@ def restore(path: Path, state: TrainingState) -> None:
         if f"average.{name}" not in tensors or tensors[f"average.{name}"].shape != tensor.shape:
             raise InputError(f"{path}: average.{name} is missing or of another shape")
         tensor.copy_(tensors[f"average.{name}"])
+    own, own_cuda = (numbered(name, rank()) for name in ("random.cpu", "random.cuda"))
     try:
-        torch.set_rng_state(tensors["random.cpu"])
-        if "random.cuda" in tensors and torch.cuda.is_available():
-            torch.cuda.set_rng_state(tensors["random.cuda"])
+        if rank() and own not in tensors:  # there are more processes now
+            torch.manual_seed(torch.initial_seed() + counters["step"])
+        else:
+            torch.set_rng_state(tensors[own])
+        if own_cuda in tensors and torch.cuda.is_available():
+            torch.cuda.set_rng_state(tensors[own_cuda])
     except (KeyError, TypeError, RuntimeError):
         raise InputError(f"{path}: the state of the random numbers is missing or of another size") from None
     if scaler:
@@ -357,15 +388,26 @@ def restore(path: Path, state: TrainingState) -> None:
 
 
 # book/59_training.ipynb#batch-groups
+@dataclass(frozen=True)
+class Group:
+    """The batches of a step, of which each process has its share, and the place after them."""
+
+    batches: list[Batch]
+    num_tokens: int  # target tokens, those of other processes included
+    epoch: int
+    batch: int
+
+
 def batch_groups(
     source: Examples, config: TrainingConfig, epoch: int, position: int, pad_id: int = 0, start_id: int = 2
-) -> Iterator[tuple[list[Batch], int, int]]:
+) -> Iterator[Group]:
     """Endless groups of `accumulation` batches, beginning at batch `position` of `epoch`.
 
-    Each epoch has an order of its own, which depends on the seed alone. With each group comes the place after it.
-    Raises InputError when there is nothing to learn from.
+    Each epoch has an order of its own, which depends on the seed alone. Every process plans it and makes its own
+    batches only. Raises InputError when there is nothing to learn from.
     """
     group: list[Batch] = []
+    count = num_tokens = 0
     while True:
         examples = source(epoch) if callable(source) else source
         if not examples:
@@ -373,11 +415,13 @@ def batch_groups(
         pairs = Pairs.of(examples)  # chapter 93: the same batches as those of token_batches and make_batch
         batches = pairs.plan(config.max_tokens, seed=config.seed * 1_000_003 + epoch)
         for done in range(position, len(batches)):
-            group.append(pairs.batch(batches[done], pad_id, start_id))
-            if len(group) == config.accumulation:
+            if count % world_size() == rank():
+                group.append(pairs.batch(batches[done], pad_id, start_id))
+            count, num_tokens = count + 1, num_tokens + pairs.num_tokens(batches[done])
+            if count == config.accumulation:
                 last = done + 1 == len(batches)
-                yield group, epoch + last, 0 if last else done + 1
-                group = []
+                yield Group(group, num_tokens, epoch + last, 0 if last else done + 1)
+                group, count, num_tokens = [], 0, 0
         epoch, position = epoch + 1, 0
 
 
@@ -403,7 +447,7 @@ class TrainingLog:
         self.losses.append(loss)
         if len(self.losses) < self.every:
             return
-        mean = torch.stack(self.losses).mean().item()
+        mean = summed(torch.stack(self.losses).mean().item())  # each process has its part of each loss
         if not math.isfinite(mean):
             advice = "lower rate_factor, raise warmup_steps or set clip_norm"
             raise InputError(f"the loss is {mean} near step {self.state.step}: {advice}")
@@ -493,9 +537,12 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> None:
     tensors = {name: tensor.contiguous().cpu() for name, tensor in weights_of(state.model).items()}
     for weights in (tensors, state.average or {}):
         check_finite(weights, f"step {state.step}")
+    random = random_states()
+    if rank():
+        return  # one process writes
     name = f"step-{state.step:07d}"
     contents = {f"{name}.safetensors": save(tensors)} if state.step else {}  # nobody averages a model before training
-    write_together(folder / "checkpoints", contents | {f"{name}.state": state_content(state)}, f"{name}.json")
+    write_together(folder / "checkpoints", contents | {f"{name}.state": state_content(state, random)}, f"{name}.json")
     for number, manifest in enumerate(manifests(folder)):
         if number >= max(keep, 2):
             disk.remove(manifest)
@@ -534,12 +581,17 @@ def check_checkpoint(path: Path) -> None:
 def losses_of(
     model: Model, optimizer: torch.optim.Optimizer, config: TrainingConfig
 ) -> tuple[LossFunction, Callable[..., Tensor]]:
-    """The loss of a training step and that of validation, in the plain form or in that of chapter 92."""
+    """The loss of a training step and that of validation, in the plain form or in that of chapter 92.
+
+    Several processes work in 16 bits by autocast, since their engine adds up the gradients of the model itself.
+    """
     precision = getattr(torch, config.precision) if isinstance(model, Transformer) else torch.float32
-    if not config.accelerate:
-        return partial(training_loss, model, precision=precision), training_loss
-    worker = working_copy(accelerate(model), optimizer, precision)
-    return partial(chunked_training_loss, worker), chunked_training_loss
+    if config.accelerate:
+        accelerate(model)
+    validation = chunked_training_loss if config.accelerate else training_loss
+    if not config.accelerate or (world_size() > 1 and precision != torch.float32):
+        return together(model, partial(training_loss, model, precision=precision)), validation
+    return together(model, partial(chunked_training_loss, working_copy(model, optimizer, precision))), validation
 
 
 def train(
@@ -559,35 +611,42 @@ def train(
 
     `examples` may be a function that gives those of an epoch, as `examples_by_epoch` makes one for `piece_dropout`.
     With a `folder`, `metrics.jsonl` and checkpoints are written there, the first before the first step. `on_best` is
-    called when the validation loss is the lowest so far, `warn` when a damaged checkpoint is passed over. Raises
-    InputError when the loss is no longer a number, or nothing is there to learn from.
+    called when the validation loss is the lowest so far, `warn` when a damaged checkpoint is passed over. Each of
+    several processes calls this with the same arguments; a step's batches are dealt out to them (chapter 93). Raises
+    InputError when the loss is no longer a number, nothing is there to learn from, or a step has fewer batches than
+    there are processes.
 
     Defined in chapter 59: `train`.
     """
+    if config.accumulation < world_size():
+        raise InputError(
+            f"accumulation is {config.accumulation}: a step needs a batch for each of {world_size()} processes"
+        )
     precision = choose_precision(config.precision, model.target_embedding.weight.device)
     config = replace(config, precision=str(precision).removeprefix("torch."))
-    torch.manual_seed(config.seed)
+    torch.manual_seed(config.seed + rank() * 1_000_003)  # each process has dropout of its own
     state = new_state(model.train(), config)
     if resume:
         load_state(folder, state, warn)
     elif folder:
         save_checkpoint(folder, state, config.keep_checkpoints)
-    log = TrainingLog(config, state, folder / "metrics.jsonl" if folder else None, progress)
+    log = TrainingLog(config, state, folder / "metrics.jsonl" if folder and not rank() else None, progress)
     ids = model.config.pad_id, model.config.start_id
     groups = ahead(batch_groups(examples, config, state.epoch, state.batch, *ids))
     start, saved = time.perf_counter() - state.seconds, state.seconds
     step_loss, valid_loss = losses_of(model, state.optimizer, config)
     with closing(log.bar), closing(groups):
-        while share_done(config, state) < 1 and not stop():
-            group, state.epoch, state.batch = next(groups)
+        while not anywhere(share_done(config, state) >= 1 or stop()):
+            group = next(groups)
+            state.epoch, state.batch = group.epoch, group.batch
             rate = learning_rate(state.step + 1, model.config.d_model, config.warmup_steps, config.rate_factor)
             set_learning_rate(state.optimizer, rate)
-            loss = train_step(model, state.optimizer, group, config, step_loss, state.scaler)
-            state.advance(group, config, time.perf_counter() - start)
+            loss = train_step(model, state.optimizer, group.batches, config, step_loss, state.scaler, group.num_tokens)
+            state.advance(group.num_tokens, config, time.perf_counter() - start)
             log.after_step(loss, rate)
             if state.step % config.validate_every == 0:
                 validate(state, valid, log, on_best, valid_loss)
-            if folder and state.seconds - saved > 60 * config.checkpoint_minutes:
+            if folder and anywhere(state.seconds - saved > 60 * config.checkpoint_minutes):
                 save_checkpoint(folder, state, config.keep_checkpoints)
                 saved = state.seconds
         if not any(line["step"] == state.step and "valid_loss" in line for line in state.history):
@@ -697,12 +756,15 @@ def train_on_corpus(
         raise InputError(f"{folder}: nothing to resume there")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, not a folder")
-    with locked(folder, warn):
-        prepare_folder(folder, resume)
+    with nullcontext() if rank() else locked(folder, warn):
+        from_first(lambda: prepare_folder(folder, resume))
         config = replace(config, precision=str(choose_precision(config.precision, device)).removeprefix("torch."))
         before = read_json(folder / "run.json") if resume else {}
         pairs, kept_apart = texts_of(corpus)
-        tokenizer = load_tokenizer(folder) if resume else learn_pieces(corpus, pairs, vocab_size)
+        if resume:
+            tokenizer = load_tokenizer(folder)
+        else:
+            tokenizer = Tokenizer(from_first(lambda: learn_pieces(corpus, pairs, vocab_size).model))
         torch.manual_seed(config.seed)
         model = Transformer(model_config(len(tokenizer))).to(device)
         examples = examples_of(corpus, pairs, tokenizer, model.config.max_length)
@@ -720,12 +782,17 @@ def train_on_corpus(
         run |= {"parameters": model.num_parameters(), "model": asdict(model.config), "training": asdict(config)}
         run |= {"beyond_the_paper": config.beyond_the_paper(model.config), "settings": dict(settings or {})}
         run |= describe_machine(device)  # now: the files may change while it trains
-        write_json(folder / "run.json", run | {"finished": False})
-        for name, content in {} if resume else tokenizer.files().items():
-            write_atomically(folder / name, content)
+        run |= {"processes": world_size()} if world_size() > 1 else {}
+        if not rank():
+            write_json(folder / "run.json", run | {"finished": False})
+            for name, content in {} if resume else tokenizer.files().items():
+                write_atomically(folder / name, content)
 
         def keep_best(state: TrainingState) -> None:
-            save_model(folder, model, tokenizer, state.weights(), **notes, step=state.step, valid_loss=state.best_loss)
+            if not rank():
+                save_model(
+                    folder, model, tokenizer, state.weights(), **notes, step=state.step, valid_loss=state.best_loss
+                )
 
         batches = batch_all(valid, config.max_tokens, model.config.pad_id, model.config.start_id)
         options = {"folder": folder, "resume": resume, "progress": progress, "on_best": keep_best, "stop": stop}
@@ -733,5 +800,6 @@ def train_on_corpus(
         state = train(model, learned, batches, config, warn=warn, **options)
         run |= {"finished": share_done(config, state) >= 1, "steps": state.step, "epochs": state.epoch}
         run |= {"target_tokens": state.tokens, "wall_seconds": round(state.seconds, 1)}
-        write_json(folder / "run.json", run | {"best_valid_loss": state.best_loss})
+        if not rank():
+            write_json(folder / "run.json", run | {"best_valid_loss": state.best_loss})
         return state

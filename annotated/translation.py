@@ -17,6 +17,7 @@ from annotated.acceleration import accelerate, top_tokens
 from annotated.batching import in_batches, pad_sequences
 from annotated.checkpoint import load_model, save_model
 from annotated.decoding import PENALTIES, Hypothesis, beam_search
+from annotated.distributed import from_all, own_share, world_size
 from annotated.files import InputError
 from annotated.machine import best_device, choose_precision, prepare_worker
 from annotated.model import Transformer
@@ -151,9 +152,15 @@ class Translator:
 
     def search_all(self, batches: list[list[list[int]]], options: dict) -> Iterator[list[list[Hypothesis]]]:
         """Beam search for each batch of sources, in the worker processes where there are some."""
+        own = own_share(batches)
         if self.pool is None:
-            return (search_batch(self, batch, options) for batch in batches)
-        return self.pool.map(search_in_worker, batches, [options] * len(batches))
+            found = (search_batch(self, batch, options) for batch in own)
+        else:
+            found = self.pool.map(search_in_worker, own, [options] * len(own))
+        if world_size() == 1:
+            return iter(found)
+        shares = from_all(list(found))
+        return (shares[i % world_size()][i // world_size()] for i in range(len(batches)))
 
     @contextmanager
     def workers(self, count: int) -> Iterator[None]:

@@ -280,10 +280,10 @@ def test_an_epoch_uses_every_pair_once_and_epochs_differ():
     seen: list[list[tuple]] = [[], []]
     epoch = 0
     while epoch < 2:
-        group, after, _ = next(groups)
-        rows = zip(group[0].source.tolist(), group[0].target_output.tolist(), strict=True)
+        group = next(groups)
+        rows = zip(group.batches[0].source.tolist(), group.batches[0].target_output.tolist(), strict=True)
         seen[epoch] += [(tuple(s), tuple(t)) for s, t in rows]
-        epoch = after
+        epoch = group.epoch
     wanted = sorted((tuple(filter(None, s)), tuple(filter(None, t))) for s, t in PAIRS)
     stripped = [[(tuple(filter(None, s)), tuple(filter(None, t))) for s, t in rows] for rows in seen]
     assert sorted(stripped[0]) == sorted(stripped[1]) == wanted
@@ -295,7 +295,7 @@ def test_batch_groups_go_on_from_any_place():
     def take(epoch: int, position: int, count: int) -> list[tuple[list[list], int, int]]:
         groups = batch_groups(PAIRS, config, epoch, position)
         parts = [next(groups) for _ in range(count)]
-        return [([batch.source.tolist() for batch in group], epoch, place) for group, epoch, place in parts]
+        return [([batch.source.tolist() for batch in part.batches], part.epoch, part.batch) for part in parts]
 
     unbroken = take(0, 0, 5)
     assert take(unbroken[1][1], unbroken[1][2], 3) == unbroken[2:]
@@ -388,7 +388,7 @@ def test_the_exponential_average_is_an_average_of_the_weights():
     with torch.no_grad():
         for parameter in state.model.parameters():
             parameter.add_(1.0)
-    state.advance([make_batch(PAIRS)], replace(CONFIG, average_decay=0.5), 1.0)
+    state.advance(20, replace(CONFIG, average_decay=0.5), 1.0)
     for name, tensor in state.average.items():
         torch.testing.assert_close(tensor, start[name] + 0.5)
     assert state.weights() is state.average
