@@ -1,0 +1,248 @@
+"""Several processes by torchrun (chapter 93): the same run as one, whatever their number, and an end when one dies."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from annotated import distributed
+from annotated.checkpoint import load_model
+from annotated.cli import main
+from annotated.corpora import load_corpus
+from annotated.distributed import anywhere, from_all, from_first, launched, own_share, summed, together, world_size
+from annotated.files import InputError
+from annotated.model import Transformer, TransformerConfig
+from annotated.training import TrainingConfig, train
+from tests.together import ACCUMULATION, examples
+
+ROOT = Path(__file__).resolve().parents[1]
+LIMIT = 180  # seconds for a command
+SMALL = [
+    "--vocab-size",
+    "300",
+    "--d-model",
+    "16",
+    "--d-ff",
+    "32",
+    "--num-heads",
+    "2",
+    "--num-layers",
+    "1",
+    "--dropout",
+    "0",
+    "--max-tokens",
+    "200",
+    "--accumulation",
+    "2",
+    "--validate-every",
+    "50",
+    "--precision",
+    "float32",
+    "--warmup-steps",
+    "50",
+    "--quiet",
+]
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def start(processes: int, *arguments: str, **options) -> subprocess.Popen:
+    """A command in one process, or in several by torchrun, each with one thread."""
+    launcher = [sys.executable, "-m"]
+    if processes > 1:
+        launcher += ["torch.distributed.run", f"--nproc-per-node={processes}", f"--master-port={free_port()}", "-m"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | options
+    return subprocess.Popen([*launcher, *arguments], env=environment, text=True, **pipes)
+
+
+def run(processes: int, *arguments: str, **options) -> subprocess.CompletedProcess:
+    process = start(processes, *arguments, **options)
+    try:
+        out, err = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def own_lines(stderr: str) -> list[str]:
+    """What our command says of a failure, without torchrun's report."""
+    return [line for line in stderr.splitlines() if line.startswith("annotated ") and "FAILED" not in line]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> Path:
+    """Pairs of unequal lengths."""
+    path = tmp_path_factory.mktemp("text") / "pairs.tsv"
+    sides = [" ".join(f"{chr(97 + token % 26)}{token}" for token in side) for pair in examples() for side in pair]
+    path.write_text("".join(f"{one}\t{other}\n" for one, other in zip(sides[::2], sides[1::2], strict=True)))
+    return path
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_bits_of_one(text, tmp_path):
+    """Two hundred steps of two batches of unequal token counts, in float32 and the faster forms."""
+    arguments = ["annotated", "train", "--corpus", str(text), *SMALL, "--max-steps", "200", "--output"]
+    for processes in (1, 2):
+        found = run(processes, *arguments, str(tmp_path / f"run{processes}"))
+        assert found.returncode == 0, found.stderr
+    alone, both = (load_file(tmp_path / f"run{n}" / "checkpoints" / "step-0000200.safetensors") for n in (1, 2))
+    assert all(alone[name].equal(both[name]) for name in alone)
+    lines = [(tmp_path / f"run{n}" / "metrics.jsonl").read_text().splitlines() for n in (1, 2)]
+    losses = [[line["valid_loss"] for line in map(json.loads, one) if "valid_loss" in line] for one in lines]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    records = [json.loads((tmp_path / f"run{n}" / "run.json").read_text()) for n in (1, 2)]
+    assert records[0]["target_tokens"] == records[1]["target_tokens"]
+    assert records[1]["processes"] == 2
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_another_number_of_processes(tmp_path):
+    """Two, one, four, two, in float64: the losses of an unbroken run, and each pair once an epoch."""
+    whole = run(1, "tests.together", str(tmp_path / "whole"), "40", cwd=ROOT)
+    assert whole.returncode == 0, whole.stderr
+    for number, (processes, steps) in enumerate(((2, "10"), (1, "20"), (4, "30"), (2, "40"))):
+        arguments = ["tests.together", str(tmp_path / "parts"), steps, *(["resume"] if number else [])]
+        found = run(processes, *arguments, cwd=ROOT)
+        assert found.returncode == 0, found.stderr
+    unbroken = json.loads((tmp_path / "whole" / "seen-40.json").read_text())
+    parts = [json.loads((tmp_path / "parts" / f"seen-{steps}.json").read_text()) for steps in (10, 20, 30, 40)]
+    lines = [line for line in unbroken["history"] if "valid_loss" in line]
+    others = [line for line in parts[-1]["history"] if "valid_loss" in line]
+    assert [line["step"] for line in others] == [10, 20, 30, 40]
+    for one, other in zip(lines, others, strict=True):
+        assert abs(one["valid_loss"] - other["valid_loss"]) < 1e-9
+        assert one["tokens"] == other["tokens"]
+    weights = [load_file(tmp_path / name / "checkpoints" / "step-0000040.safetensors") for name in ("whole", "parts")]
+    assert max((weights[0][name] - weights[1][name]).abs().max() for name in weights[0]) < 1e-9
+    assert parts[-1]["epoch"] >= 2
+    used = Counter(i for part in parts for share in part["seen"] for i in share)
+    assert used == Counter(unbroken["seen"][0])  # no pair twice in an epoch, none left out
+    assert set(used.values()) <= {parts[-1]["epoch"], parts[-1]["epoch"] + 1}
+    assert all(share for part in parts for share in part["seen"])  # and each process had some of them
+
+
+@pytest.mark.slow
+def test_a_killed_process_ends_the_others(text, tmp_path):
+    """One line of ours, nothing left running, and a checkpoint that loads."""
+    arguments = ["annotated", "train", "--corpus", str(text), *SMALL, "--max-steps", "100000"]
+    process = start(2, *arguments, "--checkpoint-minutes", "0.01", "--output", str(tmp_path / "run"))
+    until = time.monotonic() + LIMIT
+    while len(list((tmp_path / "run" / "checkpoints").glob("*.safetensors"))) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout
+    workers = [int(one) for one in listed.split()]
+    assert len(workers) == 2
+    os.kill(workers[1], signal.SIGKILL)
+    begun = time.monotonic()
+    _, err = process.communicate(timeout=LIMIT)
+    assert time.monotonic() - begun < 60
+    assert process.returncode != 0
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+    said = own_lines(err)
+    assert said in ([], said[:1])
+    assert all("another process of this run has ended" in line for line in said)
+    assert "Traceback (most recent call last)" not in err.split("elastic")[0]
+    load_model(tmp_path / "run")
+    resumed = run(1, "annotated", "train", "--resume", "--output", str(tmp_path / "run"), "--max-steps", "1", "--quiet")
+    assert resumed.returncode == 0, resumed.stderr
+
+
+@pytest.mark.slow
+def test_two_processes_translate_and_evaluate_as_one(tmp_path):
+    sources = [pair.source for pair in load_corpus("embedded").split("test")[:120]]
+    (tmp_path / "in").write_text("".join(f"{one}\n" for one in ["", *sources, "a line that\u2028looks like two"]))
+    outputs = []
+    for processes in (1, 2):
+        with (tmp_path / "in").open() as lines:
+            options = ["--workers", "1", "--beam-size", "2", "--chunk", "50"]
+            found = run(processes, "annotated", "translate", "embedded", *options, stdin=lines)
+        assert found.returncode == 0, found.stderr
+        outputs.append(found.stdout)
+        scores = ["--split", "valid", "--max-words", "6", "--workers", "1"]
+        output = ["--translations", str(tmp_path / f"out{processes}")]
+        found = run(processes, "annotated", "evaluate", "embedded", *scores, *output)
+        assert found.returncode == 0, found.stderr
+        assert found.stdout.count("BLEU") == 1
+    assert outputs[0] == outputs[1]
+    assert outputs[0].count("\n") == 122
+    assert (tmp_path / "out1").read_bytes() == (tmp_path / "out2").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--accumulation", "1"], "accumulation is 1: a step needs a batch for each of 2 processes"),
+        (["--vocab-size", "100000"], "no vocabulary of 100000 pieces can be learned"),
+    ],
+)
+def test_what_is_refused_is_said_once(text, tmp_path, arguments, message):
+    found = run(2, "annotated", "train", "--corpus", str(text), *SMALL, *arguments, "--output", str(tmp_path / "run"))
+    assert found.returncode == 1
+    (line,) = own_lines(found.stderr)
+    assert message in line
+
+
+VARIABLES = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"RANK": "2"}, "RANK 2 and LOCAL_RANK 0 do not fit into WORLD_SIZE 2"),
+        ({"LOCAL_RANK": "1"}, "RANK 0 and LOCAL_RANK 1 do not fit into WORLD_SIZE 2"),
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE is 'two', not a whole number"),
+        ({"MASTER_ADDR": ""}, "MASTER_ADDR is not set, though RANK or WORLD_SIZE is"),
+        ({"RANK": ""}, "RANK is not set"),
+    ],
+)
+def test_variables_that_contradict_each_other(monkeypatch, capsys, changes, message):
+    for name, value in (VARIABLES | changes).items():
+        monkeypatch.setenv(name, value)
+    assert main(["evaluate", "embedded"]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_alone_everything_is_as_it_was(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert launched() is None
+    assert world_size() == 1
+    assert own_share([1, 2, 3]) == [1, 2, 3]
+    assert from_all("a") == ["a"]
+    assert from_first(lambda: 5) == 5
+    assert anywhere(True)
+    assert not anywhere(False)
+    assert summed(0.1) == 0.1
+
+    def loss(batch, smoothing):
+        return torch.zeros(())
+
+    assert together(torch.nn.Linear(1, 1), loss) is loss
+
+
+def test_a_step_without_a_batch_for_each_is_refused(monkeypatch):
+    monkeypatch.setattr("annotated.training.world_size", lambda: ACCUMULATION + 1)
+    config = TrainingConfig(max_steps=1, accumulation=ACCUMULATION)
+    with pytest.raises(InputError, match="accumulation is 4: a step needs a batch for each of 5 processes"):
+        train(Transformer(TransformerConfig(10, d_model=4, num_heads=1, num_layers=1)), [], [], config)
+
+
+def test_errors_of_others_are_known():
+    closed = "[../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:13452"
+    assert distributed.is_about_others(RuntimeError(closed))
+    assert not distributed.is_about_others(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
