@@ -8,7 +8,7 @@ import http.client
 import os
 import urllib.request
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +29,7 @@ __all__ = [
     "read_tsv",
     "split_files",
     "stream_lines",
+    "tab_separated",
 ]
 
 
@@ -106,18 +107,24 @@ def read_pairs(source: Path, target: Path) -> list[SentencePair]:
     return [SentencePair(one.strip(), other.strip()) for one, other in zip(*sides, strict=True)]
 
 
-def read_tsv(path: Path) -> list[SentencePair]:
-    """Pairs from a file with one pair a line, source and target separated by a tab; further columns are ignored.
+def tab_separated(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Source and target in lines that have a tab between them; further columns are ignored.
 
     Defined in chapter 50: `read-pairs`.
     """
-    pairs = []
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(lines, start=1):
         columns = line.split("\t")
         if len(columns) < 2:
             raise InputError(f"{path}: line {number} has no tab: expected source, tab, target")
-        pairs.append(SentencePair(columns[0].strip(), columns[1].strip()))
-    return pairs
+        yield columns[0].strip(), columns[1].strip()
+
+
+def read_tsv(path: Path) -> list[SentencePair]:
+    """Pairs from a file with one pair a line, source and target separated by a tab.
+
+    Defined in chapter 50: `read-pairs`.
+    """
+    return [SentencePair(*pair) for pair in tab_separated(path, read_lines(path))]
 
 
 # book/50_corpus.ipynb#multi30k

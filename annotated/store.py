@@ -27,7 +27,7 @@ import torch
 from tqdm import tqdm
 
 from annotated.batching import Batch, Example
-from annotated.corpora import NAMED, SentencePair, load_corpus, read_tsv, split_files, stream_lines
+from annotated.corpora import NAMED, SentencePair, load_corpus, read_tsv, split_files, stream_lines, tab_separated
 from annotated.files import InputError, current, disk, finish, locked, read_json, verify, write_together
 from annotated.machine import prepare_worker
 from annotated.tokenization import Tokenizer, load_tokenizer, train_tokenizer
@@ -207,11 +207,7 @@ def sentences(path: Path) -> Iterator[str]:
 def stream_pairs(source: Path, target: Path | None = None) -> Iterator[tuple[str, str]]:
     """Pairs from two files, or from one with a tab. Raises InputError for sides that differ in length, and no tab."""
     if target is None:
-        for number, line in enumerate(stream_lines(source), start=1):
-            columns = line.split("\t")
-            if len(columns) < 2:
-                raise InputError(f"{source}: line {number} has no tab: expected source, tab, target")
-            yield columns[0].strip(), columns[1].strip()
+        yield from tab_separated(source, stream_lines(source))
         return
     for number, pair in enumerate(itertools.zip_longest(sentences(source), sentences(target))):
         if None in pair:

@@ -217,6 +217,32 @@ def test_variables_that_contradict_each_other(monkeypatch, capsys, changes, mess
     assert message in capsys.readouterr().err
 
 
+def in_a_world(monkeypatch) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_more_processes_than_gpus(monkeypatch, capsys):
+    in_a_world(monkeypatch)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert main(["evaluate", "embedded"]) == 1
+    assert capsys.readouterr().err == "annotated evaluate: LOCAL_RANK 1: this machine has 1 GPUs\n"
+
+
+def test_processes_that_do_not_find_each_other(monkeypatch, capsys):
+    def nobody(*_: object, **options: object) -> None:
+        raise RuntimeError("timed out\nafter 3 s")
+
+    in_a_world(monkeypatch)
+    monkeypatch.setattr(torch.distributed, "init_process_group", nobody)
+    assert main(["evaluate", "embedded"]) == 1
+    said = "annotated evaluate: the 2 processes did not find each other: timed out after 3 s\n"
+    assert capsys.readouterr().err == said
+
+
 def test_alone_everything_is_as_it_was(monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)

@@ -1,7 +1,9 @@
 """Stores: the batches of lists, the ids of the tokenizer, and a folder that is whole or not there (chapter 93)."""
 
+import errno
 import gzip
 import json
+import os
 import random
 import shutil
 import threading
@@ -419,6 +421,27 @@ def test_a_store_is_whole_or_not_there(tmp_path, kind):
         )
 
 
+def test_a_disk_that_is_full(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(store.disk, "append", full)
+    with pytest.raises(InputError, match=r"train\.source\.ids\.new: cannot be written \(No space left on device\)"):
+        make(tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_ids_that_cannot_be_read(tmp_path, monkeypatch):
+    def broken(path: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    make(tmp_path / "s")
+    (tmp_path / "s" / "manifest.json").unlink()
+    monkeypatch.setattr(store.disk, "open", broken)
+    with pytest.raises(InputError, match=r"train\.source\.offsets: cannot be read \(Input/output error\)"):
+        open_store(tmp_path / "s")
+
+
 def test_what_another_wrote_stays(tmp_path):
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "letter.txt").write_text("dear")
@@ -567,7 +590,7 @@ def test_a_store_trains_like_its_text(prepared, tmp_path):
     ("options", "message"),
     [
         (["--vocab-size", "400"], "has 300 pieces, not 400: leave that out, or prepare another"),
-        (["--max-length", "5"], "max_length is 5: prepare it with --max-length 5, or train with a larger one"),
+        (["--max-length", "5"], "tokens, max_length is 5: prepare it with --max-length 5, or train with a larger one"),
         (["--target", "fr"], "its target language is de, not fr"),
     ],
 )
