@@ -208,7 +208,7 @@ def translate_command(arguments: argparse.Namespace) -> None:
     if n_best > options["beam_size"]:
         arguments.error(f"argument --n-best: a beam of {options['beam_size']} has no {n_best} translations")
     options |= {"max_tokens": arguments.max_tokens, "n_best": n_best}
-    size = arguments.chunk or from_first(lambda: 1 if sys.stdin and sys.stdin.isatty() else 1000)
+    size = arguments.chunk or from_first(lambda: 1 if sys.stdin and sys.stdin.isatty() else 1000 * world_size())
     workers = arguments.workers or (1 if size == 1 or world_size() > 1 else torch.get_num_threads())
     printed = flushed = 0  # lines; those that are only printed come out at the end, unless the output itself fails
     try:

@@ -44,7 +44,7 @@ def write_text(folder: Path, pairs: int) -> int:
     """`train.en` and `train.de`; returns how many different words are in them."""
     types: set[str] = set()
     for seed, language in enumerate(("en", "de")):
-        parts, choose = halves(60_000, 7, seed), random.Random(seed)
+        parts, choose = halves(100_000, 7, seed), random.Random(seed)
         for part in parts:
             types.update(part.split())
         with open(folder / f"train.{language}", "w") as file:
