@@ -100,6 +100,8 @@ class ConvolutionalLayer(nn.Module):
 def count_flops(layer: nn.Module, n: int, d: int) -> int:
     """Floating point operations of a layer's products and convolutions for n vectors of width d, counted as it runs.
 
+    A multiplication and its addition are two; softmax and tanh are left out.
+
     Defined in chapter 40: `count-flops`.
     """
     with FlopCounterMode(display=False) as counter, torch.no_grad():
