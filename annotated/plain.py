@@ -25,9 +25,10 @@ class Attention(nn.Module):
     def forward(self, x, memory, mask):
         q = self.split(self.query(x))
         k, v = self.split(self.key(memory)), self.split(self.value(memory))
-        scores = q @ k.mT / math.sqrt(k.shape[-1])  # 1: .mT is .T for each head
+        scores = q @ k.mT / math.sqrt(k.shape[-1])  # 1
         self.weights = scores.masked_fill(~mask, -math.inf).softmax(-1)  # 2
-        return self.output((self.weights @ v).transpose(1, 2).flatten(2))  # 3: joined
+        mixed = self.weights @ v  # 3
+        return self.output(mixed.transpose(1, 2).flatten(2))  # joined: (b, n, d)
 
 
 # book/00_whole.ipynb#layers
@@ -69,6 +70,7 @@ class EncoderLayer(nn.Module):
         return self.around_feed_forward(x, self.feed_forward(x))
 
 
+# book/00_whole.ipynb#decoder-layer
 class DecoderLayer(nn.Module):
     """Section 3.1: look at what is written and at the source, then think."""
 
@@ -100,6 +102,14 @@ class Stack(nn.Module):
         return x
 
 
+def draw_weights(model):
+    """Random numbers to start from, of a size that fits each matrix."""
+    for linear in (module for module in model.modules() if isinstance(module, nn.Linear)):
+        nn.init.xavier_uniform_(linear.weight)
+        if linear.bias is not None:
+            nn.init.zeros_(linear.bias)
+
+
 # book/00_whole.ipynb#ends
 class Embedding(nn.Module):
     """Section 3.4: a learned vector for each token."""
@@ -118,22 +128,13 @@ def positions(length: int, d: int):  # -> (length, d)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
-# book/00_whole.ipynb#draw-weights
-def draw_weights(model):
-    """Random numbers to start from, of a size that fits each matrix."""
-    for linear in (module for module in model.modules() if isinstance(module, nn.Linear)):
-        nn.init.xavier_uniform_(linear.weight)
-        if linear.bias is not None:
-            nn.init.zeros_(linear.bias)
-
-
 # book/00_whole.ipynb#model
 class Transformer(nn.Module):
     """Figure 1. The defaults are the paper's base model."""
 
     def __init__(self, vocab_size: int, d_model=512, d_ff=2048, num_heads=8, num_layers=6, dropout=0.1):
         super().__init__()
-        self.target_embedding = Embedding(vocab_size, d_model)  # shared
+        self.target_embedding = Embedding(vocab_size, d_model)  # source's, too
         self.encoder = Stack(EncoderLayer(d_model, d_ff, num_heads, dropout) for _ in range(num_layers))
         self.decoder = Stack(DecoderLayer(d_model, d_ff, num_heads, dropout) for _ in range(num_layers))
         self.dropout = nn.Dropout(dropout)
@@ -163,12 +164,19 @@ def translate(model, source, extra=50):
     """Section 6.1 without its beam: the likeliest token, again and again."""
     memory, mask = model.encode(source)
     target = torch.full((len(source), 1), BOS, device=source.device)
-    ended = torch.zeros(len(source), dtype=torch.bool, device=source.device)
-    while target.shape[1] <= source.shape[1] + extra and not ended.all():
+    while target.shape[1] <= source.shape[1] + extra and not (target == EOS).any(1).all():
         best = model.decode(target, memory, mask)[:, -1].argmax(-1)
-        target = torch.cat([target, best.masked_fill(ended, PAD)[:, None]], dim=1)
-        ended = ended | (best == EOS)
+        best = best.masked_fill((target == EOS).any(1), PAD)  # where it has ended
+        target = torch.cat([target, best[:, None]], dim=1)
     return target[:, 1:]
+
+
+# book/00_whole.ipynb#training
+def loss(model, source, target, smoothing=0.1):
+    """Section 5.4: how surprising the target's tokens are, on average."""
+    scores = model(source, target[:, :-1]).flatten(0, 1)  # reads <s> a b c
+    wanted = target[:, 1:].flatten()  # should say a b c </s>
+    return nn.functional.cross_entropy(scores, wanted, ignore_index=PAD, label_smoothing=smoothing)
 
 
 # book/00_whole.ipynb#settings
@@ -180,14 +188,6 @@ def learning_rate(step: int, d: int, warmup=4000):
 def make_optimizer(model):
     """Section 5.3."""
     return torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
-
-
-# book/00_whole.ipynb#training
-def loss(model, source, target, smoothing=0.1):
-    """Section 5.4: how surprising the target's tokens are, on average."""
-    scores = model(source, target[:, :-1]).flatten(0, 1)  # reads <s> a b c
-    wanted = target[:, 1:].flatten()  # should say a b c </s>
-    return nn.functional.cross_entropy(scores, wanted, ignore_index=PAD, label_smoothing=smoothing)
 
 
 def train_step(model, optimizer, step: int, source, target, warmup=4000):
