@@ -140,15 +140,17 @@ def prepare_command(arguments: argparse.Namespace) -> None:
     if (arguments.corpus == ["wmt14"]) != (arguments.folder is not None):
         arguments.error("--corpus wmt14 and --from go together")
     source, target = arguments.source or "en", arguments.target or "de"
-    settings = StoreSettings(
-        **{name: value for name in STORE_OPTIONS if (value := getattr(arguments, name)) is not None}
-    )
+    given = {name: value for name in STORE_OPTIONS if (value := getattr(arguments, name)) is not None}
+    try:
+        settings = StoreSettings(**given)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     if arguments.folder is not None:
         text = wmt14(Path(arguments.folder), source, target)
     else:
         text = text_of(arguments.corpus, source, target, arguments.download)
     refuse_to_overwrite(Path(arguments.output))
-    workers = arguments.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    workers = arguments.workers or torch.get_num_threads()
     prepare(text, Path(arguments.output), settings, workers=workers, say=say, progress=not arguments.quiet)
 
 

@@ -631,6 +631,20 @@ def test_preparing_wmt14(tmp_path, capsys):
     assert "--corpus wmt14 and --from go together" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--max-ratio", "0.5"], "annotated prepare: max_ratio must be at least 1, not 0.5"),
+        (["--max-length", "1"], "annotated prepare: max_length must be at least 2, not 1"),
+    ],
+)
+def test_options_of_no_use_are_one_line(prepared, tmp_path, capsys, option, message):
+    options = ["--corpus", str(prepared / "pairs.tsv"), *option, "--output", str(tmp_path / "store")]
+    assert main(["prepare", *options]) == 1
+    assert capsys.readouterr().err == f"{message}\n"
+    assert not (tmp_path / "store").exists()
+
+
 def test_a_store_is_not_written_over_a_run(prepared, tmp_path, capsys):
     write_json(tmp_path / "run.json", {})
     assert main(["prepare", "--corpus", str(prepared / "pairs.tsv"), "--output", str(tmp_path)]) == 1
