@@ -134,9 +134,11 @@ def chunked_loss(
 ) -> Float[Tensor, ""]:
     """`label_smoothed_loss` of the logits `hidden @ weight.T + bias`, which never exist as a whole (section 5.4).
 
-    `rows` positions at a time; padding is left out before the product.
+    At most `rows` positions at a time, on the CPU no more than make 32 MB; padding is left out before the product.
     """
     real, learning = targets != pad_id, torch.is_grad_enabled()
+    if hidden.device.type == "cpu":
+        rows = max(64, min(rows, 2**23 // len(weight)))
     return ChunkedLoss.apply(hidden[real], weight, bias, targets[real], smoothing, rows, learning)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import html
 import itertools
 import json
+import mmap
 import queue
 import random
 import re
@@ -15,12 +16,12 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import torch
@@ -47,6 +48,7 @@ class Side:
 
     ids: Ids
     offsets: Ids  # one more than there are sentences; the first is 0
+    maps: tuple[mmap.mmap, ...] = ()  # the files, if the rows lie in some
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[int]]) -> "Side":
@@ -60,7 +62,13 @@ class Side:
 
     def lengths(self) -> Ids:
         """Tokens of each sentence."""
-        return np.diff(self.offsets).astype(np.int32)
+        return np.subtract(self.offsets[1:], self.offsets[:-1], dtype=np.int32, casting="unsafe")
+
+    def let_go(self) -> None:
+        """Count the pages that were looked at no longer as this process's; the system keeps them while it has room."""
+        for one in self.maps:
+            if hasattr(mmap, "MADV_DONTNEED"):
+                one.madvise(mmap.MADV_DONTNEED)
 
     def rectangle(self, chosen: Ids, pad_id: int) -> Ids:
         """The chosen sentences, one a row, filled up with `pad_id` at the end."""
@@ -103,7 +111,14 @@ class Pairs(Sequence[Example]):
 
     def plan(self, max_tokens: int, seed: int | None = None) -> list[Ids]:
         """`token_batches` of these examples."""
-        return plan_batches(self.source.lengths(), self.target.lengths(), max_tokens, seed)
+        lengths = self.source.lengths(), self.target.lengths()
+        self.let_go()
+        return plan_batches(*lengths, max_tokens, seed)
+
+    def let_go(self) -> None:
+        """Let go of the pages of both sides."""
+        self.source.let_go()
+        self.target.let_go()
 
     def num_tokens(self, chosen: Ids) -> int:
         """Target tokens of the chosen examples."""
@@ -115,6 +130,7 @@ class Pairs(Sequence[Example]):
         lengths = self.target.offsets[chosen + 1] - self.target.offsets[chosen]
         shifted = np.concatenate((np.full((len(output), 1), start_id), output[:, :-1]), axis=1)
         shifted[np.arange(output.shape[1]) >= lengths[:, None]] = pad_id
+        self.let_go()
         return Batch(*map(torch.from_numpy, (source, shifted, output)), self.num_tokens(chosen))
 
 
@@ -126,10 +142,13 @@ def plan_batches(source: Ids, target: Ids, max_tokens: int, seed: int | None = N
         mixed = array.array("I", order.tobytes())
         generator.shuffle(mixed)
         order = np.frombuffer(mixed, np.uint32)
-    longer, difference = np.maximum(source, target), source - target
-    key = longer.astype(np.int64) * (2 * int(longer.max()) + 1) + np.where(longer % 2, difference, -difference)
-    order = order[np.argsort(key[order], kind="stable")]
-    longer = longer[order]
+    longer, parts = np.maximum(source, target)[order], []
+    for length in np.unique(longer).tolist():  # one length after the other needs the least memory
+        same = order[longer == length]
+        difference = source[same] - target[same]
+        parts.append(same[np.argsort(difference if length % 2 else -difference, kind="stable")])
+    order = np.concatenate(parts)
+    longer = np.maximum(source[order], target[order])
     batches, begin = [], 0
     while begin < len(order):
         end = begin + 1
@@ -714,7 +733,8 @@ def open_side(folder: Path, side: str, pairs: int, vocab_size: int) -> Side:
     for path, kind in zip(paths, kinds, strict=True):
         if not path.is_file() or not (size := path.stat().st_size) or size % kind.itemsize:
             raise InputError(f"{path}: missing, empty or cut")
-    ids, offsets = (np.memmap(path, kind, "r").view(np.ndarray) for path, kind in zip(paths, kinds, strict=True))
+    maps = tuple(map(mapped, paths))
+    ids, offsets = (np.frombuffer(one, kind) for one, kind in zip(maps, kinds, strict=True))
     if len(offsets) != pairs + 1 or offsets[0] or offsets[-1] != len(ids):
         raise InputError(f"{paths[1]}: does not fit {paths[0].name} and store.json")
     last = 0
@@ -725,14 +745,27 @@ def open_side(folder: Path, side: str, pairs: int, vocab_size: int) -> Side:
     for block in blocks(paths[0], kinds[0]):
         if block.max() >= vocab_size:
             raise InputError(f"{paths[0]}: has the id {block.max()}, but the vocabulary ends at {vocab_size - 1}")
-    return Side(ids, offsets)
+    return Side(ids, offsets, maps)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[BinaryIO]:
+    """The file, open. Raises InputError when it cannot be read."""
+    try:
+        with disk.open(path) as file:
+            yield file
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def mapped(path: Path) -> mmap.mmap:
+    """The file as memory, of which a page is read when somebody looks there."""
+    with reading(path) as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def blocks(path: Path, kind: np.dtype, size: int = 2**20) -> Iterator[Ids]:
     """A file's numbers, a million at a time: so they need not stay in memory."""
-    try:
-        with disk.open(path) as file:
-            while content := file.read(size * kind.itemsize):
-                yield np.frombuffer(content, kind)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    with reading(path) as file:
+        while content := file.read(size * kind.itemsize):
+            yield np.frombuffer(content, kind)

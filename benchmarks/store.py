@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from annotated import store, training
+from annotated.corpora import multi30k_folder
 from annotated.model import Transformer, TransformerConfig
 from annotated.recipes import RECIPES
 from annotated.training import TrainingConfig, batch_all, tokenize_pairs, train
@@ -62,25 +65,12 @@ def prepare_it(folder: str) -> dict[str, float]:
         kind = next(word for word in ("read", "learned", "encoded", "store") if word in line)
         moments[kind] = time.perf_counter() - begun
 
-    settings = store.StoreSettings(vocab_size=PIECES, max_ratio=9.0)
-    made = store.prepare(
-        store.text_of([folder], "en", "de"), Path(folder) / "store", settings, workers=THREADS, say=say_when
-    )
+    settings, text = store.StoreSettings(vocab_size=PIECES, max_ratio=9.0), store.text_of([folder], "en", "de")
+    made = store.prepare(text, Path(folder) / "store", settings, workers=THREADS, say=say_when)
     tokens = made.notes["tokens"][0] / len(made.train)
     seconds = {"reading": moments["read"], "learning": moments["learned"] - moments["read"]}
     seconds["encoding"] = moments["store"] - moments["learned"]
-    return {
-        "pairs": len(made.train),
-        "tokens": tokens,
-        "seconds": seconds,
-        "memory_mb": peak_memory(),
-        "worker_mb": largest_child(),
-    }
-
-
-def largest_child() -> float:
-    """The largest resident size of a process that this one started and that has ended, in MB."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return {"pairs": len(made.train), "tokens": tokens, "seconds": seconds, "first_process_mb": peak_memory()}
 
 
 def train_on(folder: str, wait: str = "") -> dict[str, float]:
@@ -115,9 +105,38 @@ def train_on(folder: str, wait: str = "") -> dict[str, float]:
 
 
 def proportional(process: int) -> float:
-    """The memory of a process in MB, in which a page that n processes share counts as one n-th."""
-    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    """The memory of a process in MB, in which a page that n processes share counts as one n-th; 0 if it has ended."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0) / 1024
+
+
+def descendants(process: int) -> Iterator[int]:
+    """The processes that this one has started, and those that they have."""
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True)
+    for child in map(int, listed.stdout.split()):
+        yield child
+        yield from descendants(child)
+
+
+@contextmanager
+def all_memory() -> Iterator[list[float]]:
+    """What this process's descendants take together in MB, once a second, while the block runs."""
+    found, ended = [], threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(1):
+            found.append(sum(map(proportional, descendants(os.getpid()))))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        thread.join()
 
 
 def second_process(folder: Path) -> dict[str, float]:
@@ -143,13 +162,21 @@ def run() -> None:
     for pairs in (MANY, MOST):
         with tempfile.TemporaryDirectory() as name:
             types = write_text(Path(name), pairs)
-            found = in_a_process("benchmarks.store", "prepare_it", name) | {"word_types": types}
-            speed = found["pairs"] / found["seconds"]["encoding"]
+            with all_memory() as memory:
+                found = in_a_process("benchmarks.store", "prepare_it", name) | {"word_types": types}
+            speed, found["memory_mb"] = found["pairs"] / found["seconds"]["encoding"], max(memory)
             say(f"{pairs:,} pairs, {types:,} words: {speed:,.0f} pairs a second encoded, {found['memory_mb']:.0f} MB")
             found["training"] = in_a_process("benchmarks.store", "train_on", f"{name}/store")
+            say(f"training on them: {found['training']}")
             if pairs == MOST:
                 found["second process"] = second_process(Path(name) / "store")
             tables[f"{pairs:,} pairs"] = found | {"pairs_a_second": speed}
+    if multi30k_folder().is_dir():
+        with tempfile.TemporaryDirectory() as name:
+            text = store.text_of(["multi30k"], "en", "de")
+            store.prepare(text, Path(name) / "store", store.StoreSettings(8000), workers=THREADS)
+            tables["Multi30k"] = {"training": in_a_process("benchmarks.store", "train_on", f"{name}/store")}
+            say(f"training on Multi30k: {tables['Multi30k']['training']}")
     each = tables[f"{MANY:,} pairs"]["seconds"]
     minutes = {
         name: {part: each[part] * pairs / MANY / 60 for part in ("reading", "encoding")}

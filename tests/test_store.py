@@ -438,8 +438,25 @@ def test_ids_that_cannot_be_read(tmp_path, monkeypatch):
     make(tmp_path / "s")
     (tmp_path / "s" / "manifest.json").unlink()
     monkeypatch.setattr(store.disk, "open", broken)
-    with pytest.raises(InputError, match=r"train\.source\.offsets: cannot be read \(Input/output error\)"):
+    with pytest.raises(InputError, match=r"train\.source\.ids: cannot be read \(Input/output error\)"):
         open_store(tmp_path / "s")
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux tells the pages of a mapped file")
+def test_pages_of_a_store_are_let_go(tmp_path):
+    """A process that has read all of a store does not keep it; looked at again, it is the same."""
+    kept = open_store(make(tmp_path / "s").folder)
+
+    def resident() -> int:
+        parts = Path("/proc/self/smaps").read_text().split(str(tmp_path))[1:]
+        return sum(int(part.split("\nRss:")[1].split()[0]) for part in parts)
+
+    first = kept.train[0]
+    assert resident() > 0
+    for chosen in kept.train.plan(100, seed=1):
+        kept.train.batch(chosen)
+        assert resident() == 0
+    assert kept.train[0] == first
 
 
 def test_what_another_wrote_stays(tmp_path):
