@@ -131,7 +131,7 @@ class Pairs(Sequence[Example]):
         shifted = np.concatenate((np.full((len(output), 1), start_id), output[:, :-1]), axis=1)
         shifted[np.arange(output.shape[1]) >= lengths[:, None]] = pad_id
         self.let_go()
-        return Batch(*map(torch.from_numpy, (source, shifted, output)), self.num_tokens(chosen))
+        return Batch(*map(torch.from_numpy, (source, shifted, output)), int(lengths.sum()))
 
 
 # book/93_at_scale.ipynb#plan
