@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
@@ -26,8 +26,10 @@ from annotated import __version__
 from annotated.acceleration import PROCESS_SETTINGS, tune_machine
 from annotated.checkpoint import average_weights, load_config, load_model, load_weights, save_model
 from annotated.corpora import NAMED, Corpus, load_corpus
+from annotated.decoding import PENALTIES
 from annotated.distributed import Abandoned, first_to_tell, from_first, processes, rank, world_size
-from annotated.evaluation import antecedent_accuracy, evaluate_translations
+from annotated.engine import FastTranslator, check_search
+from annotated.evaluation import antecedent_accuracy, bleu_by_ruler, evaluate_translations
 from annotated.files import InputError, disk, manifest_of, read_json, write_atomically, write_json
 from annotated.grammar import SPLITS, SentencePair
 from annotated.machine import PRECISIONS, best_device, choose_precision, describe_machine
@@ -38,7 +40,7 @@ from annotated.recipes import RECIPES, recipe_for
 from annotated.store import Store, StoreSettings, is_store, open_store, prepare, text_of, wmt14
 from annotated.tokenization import load_tokenizer
 from annotated.training import TrainingConfig, TrainingState, check_checkpoint, checkpoints, train_on_corpus
-from annotated.translation import Translator, find_model
+from annotated.translation import Translator, find_model, search_from
 
 __all__ = ["main"]
 
@@ -205,13 +207,13 @@ class Stop:
 def translate_command(arguments: argparse.Namespace) -> None:
     """Translate standard input to standard output: one line out for one line in."""
     tuned(arguments.accelerate)
-    translator = Translator.load(arguments.model, arguments.device, arguments.precision, arguments.accelerate)
-    n_best, options = arguments.n_best or 1, search_options(arguments, translator)
+    size = arguments.chunk or from_first(lambda: 1 if sys.stdin and sys.stdin.isatty() else 1000 * world_size())
+    workers = arguments.workers or (1 if size == 1 or world_size() > 1 else torch.get_num_threads())
+    translator, n_best = load_translator(arguments, workers), arguments.n_best or 1
+    options = search_options(arguments, translator.search)
     if n_best > options["beam_size"]:
         arguments.error(f"argument --n-best: a beam of {options['beam_size']} has no {n_best} translations")
     options |= {"max_tokens": arguments.max_tokens, "n_best": n_best}
-    size = arguments.chunk or from_first(lambda: 1 if sys.stdin and sys.stdin.isatty() else 1000 * world_size())
-    workers = arguments.workers or (1 if size == 1 or world_size() > 1 else torch.get_num_threads())
     printed = flushed = 0  # lines; those that are only printed come out at the end, unless the output itself fails
     try:
         with ended_like_ctrl_c(), translator.workers(workers):
@@ -253,10 +255,24 @@ def ended_like_ctrl_c() -> Iterator[None]:
 
 
 # book/91_command_line.ipynb#translate-parts
-def search_options(arguments: argparse.Namespace, translator: Translator) -> dict[str, Any]:
+def search_options(arguments: argparse.Namespace, own: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the search, as `translate` takes them: the given ones, else the model's own."""
-    given = {name: getattr(arguments, name) for name in ("beam_size", "length_penalty")}
-    return {name: translator.search[name] if value is None else value for name, value in given.items()}
+    given = {name: getattr(arguments, name) for name in ("beam_size", "length_penalty", "penalty")}
+    return {name: own[name] if value is None else value for name, value in given.items()}
+
+
+def load_translator(arguments: argparse.Namespace, workers: int) -> Translator:
+    """The model with the engine that the user chose; what that engine does not have is refused first."""
+    if arguments.engine != "ctranslate2":
+        if arguments.precision not in PRECISIONS:
+            arguments.error(f"argument --precision: {arguments.precision} needs --engine ctranslate2")
+        return Translator.load(arguments.model, arguments.device, arguments.precision, arguments.accelerate)
+    if not arguments.accelerate:
+        arguments.error("argument --no-accelerate: --engine ctranslate2 has no plain form")
+    _, notes = load_config(find_model(arguments.model))
+    options = search_options(arguments, search_from(notes.get("search", {})))
+    check_search(options | {"alpha": options["length_penalty"]})
+    return FastTranslator.load(arguments.model, arguments.device, arguments.precision, workers=workers, warn=say)
 
 
 def about_lines(done: int) -> Callable[[str], None]:
@@ -309,30 +325,34 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     for path in outputs.values():
         from_first(partial(check_writable, path))
     tuned(arguments.accelerate)
-    translator = Translator.load(arguments.model, arguments.device, arguments.precision, arguments.accelerate)
+    workers = arguments.workers or (1 if world_size() > 1 else torch.get_num_threads())
+    translator = load_translator(arguments, workers)
     corpus = corpus_to_score(arguments, translator.notes)
     pairs = pairs_to_score(corpus, arguments.split, arguments.max_words)
-    options, start = search_options(arguments, translator), time.perf_counter()
+    options, start = search_options(arguments, translator.search), time.perf_counter()
     sources = [pair.source for pair in pairs]
-    with translator.workers(arguments.workers or (1 if world_size() > 1 else torch.get_num_threads())):
+    with translator.workers(workers):
         translations = translator.translate(sources, warn=say, max_tokens=arguments.max_tokens, **options)
     seconds = time.perf_counter() - start
     if rank():
         return  # one process scores and writes
-    scores = evaluate_translations(translations, [pair.target for pair in pairs])
-    pronouns = {}
+    references, pronouns = [pair.target for pair in pairs], {}
+    scores, rulers = evaluate_translations(translations, references), bleu_by_ruler(translations, references)
     if any(pair.antecedents for pair in pairs):
         pronouns["antecedent_accuracy"] = antecedent_accuracy(translations, pairs)
     if "translations" in outputs:
         write_atomically(outputs["translations"], "".join(line + "\n" for line in translations).encode())
     if "json" in outputs:
         about = {"model": arguments.model, "corpus": corpus.name, "split": arguments.split}
-        about |= {"max_words": arguments.max_words, "penalty": translator.search["penalty"]} | options
-        about |= {"precision": arguments.precision} | asdict(scores) | pronouns | {"seconds": round(seconds, 2)}
+        about |= {"max_words": arguments.max_words} | options
+        about |= {"engine": arguments.engine, "precision": arguments.precision} | asdict(scores) | pronouns
+        about |= {"rulers": rulers, "seconds": round(seconds, 2)}
         write_json(outputs["json"], about | describe_machine(translator.model.target_embedding.weight.device))
     print(f"{corpus.name}, {arguments.split}: {scores.sentences} sentences, beam {options['beam_size']}, "
           f"length penalty {options['length_penalty']}, {scores.sentences / seconds:.1f} sentences/s")  # fmt: skip
     print(f"BLEU {scores.bleu:.2f} ({scores.bleu_signature}, brevity penalty {scores.brevity_penalty:.3f})")
+    for name in ("intl", "split"):
+        print(f"BLEU {rulers[name]['bleu']:.2f} ({rulers[name]['signature']})")
     print(f"chrF {scores.chrf:.2f} ({scores.chrf_signature})")
     print(f"exact match {100 * scores.exact_match:.2f}%")
     if pronouns:
@@ -478,7 +498,8 @@ EXAMPLES = {
     "translate": """
         echo "The old aunt found the keys yesterday." | annotated translate embedded
         annotated translate runs/multi30k < input.txt > output.txt
-        echo "A dog runs through the snow." | annotated translate runs/multi30k --n-best 4""",
+        echo "A dog runs through the snow." | annotated translate runs/multi30k --n-best 4
+        annotated translate runs/multi30k --engine ctranslate2 --penalty power < input.txt""",
     "evaluate": """
         annotated evaluate runs/multi30k
         annotated evaluate runs/multi30k --beam-size 1 --json greedy.json
@@ -524,8 +545,9 @@ COMMANDS = {  # name: usage, description
         "Translate standard input to standard output, both UTF-8: one line out for one line in, in the same order, "
         "also for empty lines. A line longer than the model allows is cut, and said on standard error."),
     "evaluate": ("MODEL [options]",
-        "Translate a split of a corpus and score it with sacreBLEU: BLEU and chrF with their signatures, and the "
-        "share of exact matches."),
+        "Translate a split of a corpus and score it with sacreBLEU: BLEU by three rulers and chrF, each with its "
+        "signature, and the share of exact matches. The rulers: 13a, international tokens, and hyphens split as in "
+        "the paper's time."),
     "average": ("RUN --output FOLDER [--last N]",
         "Write the mean of a run's last checkpoints as a model of its own (section 6.1 of the paper)."),
     "info": ("[MODEL]",
@@ -629,12 +651,18 @@ def add_search_options(command: argparse.ArgumentParser) -> None:
         help="1 is greedy search (default: 4, or what an imported model brings)")  # fmt: skip
     command.add_argument("--length-penalty", type=penalty, metavar="A",
         help="alpha of the length penalty; more favours longer outputs (default: 0.6, or likewise)")  # fmt: skip
+    command.add_argument("--penalty", choices=tuple(PENALTIES),
+        help="what is raised to alpha: (5 + length) / 6, or the length (default: gnmt, or likewise)")  # fmt: skip
+    command.add_argument("--engine", choices=("annotated", "ctranslate2"), default="annotated",
+        help="whose search; CTranslate2's is faster, and needs the extra fast (default: annotated)")  # fmt: skip
     command.add_argument("--max-tokens", type=count, default=2048, metavar="N",
         help="source tokens a batch, padding counted; fewer need less memory (default: 2048)")  # fmt: skip
-    command.add_argument("--precision", choices=PRECISIONS, default="float32",
-        help="bfloat16 is faster where the processor has instructions for it (default: float32)")  # fmt: skip
+    command.add_argument("--precision", choices=(*PRECISIONS, "int8"), default="float32",
+        help="bfloat16 is faster where the processor has instructions for it, int8 needs --engine ctranslate2 "
+             "(default: float32)")  # fmt: skip
     command.add_argument("--workers", type=count, metavar="N",
-        help="processes that translate, on the CPU (default: one a core; for line by line, one)")  # fmt: skip
+        help="processes that translate, on the CPU; with CTranslate2, batches at a time (default: one a core; for line "
+             "by line, one)")  # fmt: skip
     command.add_argument("--accelerate", action=argparse.BooleanOptionalAction, default=True, help=HELP["accelerate"])
     command.add_argument("--device", **DEVICE)
 

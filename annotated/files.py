@@ -20,6 +20,7 @@ __all__ = [
     "current",
     "disk",
     "finish",
+    "listed",
     "locked",
     "manifest_of",
     "read_json",
@@ -168,7 +169,10 @@ MANIFEST = "manifest.json"
 
 
 def listed(content: bytes) -> dict[str, Any]:
-    """What a manifest says of a file."""
+    """What a manifest says of a file.
+
+    Defined in chapter 94: `manifests`.
+    """
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 

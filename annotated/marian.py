@@ -21,7 +21,7 @@ from annotated.positional_encoding import sinusoidal_encoding
 from annotated.tokenization import PairTokenizer, Tokenizer, check_vocabulary, naming, read_model_file
 from annotated.translation import Translator
 
-__all__ = ["load_marian", "save_ctranslate2", "save_marian"]
+__all__ = ["load_marian", "save_ctranslate2", "save_marian", "vocabularies"]
 
 
 # book/90_pretrained.ipynb#to-concatenated
@@ -334,7 +334,10 @@ def marian_values(config: TransformerConfig) -> dict[str, Any]:
 
 # book/90_pretrained.ipynb#tokenizer-files
 def vocabularies(tokenizer: Tokenizer) -> Sequence[dict[str, int]]:
-    """The ids of the source's pieces and of the target's."""
+    """The ids of the source's pieces and of the target's.
+
+    Defined in chapter 90: `tokenizer-files`.
+    """
     if isinstance(tokenizer, PairTokenizer):
         return tokenizer.numbers
     number_of = {tokenizer.processor.id_to_piece(i): i for i in range(len(tokenizer))}
@@ -492,7 +495,7 @@ def save_ctranslate2(translator: Translator, folder: str | Path) -> None:
     try:
         spec = ctranslate2_spec(translator.model)
     except ImportError:
-        raise InputError("the package ctranslate2 is not installed: pip install ctranslate2") from None
+        raise InputError('the package ctranslate2 is not installed: pip install "annotated[fast]"') from None
     source, target = (sorted(ids, key=ids.__getitem__) for ids in vocabularies(translator.tokenizer))
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)

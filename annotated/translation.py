@@ -23,7 +23,7 @@ from annotated.machine import best_device, choose_precision, prepare_worker
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, detokenize, tokenize
 
-__all__ = ["Translation", "Translator", "find_model"]
+__all__ = ["Translation", "Translator", "find_model", "search_from"]
 
 
 # book/91_command_line.ipynb#translator
@@ -61,7 +61,10 @@ SEARCH = {"beam_size": 4, "length_penalty": 0.6, "penalty": "gnmt"}  # section 6
 
 
 def search_from(values: Any) -> dict[str, Any]:
-    """The settings of the search that a model brings, else the paper's. Raises InputError, naming the wrong one."""
+    """The settings of the search that a model brings, else the paper's. Raises InputError, naming the wrong one.
+
+    Defined in chapter 91: `translator-class`.
+    """
     if not isinstance(values, dict) or values.keys() - SEARCH.keys():
         raise InputError(f"config.json: search has the settings {', '.join(SEARCH)}, not {values!r}")
     search = SEARCH | values
@@ -124,17 +127,19 @@ class Translator:
         n_best: int | None = None,
         beam_size: int | None = None,
         length_penalty: float | None = None,
+        penalty: str | None = None,
         max_tokens: int = 2048,
         warn: Callable[[str], None] | None = None,
     ) -> list[list[Translation]]:
         """Up to `n_best` translations of each text, best first; an empty text has one empty translation.
 
-        `beam_size` (1 is greedy search) and `length_penalty` (alpha) are those of `search` if not given, and `n_best`
-        is the beam's size. Batches hold at most `max_tokens` source tokens, padding counted.
+        `beam_size` (1 is greedy search), `length_penalty` (alpha) and `penalty` (one of PENALTIES) are those of
+        `search` if not given, and `n_best` is the beam's size. Batches hold at most `max_tokens` source tokens, padding
+        counted.
         """
         width = self.search["beam_size"] if beam_size is None else beam_size
         alpha = self.search["length_penalty"] if length_penalty is None else length_penalty
-        options = {"beam_size": width, "alpha": alpha, "penalty": self.search["penalty"]}
+        options = {"beam_size": width, "alpha": alpha, "penalty": penalty or self.search["penalty"]}
         options["n_best"] = width if n_best is None else n_best
         if isinstance(texts, str):
             raise TypeError("a list of texts is needed, not a single text, whose letters would be translated")
@@ -151,16 +156,18 @@ class Translator:
         ]
 
     def search_all(self, batches: list[list[list[int]]], options: dict) -> Iterator[list[list[Hypothesis]]]:
-        """Beam search for each batch of sources, in the worker processes where there are some."""
-        own = own_share(batches)
-        if self.pool is None:
-            found = (search_batch(self, batch, options) for batch in own)
-        else:
-            found = self.pool.map(search_in_worker, own, [options] * len(own))
+        """Beam search for each batch of sources, shared out between the processes of a run."""
+        found = self.search_own(own_share(batches), options)
         if world_size() == 1:
             return iter(found)
         shares = from_all(list(found))
         return (shares[i % world_size()][i // world_size()] for i in range(len(batches)))
+
+    def search_own(self, batches: Sequence[list[list[int]]], options: dict) -> Iterator[list[list[Hypothesis]]]:
+        """Beam search for the batches of this process, in the worker processes where there are some."""
+        if self.pool is None:
+            return (search_batch(self, batch, options) for batch in batches)
+        return self.pool.map(search_in_worker, batches, [options] * len(batches))
 
     @contextmanager
     def workers(self, count: int) -> Iterator[None]:

@@ -1,13 +1,17 @@
 """Scores of translations (chapter 91) against sacreBLEU called directly."""
 
+import math
+
 import pytest
 import sacrebleu
 
 from annotated.evaluation import (
     alignment_error_rate,
     antecedent_accuracy,
+    bleu_by_ruler,
     evaluate_translations,
     exact_match_by_phenomenon,
+    split_tokens,
 )
 from annotated.grammar import SentencePair
 
@@ -101,3 +105,88 @@ def test_alignment_error_rate_by_hand():
     for found, wanted in (([[]], gold), ([[]], [[]])):
         with pytest.raises(ValueError, match=r"alignments|links"):
             alignment_error_rate(found, wanted)
+
+
+# Rulers: BLEU counted by hand
+
+
+def by_ruler(output: str, reference: str) -> dict[str, float]:
+    return {name: one["bleu"] for name, one in bleu_by_ruler([output], [reference]).items()}
+
+
+def by_hand(shares: str, brevity: float = 1.0) -> float:
+    """100 times the fourth root of the four shares' product, times the penalty."""
+    product = 1.0
+    for share in shares.split():
+        right, _, of = share.partition("/")
+        product *= int(right) / int(of)
+    return 100 * brevity * product**0.25
+
+
+def test_a_split_compound_has_more_right_sequences():
+    """13a has 7 tokens, `a-b-c` one of them; split and intl cut the compound, so that more is right.
+
+    The fifth token of 13a is wrong, and so is every sequence with it: 6 of 7, 4 of 6, 2 of 5 and 1 of 4 are right.
+    Split makes 9 tokens, the wrong one the seventh: 8 of 9, 6 of 8, 4 of 7 and 3 of 6 are right; by intl as many.
+    """
+    output, reference = "Der rot-blaue Vogel singt laut heute .", "Der rot-blaue Vogel singt leise heute ."
+    found = by_ruler(output, reference)
+    assert found["13a"] == pytest.approx(by_hand("6/7 4/6 2/5 1/4"))
+    assert found["split"] == pytest.approx(by_hand("8/9 6/8 4/7 3/6"))
+    assert found["intl"] == pytest.approx(found["split"])
+    assert found["split"] > found["13a"] + 10
+
+
+def test_without_hyphens_and_quotes_the_rulers_agree():
+    """Seven tokens, of which the last but one is wrong: 6 of 7, 4 of 6, 3 of 5, 2 of 4 are right."""
+    found = by_ruler("Der Hund sieht die alte Frau.", "Der Hund sieht die alte Dame.")
+    assert found == pytest.approx(dict.fromkeys(("13a", "intl", "split"), by_hand("6/7 4/6 3/5 2/4")))
+
+
+def test_quotes_of_unicode_are_tokens_except_for_13a():
+    """The reference has no quotes. 13a leaves „Ja“ whole, and wrong; the others cut it, and *Ja* is right.
+
+    13a: 6 tokens, of which 5 are right, then 3 of 5, 1 of 4, and 0 of 3, which sacreBLEU's smoothing counts as a half.
+    intl: 8 tokens, of which 6 are right, then 3 of 7, 1 of 6, and 0 of 5. Split has the same, and does not smooth.
+    """
+    found = by_ruler("Er sagt „Ja“ zu dir.", "Er sagt Ja zu dir.")
+    assert found["13a"] == pytest.approx(100 * (5 / 6 * 3 / 5 * 1 / 4 * 1 / 6) ** 0.25)
+    assert found["intl"] == pytest.approx(100 * (6 / 8 * 3 / 7 * 1 / 6 * 1 / 10) ** 0.25)
+    assert found["split"] == 0.0
+
+
+def test_an_output_that_is_too_short_is_punished_by_each_ruler():
+    """All right, but 5 tokens for 7 by 13a, and 7 for 9 once the compound is split."""
+    found = by_ruler("Der rot-blaue Vogel singt laut", "Der rot-blaue Vogel singt laut heute .")
+    assert found["13a"] == pytest.approx(by_hand("5/5 4/4 3/3 2/2", math.exp(1 - 7 / 5)))
+    assert found["split"] == pytest.approx(by_hand("7/7 6/6 5/5 4/4", math.exp(1 - 9 / 7)))
+
+
+CUT = {
+    "Die 3,5-Zimmer-Wohnung kostet 1.000 $.": "Die 3,5 ##AT##-##AT## Zimmer ##AT##-##AT## Wohnung kostet 1.000 $ .",
+    "Er sagt: „Ja, gern“ – so.": 'Er sagt : „ Ja , gern " – so .',
+    "z.B. am 3. Mai 1999. Das geht’s": "z.B. am 3. Mai 1999 . Das geht ' s",
+    "J. S. Bach kam um 1.000. Und dann …": "J. S. Bach kam um 1.000 . Und dann ...",
+    "Das war bzw. ist Nr. Eins.": "Das war bzw. ist Nr . Eins .",
+    "a-b-c - ein_Wort ja...": "a ##AT##-##AT## b-c - ein _ Wort ja ...",  # the script's own way with single letters
+    "": "",
+}
+
+
+@pytest.mark.parametrize("text", CUT)
+def test_tokens_of_the_time(text: str):
+    assert split_tokens(text) == CUT[text]
+
+
+def test_the_signature_says_what_was_done():
+    found = bleu_by_ruler(OUTPUTS, REFERENCES)
+    end = f"version:{sacrebleu.__version__}"
+    assert [one["signature"] for one in found.values()] == [
+        f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|{end}",
+        f"nrefs:1|case:mixed|eff:no|tok:intl|smooth:exp|{end}",
+        f"nrefs:1|case:mixed|eff:no|tok:moses-like.hyphens-split|smooth:none|{end}",
+    ]
+    assert found["13a"]["bleu"] == evaluate_translations(OUTPUTS, REFERENCES).bleu
+    assert found["intl"]["bleu"] == sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES], tokenize="intl").score
+    with pytest.raises(ValueError, match="2 translations for 3 references"):
+        bleu_by_ruler(OUTPUTS[:2], REFERENCES)

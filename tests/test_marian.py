@@ -743,7 +743,8 @@ except annotated.InputError as error:
     options = {"capture_output": True, "text": True, "cwd": ROOT, "timeout": limits.PROCESS}
     done = subprocess.run([sys.executable, "-c", program], **options)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["1", "the package ctranslate2 is not installed: pip install ctranslate2"]
+    said = 'the package ctranslate2 is not installed: pip install "annotated[fast]"'
+    assert done.stdout.splitlines() == ["1", said]
     assert not (tmp_path / "engine").exists()
 
 

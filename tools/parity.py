@@ -23,11 +23,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 import torch
 
-from annotated.batching import pad_sequences
+from annotated.batching import in_batches, pad_sequences
 from annotated.corpora import load_corpus
 from annotated.decoding import (
     Finished,
@@ -44,7 +45,8 @@ from annotated.decoding import (
     score_outputs,
     start_decoding,
 )
-from annotated.files import read_json, write_json
+from annotated.engine import FastTranslator, export_of
+from annotated.files import InputError, read_json, write_json
 from annotated.grammar import embedded_split
 from annotated.machine import describe_machine
 from annotated.marian import load_marian, save_ctranslate2, save_marian, vocabularies
@@ -324,6 +326,53 @@ def way_back(translator: Translator, texts: list[str], folder: Path) -> dict[str
     return dict(equal)
 
 
+@contextlib.contextmanager
+def ending_early() -> Iterator[None]:
+    """Let our search end where CTranslate2's does: when `width` hypotheses are finished, even if a prefix leads."""
+    usual = Finished.settled
+    Finished.settled = lambda finished, *_: len(finished.hypotheses) == finished.width
+    try:
+        yield
+    finally:
+        Finished.settled = usual
+
+
+def beside_engine(ours: Translator, fast: FastTranslator, texts: list[str], alpha: float, width: int = 4) -> Counter:
+    """How many outputs of CTranslate2 are those of our search with `power`, and why the others differ."""
+    options = {"beam_size": width, "alpha": alpha, "penalty": "power", "n_best": 1}
+    sources = [source for source in ours.tokenize(texts) if len(source) > 1]
+
+    def best(translator: Translator) -> list[Hypothesis]:
+        return [found[0] for found in in_batches(sources, 2048, lambda some: translator.search_all(some, options))]
+
+    kinds, own, found, early = Counter(), best(ours), best(fast), []
+    if [one.tokens for one in own] != [one.tokens for one in found]:
+        with ending_early():
+            early = best(ours)
+    for one, other, theirs in zip(own, early or own, found, strict=True):
+        if theirs.tokens == one.tokens:
+            kinds["same"] += 1
+        elif alpha and width > 1 and theirs.tokens == other.tokens:
+            kinds["early end"] += 1
+        else:
+            kinds["tie" if abs(theirs.score - one.score) < TIE else "unexplained"] += 1
+    return kinds
+
+
+def engine_counts(translator: Translator, fast: FastTranslator, count: int = 500) -> list[dict[str, Any]]:
+    """`beside_engine` on the model's own corpus, and on Multi30k where it is, for four settings of the search."""
+    corpora, found = dict.fromkeys((translator.notes["corpus"], "multi30k")), []
+    for corpus in corpora:
+        try:
+            texts = [pair.source for pair in load_corpus(corpus).split("test")[:count]]
+        except InputError:
+            continue  # not on this machine
+        for width, alpha in ((1, 0.0), (4, 0.0), (4, 0.6), (4, 1.0)):
+            kinds = beside_engine(translator, fast, texts, alpha, width)
+            found.append({"corpus": corpus, "beam_size": width, "alpha": alpha} | dict(kinds))
+    return found
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.parity", description=__doc__.splitlines()[0])
     parser.add_argument("--again", action="store_true", help="also the configurations that are recorded already")
@@ -344,10 +393,13 @@ def check_model(model: Path, output: Path) -> bool:
             "corpus": translator.notes["corpus"],
             **versions(),
         }
-        result = way_back(translator, texts, Path(folder))
+        result: dict[str, Any] = way_back(translator, texts, Path(folder))
+        files = export_of(translator, Path(folder) / "export", print)
+        result["engine"] = engine_counts(translator, FastTranslator(translator, files, compute_type="float32"))
     write_json(output / f"way-back-{translator.notes['corpus']}.json", about | result)
     print(json.dumps(result))
-    return min(result["transformers"], result["ctranslate2"]) < SHARE * result["sentences"]
+    unexplained = sum(counts.get("unexplained", 0) for counts in result["engine"])
+    return unexplained > 0 or min(result["transformers"], result["ctranslate2"]) < SHARE * result["sentences"]
 
 
 def check_grid(options: argparse.Namespace) -> bool:

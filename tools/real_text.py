@@ -1,11 +1,12 @@
-"""Real text (chapters 60 and 61): `python -m tools.real_text choose`, then `beams`; and `best RUN`.
+"""Real text (chapters 60 and 61): `python -m tools.real_text choose`, then `beams`; and `best RUN`, and `rulers`.
 
 The first two need the states of `python -m tools.experiments multi30k`. `choose` tries the running average of the
 weights, the last weights and means of the last checkpoints, each with several length penalties, on the validation
 sentences with all three seeds; what has the best mean BLEU is scored on the test sentences, once for each seed, with
 sacreBLEU's bootstrap. What one unit has on valid is kept beside its state, so that it goes on where it was stopped.
 `beams` searches the validation sentences with beams of many widths. `best` does what `choose` does for one run of
-`annotated train --recipe best`, and records it with the run. Of Multi30k nothing is kept but scores; the outputs in the
+`annotated train --recipe best`, and records it with the run. `rulers` scores the recorded translations of the test
+sentences by the three rulers of chapter 91. Of Multi30k nothing is kept but scores; the outputs in the
 records are those of our own sentences.
 """
 
@@ -28,7 +29,7 @@ import torch
 from annotated.acceleration import tune_machine
 from annotated.checkpoint import average_weights, load_weights, weights_of
 from annotated.corpora import load_corpus
-from annotated.evaluation import evaluate_translations
+from annotated.evaluation import bleu_by_ruler, evaluate_translations
 from annotated.files import InputError, read_json, write_json
 from annotated.machine import describe_machine
 from annotated.training import TrainingState, checkpoints, load_state, new_state
@@ -222,22 +223,38 @@ def best(run: Path, target: Path) -> dict[str, Any]:
     return {"valid": grid, "chosen": {name: chosen[name] for name in ("weights", "alpha")}, "test": test}
 
 
+def rulers(target: Path) -> dict[str, Any]:
+    """BLEU by three rulers of the translations of the test sentences that lie in a record."""
+    _, references = sides_of("multi30k", "test")
+    found = {}
+    for path in sorted(target.glob("translations-*.txt")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if len(lines) == len(references) and "-valid-" not in path.name:
+            found[path.stem.removeprefix("translations-")] = bleu_by_ruler(lines, references)
+    return found
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.real_text", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("choose", "beams", "best"))
+    parser.add_argument("what", choices=("choose", "beams", "best", "rulers"))
     parser.add_argument("run", type=Path, nargs="?", help="the folder of the run, for `best`")
-    parser.add_argument("--name", help="the experiment (default: multi30k), or for `best` the record: multi30k-best")
+    parser.add_argument(
+        "--name",
+        help="the experiment (default: multi30k), or for `best` and `rulers` the record: multi30k-best, multi30k-cpu",
+    )
     options = parser.parse_args(arguments)
     if (options.what == "best") != (options.run is not None):
         parser.error("`best` needs the folder of a run, the others take none")
-    name = options.name or ("multi30k-best" if options.run else "multi30k")
+    name = options.name or {"best": "multi30k-best", "rulers": "multi30k-cpu"}.get(options.what, "multi30k")
     record = {"command": " ".join(["python -m tools.real_text", *map(str, arguments)])}
     record |= describe_machine(torch.device("cpu"))
     try:
         if options.run:
             record |= {"threads": torch.get_num_threads()} | best(options.run, RUNS / name)
+        elif options.what == "rulers":
+            record |= rulers(RUNS / name)
         else:
             record |= {"threads": 1, "processes": 2} | {"choose": choose, "beams": beams}[options.what](name)
     except InputError as error:

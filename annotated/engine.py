@@ -1,0 +1,184 @@
+# Written by `make export` from book/90_pretrained.ipynb: do not edit here, edit the chapter.
+"""Pretrained translators: chapter 90 of the book."""
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from annotated.checkpoint import weights_of
+from annotated.decoding import PENALTIES, Hypothesis
+from annotated.distributed import from_first, world_size
+from annotated.files import InputError, current, disk, listed, locked, manifest_of, write_together
+from annotated.machine import best_device, choose_precision
+from annotated.marian import save_ctranslate2, vocabularies
+from annotated.translation import Translator, find_model
+
+__all__ = ["FastTranslator", "check_search"]
+
+
+# book/90_pretrained.ipynb#engine-export
+EXTRA = 50  # tokens that an output may have beyond its source (section 6.1)
+
+
+def export_key(translator: Translator) -> str:
+    """A hash of what an export depends on: weights, sizes, tokenizer, and the version of CTranslate2."""
+    digest = hashlib.sha256(repr(("annotated-export-1", version("ctranslate2"), translator.model.config)).encode())
+    for name, tensor in weights_of(translator.model).items():
+        digest.update(name.encode())
+        digest.update(tensor.float().cpu().contiguous().numpy())
+    for name, content in translator.tokenizer.files().items():
+        digest.update(name.encode() + content)
+    return digest.hexdigest()
+
+
+def read_export(folder: Path, key: str) -> dict[str, bytes] | None:
+    """The files of an export with this key; None where there is none, or one that is not what was written."""
+    try:
+        known = manifest_of(folder) or {}
+        contents = {name: disk.read(current(folder, name)) for name in known}
+    except (InputError, OSError):
+        return None
+    whole = all(listed(content) == known[name] for name, content in contents.items())
+    return contents if whole and contents.pop("key", b"") == key.encode() else None
+
+
+def export_of(translator: Translator, folder: Path, warn: Callable[[str], None]) -> dict[str, bytes]:
+    """The files of a model for CTranslate2: those in `folder`, or new ones, which are kept there if they can be."""
+    key = export_key(translator)
+    if (contents := read_export(folder, key)) is None:
+        with tempfile.TemporaryDirectory() as place:
+            save_ctranslate2(translator, Path(place) / "model")
+            contents = {path.name: path.read_bytes() for path in sorted((Path(place) / "model").iterdir())}
+        try:
+            with locked(folder, warn):
+                write_together(folder, {"key": key.encode()} | contents)
+        except InputError as error:
+            warn(f"the export for CTranslate2 is not kept: {error}")
+    return contents
+
+
+# book/90_pretrained.ipynb#fast-translator
+class FastTranslator(Translator):
+    """A translator whose search is CTranslate2's, for penalties by a power of the length and for a beam of 1.
+
+    In float32 its outputs are those of our own search but for ties, and for where it stops: as soon as `beam_size`
+    hypotheses are finished, even if a prefix leads. `workers` batches are translated at a time, by threads.
+    Needs the package ctranslate2, of the extra `fast`.
+
+    Defined in chapter 90: `fast-translator`.
+    """
+
+    def __init__(self, translator: Translator, files: Mapping[str, bytes], **settings: Any):
+        import ctranslate2
+
+        super().__init__(translator.model, translator.tokenizer, translator.notes, accelerated=False)
+        self.engine = ctranslate2.Translator("model", files=dict(files), **settings)
+        source, self.number_of = vocabularies(self.tokenizer)
+        self.piece_of = {number: piece for piece, number in source.items()}
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        device: str = "auto",
+        precision: str = "float32",
+        *,
+        workers: int = 1,
+        warn: Callable[[str], None] = print,
+    ) -> "FastTranslator":
+        """Read a model folder, export it if that was not done before, and start the engine.
+
+        `precision` is auto, int8, or another that CTranslate2 has on the device, which is cpu or cuda. `warn` is told
+        when the export cannot be kept. Raises InputError, naming what is missing or what does not fit.
+        """
+        settings = engine_settings(device, precision)
+        translator, place = Translator.load(folder, "cpu", accelerated=False), find_model(folder) / "ctranslate2"
+        if world_size() > 1:
+            from_first(lambda: bool(export_of(translator, place, warn)))  # the others find it there
+        threads = {"inter_threads": workers, "intra_threads": max(1, torch.get_num_threads() // workers)}
+        return cls(translator, export_of(translator, place, warn), **settings, **threads)
+
+    @contextmanager
+    def workers(self, count: int) -> Iterator[None]:
+        """Nothing to start: the engine has the threads that it was loaded with."""
+        yield
+
+    def search_own(self, batches: Sequence[list[list[int]]], options: dict) -> Iterator[list[list[Hypothesis]]]:
+        """The outputs of this process's batches. Raises InputError for a penalty that CTranslate2 does not have."""
+        check_search(options)
+        begun = [self.begin(batch, max(map(self.limit, batch)), options, options["n_best"]) for batch in batches]
+        for batch, results in zip(batches, begun, strict=True):
+            yield [self.outputs(*pair, options) for pair in zip(batch, results, strict=True)]
+
+    def limit(self, source: list[int]) -> int:
+        return min(len(source) + EXTRA, self.model.config.max_length)
+
+    def begin(self, sources: list[list[int]], limit: int, options: dict, n_best: int) -> list[Any]:
+        """Hand a batch to the engine's threads; the results come when they are asked for."""
+        words = [[self.piece_of[token] for token in source] for source in sources]
+        return self.engine.translate_batch(
+            words, beam_size=options["beam_size"], num_hypotheses=n_best, length_penalty=power(options),
+            max_decoding_length=limit, max_input_length=0, return_end_token=True, return_scores=True, asynchronous=True,
+        )  # fmt: skip
+
+    def outputs(self, source: list[int], result: Any, options: dict) -> list[Hypothesis]:
+        """Hypotheses for one source. Where one has passed its limit, a new search keeps it, finished ones first."""
+        found, limit = self.hypotheses(result.result(), options), self.limit(source)
+        if all(self.ended(one) and len(one.tokens) <= limit for one in found):
+            return found
+        (result,) = self.begin([source], limit, options, options["beam_size"])
+        found = sorted(self.hypotheses(result.result(), options), key=self.ended, reverse=True)
+        return found[: options["n_best"]]
+
+    def ended(self, hypothesis: Hypothesis) -> bool:
+        return hypothesis.tokens[-1] == self.model.config.end_id
+
+    def hypotheses(self, result: Any, options: dict) -> list[Hypothesis]:
+        alpha, penalty, found = options["alpha"], PENALTIES[options["penalty"]], []
+        for row, score in zip(result.hypotheses, result.scores, strict=True):
+            tokens, total = [self.number_of[piece] for piece in row], score * len(row) ** power(options)
+            found.append(Hypothesis(tokens, total, total / penalty(len(row), alpha)))
+        return found
+
+
+# book/90_pretrained.ipynb#engine-settings
+def power(options: Mapping[str, Any]) -> float:
+    """The exponent of the length for CTranslate2; with one hypothesis at a time there is nothing to weigh."""
+    return float(options["alpha"]) if options["penalty"] == "power" and options["beam_size"] > 1 else 0.0
+
+
+def check_search(options: Mapping[str, Any]) -> None:
+    """Raises InputError for a penalty that CTranslate2 does not have, where it counts.
+
+    Defined in chapter 90: `engine-settings`.
+    """
+    if options["penalty"] != "power" and options["alpha"] and options["beam_size"] > 1:
+        raise InputError(
+            f"CTranslate2 has no length penalty {options['penalty']}: choose --penalty power, --length-penalty 0 or "
+            "--beam-size 1"
+        )
+
+
+def engine_settings(device: str, precision: str) -> dict[str, Any]:
+    """What CTranslate2 calls a device and a precision. Raises InputError for what it does not have here."""
+    try:
+        import ctranslate2
+    except ImportError:
+        raise InputError('the package ctranslate2 is not installed: pip install "annotated[fast]"') from None
+    place = best_device("cpu" if device == "auto" and not ctranslate2.get_cuda_device_count() else device)
+    if place.type != "cpu" and not (place.type == "cuda" and ctranslate2.get_cuda_device_count()):
+        raise InputError(f"CTranslate2 has no device {place} here: choose --device cpu")
+    known = ctranslate2.get_supported_compute_types(place.type, place.index or 0)
+    if precision == "auto":
+        best = str(choose_precision("auto", place)).removeprefix("torch.")
+        precision = best if best in known else "float32"
+    if precision not in known:
+        fit = ", ".join(name for name in ("float32", "bfloat16", "float16", "int8") if name in known)
+        raise InputError(f"CTranslate2 has no precision {precision} on this {place.type}: choose one of {fit}")
+    return {"device": place.type, "device_index": place.index or 0, "compute_type": precision}

@@ -1,0 +1,309 @@
+"""CTranslate2 behind our command: module engine, chapter 90."""
+
+import io
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from annotated import cli, engine
+from annotated.decoding import Hypothesis
+from annotated.engine import FastTranslator, check_search, engine_settings, export_key, export_of, read_export
+from annotated.files import InputError, locked, read_json
+from annotated.grammar import embedded_split
+from annotated.model import TransformerConfig
+from annotated.tokenization import train_tokenizer
+from annotated.translation import Translator
+from tests.test_cli import annotated, command, environment
+from tests.test_distributed import run as run_processes
+from tests.test_marian import SMALL, random_translator, sources_to_translate
+from tools.faults import Crash, FaultyDisk, with_disk
+from tools.parity import beside_engine, random_sources
+
+ROOT = Path(__file__).resolve().parents[1]
+SHIPPED = ROOT / "data" / "models" / "embedded"
+FLOAT = {"compute_type": "float32", "intra_threads": 1}
+LINES = "The animal did not cross the street because it was too tired.\n\nThe street was wide.\r\nThe king\n"
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Translator:
+    return Translator.load(SHIPPED, "cpu")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory) -> Path:
+    """A copy of the shipped model with its export."""
+    folder = Path(shutil.copytree(SHIPPED, tmp_path_factory.mktemp("models") / "model"))
+    FastTranslator.load(folder, "cpu", warn=pytest.fail)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fast(exported) -> FastTranslator:
+    return FastTranslator.load(exported, "cpu", warn=pytest.fail)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer([text for pair in embedded_split("valid")[:100] for text in (pair.source, pair.target)], 340)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "alpha"), [(1, 0.0), (4, 0.0), (4, 0.6), (4, 1.0)])
+def test_the_lines_are_those_of_our_own_search(shipped, fast, width: int, alpha: float):
+    """Multi30k, where it is, is foreign to this model, so that prefixes lead after the beam's size has finished."""
+    corpus, texts = sources_to_translate()
+    kinds = beside_engine(shipped, fast, texts[:120], alpha, width)
+    assert kinds["unexplained"] == 0
+    assert kinds["tie"] <= 2
+    if width == 1 or alpha == 0 or corpus == "embedded":
+        assert kinds["early end"] == 0
+    assert kinds["same"] >= 0.85 * kinds.total()
+
+
+@pytest.mark.parametrize("penalty", ["power", "gnmt"])
+def test_greedy_search_has_no_use_for_a_penalty(shipped, fast, penalty: str):
+    texts = [pair.source for pair in embedded_split("test")[:20]]
+    options = {"beam_size": 1, "penalty": penalty, "length_penalty": 0.6}
+    for ours, theirs in zip(*(one.translate_n_best(texts, **options) for one in (shipped, fast)), strict=True):
+        assert [one.text for one in theirs] == [one.text for one in ours]
+        assert theirs[0].score == pytest.approx(ours[0].score, abs=1e-4)
+        assert theirs[0].log_probability == pytest.approx(ours[0].log_probability, abs=1e-4)
+
+
+def test_scores_are_by_the_penalty_asked_for(shipped, fast):
+    texts = ["The king asked whether the friendly neighbours heard a dog yesterday.", "", "zebra"]
+    options = {"beam_size": 4, "penalty": "power", "length_penalty": 1.0}
+    ours, theirs = (one.translate_n_best(texts, **options) for one in (shipped, fast))
+    for mine, other in zip(ours, theirs, strict=True):
+        by_text = {one.text: one for one in mine}
+        shared = [(one, by_text[one.text]) for one in other if one.text in by_text]
+        assert shared
+        for one, same in shared:
+            assert one.score == pytest.approx(same.score, abs=1e-3)
+            assert one.log_probability == pytest.approx(same.log_probability, abs=1e-3)
+    assert [len(one) for one in theirs] == [4, 1, 4]
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_each_output_has_its_own_limit(tokenizer, tmp_path, width: int):
+    """Random weights do not end: every output is cut, 50 tokens after its source or at the model's longest."""
+    translator = random_translator(replace(SMALL, max_length=80), tokenizer)
+    fast = FastTranslator(translator, export_of(translator, tmp_path / "export", pytest.fail), **FLOAT)
+    sources = random_sources(translator, 60)[1:40:6]
+    options = {"beam_size": width, "alpha": 0.0, "penalty": "power", "n_best": 1}
+    ours, theirs = (next(iter(one.search_all([sources], options))) for one in (translator, fast))
+    lengths = [len(found[0].tokens) for found in theirs]
+    assert lengths == [len(found[0].tokens) for found in ours]
+    cut = [i for i, (found,) in enumerate(ours) if found.tokens[-1] != translator.model.config.end_id]
+    assert {lengths[i] for i in cut} == {min(len(sources[i]) + 50, 80) for i in cut}
+    assert len({lengths[i] for i in cut}) > 2
+    assert [found[0].tokens for found in theirs] == [found[0].tokens for found in ours]
+
+
+def test_finished_outputs_come_first_at_the_limit(fast):
+    """As in our own search: a cut output may have the better score."""
+    end, result = fast.model.config.end_id, type("Result", (), {"result": lambda self: self})()
+    words = {number: piece for piece, number in fast.number_of.items()}
+    result.hypotheses, result.scores = [[words[9]] * 53, [words[9], words[end]]], [-1.0, -2.0]
+    fast.begin, before = (lambda *_: [result]), fast.begin
+    try:
+        found = fast.outputs([9, 9, end], result, {"beam_size": 2, "alpha": 0.0, "penalty": "power", "n_best": 1})
+    finally:
+        fast.begin = before
+    assert found == [Hypothesis([9, end], -2.0, -2.0)]
+
+
+def test_a_model_is_exported_once(exported, monkeypatch):
+    monkeypatch.setattr(engine, "save_ctranslate2", lambda *_: pytest.fail("exported again"))
+    assert FastTranslator.load(exported, "cpu", warn=pytest.fail).translate(["The street was wide."], beam_size=1)
+
+
+def test_the_key_knows_weights_sizes_tokenizer_and_version(tokenizer, monkeypatch):
+    def key(config: TransformerConfig = SMALL, pieces=tokenizer, shift: float = 0.0) -> str:
+        translator = random_translator(config, pieces)
+        with torch.no_grad():
+            translator.model.encoder.layers[1].feed_forward.inner.bias[3] += shift
+        return export_key(translator)
+
+    other = train_tokenizer([pair.source for pair in embedded_split("test")[:200]], 340)
+    keys = [key(), key(shift=1e-3), key(replace(SMALL, num_heads=2)), key(pieces=other)]
+    assert key() == keys[0]
+    monkeypatch.setattr(engine, "version", lambda _: "99")
+    assert len({*keys, key()}) == 5
+
+
+def test_a_changed_model_is_exported_anew(tokenizer, tmp_path):
+    first = random_translator(SMALL, tokenizer)
+    before = export_of(first, tmp_path / "export", pytest.fail)
+    with torch.no_grad():
+        first.model.output.weight.mul_(-1)
+    after = export_of(first, tmp_path / "export", pytest.fail)
+    assert before["model.bin"] != after["model.bin"]
+    assert read_export(tmp_path / "export", export_key(first)) == after
+    assert sorted(path.name for path in (tmp_path / "export").iterdir()) == sorted([*after, "key", "manifest.json"])
+
+
+@pytest.mark.parametrize("name", ["model.bin", "key", "shared_vocabulary.json", "manifest.json"])
+def test_a_damaged_export_is_made_anew(exported, tmp_path, name: str):
+    folder = Path(shutil.copytree(exported, tmp_path / "model"))
+    path = folder / "ctranslate2" / name
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    again = FastTranslator.load(folder, "cpu", warn=pytest.fail)
+    assert again.translate(["The street was wide."], beam_size=1) == ["Die Straße war breit."]
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("kind", ["no space", "error", "crash before", "crash half", "power cut"])
+def test_no_fault_leaves_half_an_export(tokenizer, tmp_path, kind: str):
+    translator = random_translator(SMALL, tokenizer)
+    counting = FaultyDisk()
+    with with_disk(counting):
+        whole = export_of(translator, tmp_path / "counted", pytest.fail)
+    assert counting.count > 10
+    key = export_key(translator)
+    for at in range(1, counting.count + 1):
+        folder, said = tmp_path / str(at), []
+        try:
+            with with_disk(FaultyDisk(at, kind)):
+                assert export_of(translator, folder, said.append) == whole
+            assert len(said) <= 1
+        except Crash:
+            assert kind not in ("no space", "error")
+        assert read_export(folder, key) in (None, whole)
+        assert export_of(translator, folder, pytest.fail) == whole
+        assert read_export(folder, key) == whole
+
+
+def test_where_nothing_can_be_kept_it_is_said_and_translated_all_the_same(tmp_path, capsys, monkeypatch):
+    folder = Path(shutil.copytree(SHIPPED, tmp_path / "model", ignore=shutil.ignore_patterns("ctranslate2")))
+    (folder / "ctranslate2").write_text("in the way of the folder", encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"The street was wide.\n")))
+    assert cli.main(["translate", str(folder), "--engine", "ctranslate2", "--beam-size", "1", "--device", "cpu"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "Die Straße war breit.\n"
+    assert err == f"the export for CTranslate2 is not kept: {folder / 'ctranslate2'}: cannot be written (File exists)\n"
+
+
+def test_while_another_process_writes_the_export_is_kept_in_memory(tokenizer, tmp_path):
+    translator, said = random_translator(SMALL, tokenizer), []
+    with locked(tmp_path / "export", pytest.fail):
+        assert export_of(translator, tmp_path / "export", said.append)
+    assert len(said) == 1
+    assert "another run is writing there" in said[0]
+    assert export_of(translator, tmp_path / "export", pytest.fail)
+
+
+@pytest.mark.slow
+def test_several_processes_at_once(tmp_path):
+    folder = Path(shutil.copytree(SHIPPED, tmp_path / "model", ignore=shutil.ignore_patterns("ctranslate2")))
+    line = command("translate", folder, "--engine", "ctranslate2", "--beam-size", 1, "--device", "cpu")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    started = [subprocess.Popen(line, **pipes, **environment({})) for _ in range(3)]
+    outputs = [one.communicate(LINES.encode()) for one in started]
+    assert [one.returncode for one in started] == [0] * 3, outputs
+    assert len({out for out, _ in outputs}) == 1
+    assert read_export(folder / "ctranslate2", export_key(Translator.load(folder, "cpu")))
+
+
+@pytest.mark.slow
+def test_the_command_writes_what_it_writes_with_our_search(exported):
+    """Empty lines, other line ends, a line that is too long, several chunks and several threads."""
+    lines = LINES + "the king " * 300 + "\n" + LINES.rstrip("\n")
+    arguments = ["translate", exported, "--device", "cpu", "--chunk", 3, "--workers", 2]
+    for options in (["--beam-size", 1], ["--penalty", "power", "--beam-size", 2, "--n-best", 1]):
+        own, other = (
+            annotated(*arguments, *options, "--engine", name, stdin=lines.encode())
+            for name in ("annotated", "ctranslate2")
+        )
+        assert (other.returncode, other.stderr) == (0, own.stderr)
+        assert b"line 5 has" in other.stderr
+        words = [[line.split(b"\t")[0::2] for line in one.stdout.splitlines()] for one in (own, other)]
+        assert words[0] == words[1]
+        assert len(words[1]) == 9
+
+
+@pytest.mark.slow
+def test_two_processes_of_torchrun(exported, tmp_path):
+    """The order is that of one process, and only the first exports and says something."""
+    folder = Path(shutil.copytree(exported, tmp_path / "model", ignore=shutil.ignore_patterns("ctranslate2")))
+    lines = [pair.source for pair in embedded_split("test")[:40]]
+    (tmp_path / "lines.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    line = ["annotated", "translate", str(folder), "--engine", "ctranslate2", "--penalty", "power", "--chunk", "9"]
+    with open(tmp_path / "lines.txt") as stdin:
+        done = run_processes(2, *line, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    own = Translator.load(SHIPPED, "cpu").translate(lines, penalty="power")
+    assert done.stdout.splitlines() == own
+    assert (folder / "ctranslate2" / "model.bin").exists()
+
+
+def test_evaluate_says_which_engine_and_penalty(exported, tmp_path, capsys):
+    line = ["evaluate", str(exported), "--engine", "ctranslate2", "--penalty", "power", "--precision", "int8"]
+    assert cli.main([*line, "--device", "cpu", "--max-words", "5", "--json", str(tmp_path / "scores.json")]) == 0
+    about = read_json(tmp_path / "scores.json")
+    assert (about["engine"], about["penalty"], about["precision"]) == ("ctranslate2", "power", "int8")
+    assert about["exact_match"] > 0.8
+
+
+def test_workers_and_precision_reach_the_engine(exported):
+    translator = FastTranslator.load(exported, "cpu", "int8", workers=3, warn=pytest.fail)
+    assert (translator.engine.num_translators, translator.engine.device) == (3, "cpu")
+    assert translator.engine.compute_type.startswith("int8")
+    assert FastTranslator.load(exported, "cpu", "auto").engine.compute_type in ("float32", "bfloat16")
+    assert translator.translate(["The street was wide."] * 7, beam_size=1, max_tokens=20) == (
+        ["Die Straße war breit."] * 7
+    )
+
+
+REFUSED = [  # what is typed; exit status; what is said
+    ("", 1, "CTranslate2 has no length penalty gnmt: choose --penalty power, --length-penalty 0 or --beam-size 1"),
+    ("--beam-size 1 --precision float16", 1, "CTranslate2 has no precision float16 on this cpu: choose one of float32"),
+    ("--penalty power --no-accelerate", 2, "argument --no-accelerate: --engine ctranslate2 has no plain form"),
+    ("--penalty power --n-best 5", 2, "argument --n-best: a beam of 4 has no 5 translations"),
+    ("--engine annotated --precision int8", 2, "argument --precision: int8 needs --engine ctranslate2"),
+    ("--penalty paper", 2, "argument --penalty: invalid choice: 'paper'"),
+]
+
+
+@pytest.mark.parametrize(("options", "status", "said"), REFUSED, ids=[options for options, *_ in REFUSED])
+def test_what_the_engine_does_not_have_is_refused(exported, capsys, options: str, status: int, said: str):
+    line = ["translate", str(exported), "--engine", "ctranslate2", "--device", "cpu", *options.split()]
+    assert cli.main(line) == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err.splitlines()[-1]
+    assert status == 2 or len(err.splitlines()) == 1
+
+
+def test_a_refused_penalty_costs_no_export(tmp_path, capsys):
+    folder = Path(shutil.copytree(SHIPPED, tmp_path / "model", ignore=shutil.ignore_patterns("ctranslate2")))
+    assert cli.main(["translate", str(folder), "--engine", "ctranslate2"]) == 1
+    assert "CTranslate2 has no length penalty gnmt" in capsys.readouterr().err
+    assert not (folder / "ctranslate2").exists()
+
+
+def test_a_penalty_without_weight_is_none(fast):
+    for options in ({"alpha": 0, "beam_size": 4}, {"alpha": 0.6, "beam_size": 1}):
+        check_search(options | {"penalty": "gnmt"})
+    with pytest.raises(InputError, match="CTranslate2 has no length penalty gnmt"):
+        fast.translate(["The street was wide."])
+
+
+def test_a_device_that_it_does_not_have(monkeypatch):
+    monkeypatch.setattr(engine, "best_device", lambda _: torch.device("mps"))
+    with pytest.raises(InputError, match="CTranslate2 has no device mps here: choose --device cpu"):
+        engine_settings("mps", "float32")
+
+
+def test_without_the_package(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert cli.main(["translate", "embedded", "--engine", "ctranslate2", "--penalty", "power"]) == 1
+    said = 'annotated translate: the package ctranslate2 is not installed: pip install "annotated[fast]"\n'
+    assert capsys.readouterr().err == said
