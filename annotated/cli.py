@@ -87,6 +87,10 @@ def train_command(arguments: argparse.Namespace) -> int:
     beyond = ", ".join(f"{name} {value}" for name, value in options.items()) or "nothing"
     begun = f"resuming the run in {folder}" if run else f"recipe {arguments.recipe or recipe_for(arguments.corpus)}"
     say(f"{begun}; beyond the paper: {beyond}")
+    share, left = divmod(training.accumulation, world_size())
+    if share and left:
+        dealt = f"{left} make {share + 1}, the others {share} and wait"
+        say(f"{training.accumulation} batches a step, {world_size()} processes: {dealt}")
     settings = tuned(training.accelerate, run.get("settings"))
     precision = str(choose_precision(training.precision, device)).removeprefix("torch.")
     why = (
@@ -492,7 +496,7 @@ EXAMPLES = {
         annotated train --resume --output runs/own --max-minutes 60""",
     "prepare": """
         annotated prepare --corpus news.en.gz,news.de.gz --output stores/news
-        annotated train --corpus stores/news --recipe paper --output runs/news
+        annotated train --corpus stores/news --recipe base --output runs/news
         annotated prepare --corpus europarl/ crawl.en,crawl.de --vocab-size 32000 --output stores/both
         annotated prepare --corpus wmt14 --from downloads/wmt14 --output stores/wmt14""",
     "translate": """

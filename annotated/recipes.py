@@ -10,10 +10,10 @@ __all__ = ["RECIPES", "recipe_for"]
 
 # book/91_command_line.ipynb#recipes
 RECIPES: dict[str, dict[str, Any]] = {
-    "paper": {"vocab_size": 37_000, "max_tokens": 25_000, "max_steps": 100_000},
-    "paper-big": {
+    "base": {"vocab_size": 37_000, "max_tokens": 3125, "accumulation": 8, "max_steps": 100_000},
+    "big": {
         "vocab_size": 37_000, "d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3,
-        "max_tokens": 25_000, "max_steps": 300_000, "keep_checkpoints": 20,
+        "max_tokens": 3125, "accumulation": 8, "max_steps": 300_000, "keep_checkpoints": 20,
     },
     "embedded": {
         "vocab_size": 2000, "d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2, "max_length": 256,

@@ -10,7 +10,7 @@ import sys
 
 from annotated.acceleration import tune_machine
 from annotated.files import InputError
-from benchmarks import decoding, gains, growth, memory, page, quality, store, together, training, waiting
+from benchmarks import costs, decoding, gains, growth, memory, page, quality, store, together, training, waiting
 from benchmarks.common import ROOT, model_folder, say
 
 PARTS = {
@@ -25,6 +25,7 @@ PARTS = {
     "page": page.run,
     "store": store.run,
     "together": together.run,
+    "costs": costs.run,
 }
 COMPARISON = ("training", "decoding", "memory")
 

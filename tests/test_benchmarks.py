@@ -11,12 +11,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from annotated import forecast
 from annotated.acceleration import FASTER, accelerate
 from annotated.batching import make_batch, token_batches
 from annotated.grammar import embedded_split
 from annotated.training import tokenize_pairs
 from annotated.translation import Translator
-from benchmarks import common, decoding, engine, gains, growth, quality, training
+from benchmarks import common, costs, decoding, engine, gains, growth, quality, training
 from benchmarks.peers import TorchTransformer, marian
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -228,3 +229,43 @@ def test_scores_over_time_follow_the_kept_models(tmp_path, monkeypatch):
     rows = quality.scores_over_time(run, tmp_path / "kept")
     assert [(row["step"], row["minutes"]) for row in rows] == [(20, 0.5), (100, 1.0)]
     assert rows[0]["beam 4"] == rows[1]["beam 4"] > 50
+
+
+def found_by(memory: float) -> dict:
+    """What `costs.measured` would find on a machine with this bandwidth of memory."""
+    both = {"one": 2e-4, "many": 2e-4 + 4 * costs.MANY / 1e9, "products": 4e10}
+    found = {
+        "products": dict.fromkeys(costs.SIZES, 5e10),
+        "cache": 4e10,
+        "smallest": 6e-3,
+        "batch": 1e-7,
+        "together": both,
+    }
+    device = costs.device_of(found, memory)
+    steps = {name: sum(costs.forecast(model, device).values()) for name, model in costs.OTHERS.items()}
+    return found | {"others": steps}
+
+
+def test_what_a_byte_takes_is_found_from_what_the_other_parts_leave():
+    assert costs.memory_speed(found_by(1.5e10)) == pytest.approx(1.5e10)
+
+
+def test_the_parts_of_two_processes_become_those_of_a_device():
+    device = costs.device_of(found_by(1e10), 1e10)
+    assert device.link == pytest.approx(1e9)
+    assert forecast.all_reduce_seconds(4 * costs.MANY, 2, device) == pytest.approx(2e-4 + 4 * costs.MANY / 1e9)
+    half = costs.crowded(device, 0.5)
+    for model in costs.CASES.values():
+        alone, crowded = (costs.forecast(model, one) for one in (device, half))
+        assert crowded["all-reduce"] == alone["all-reduce"]
+        assert all(crowded[part] == pytest.approx(2 * alone[part]) for part in ("products", "memory", "calls"))
+
+
+def test_there_are_ten_cases_and_none_helps_to_forecast_them():
+    assert len(costs.CASES) == 10
+    assert sum(model[-1] == 2 for model in costs.CASES.values()) == 2
+    assert not set(costs.CASES.values()) & {*costs.OTHERS.values(), costs.SMALLEST}
+
+
+def test_a_step_of_train_is_timed():
+    assert 0 < costs.measured_step(costs.SMALLEST, 2) < 10

@@ -32,7 +32,7 @@ from tools.faults import children
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = "--vocab-size 340 --d-model 16 --num-heads 2 --d-ff 32 --num-layers 1 --dropout 0 --max-length 24"
 LIMITS = "--max-tokens 400 --warmup-steps 30 --rate-factor 0.4 --precision float32 --device cpu --quiet"
-TINY = f"--recipe paper {SIZES} {LIMITS}".split()
+TINY = f"--recipe base --accumulation 1 {SIZES} {LIMITS}".split()
 STEPS = 150
 
 

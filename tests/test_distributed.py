@@ -197,6 +197,28 @@ def test_what_is_refused_is_said_once(text, tmp_path, arguments, message):
     assert message in line
 
 
+@pytest.mark.parametrize(
+    ("processes", "said"),
+    [(1, None), (2, None), (3, "8 batches a step, 3 processes: 2 make 3, the others 2 and wait"), (8, None), (9, None)],
+)
+def test_processes_that_have_unequal_shares_are_told_so(monkeypatch, capsys, tmp_path, processes, said):
+    """Where there are more processes than batches, `train` refuses it."""
+
+    class Begun(Exception):
+        pass
+
+    def begin(*_: object, **__: object) -> None:
+        raise Begun
+
+    monkeypatch.setattr("annotated.cli.world_size", lambda: processes)
+    monkeypatch.setattr("annotated.cli.train_on_corpus", begin)
+    arguments = ["train", "--corpus", "embedded", "--recipe", "base", "--output", str(tmp_path / "run")]
+    with pytest.raises(Begun):
+        main(arguments)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "batches a step" in line]
+    assert lines == ([said] if said else [])
+
+
 VARIABLES = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
 
 
