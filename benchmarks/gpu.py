@@ -4,8 +4,8 @@ A call does the first slices that are not done, for as long as it may, and the n
 of an experiment at the step they had reached, a measurement with the next one. A result is written when it is there,
 experiments to `data/runs/NAME`, measurements to `data/runs/gpu/SLICE.json`. `--list` says how far all this is.
 
-`--rehearse` goes through the same slices on the CPU with tiny sizes, in some minutes, and keeps its records elsewhere. It
-needs no data: what it learns from is cut from the embedded corpus.
+`--rehearse` goes through the same slices on the CPU with tiny sizes, in some minutes, and records elsewhere. It needs
+no data: what it learns from is cut from the embedded corpus.
 """
 
 from __future__ import annotations
