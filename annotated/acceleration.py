@@ -2,9 +2,14 @@
 """Making it fast: chapter 92 of the book."""
 
 import copy
+import importlib.util
 import os
-from collections.abc import Mapping
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -14,12 +19,23 @@ from torch import Tensor, nn
 
 from annotated.attention import MultiHeadAttention
 from annotated.batching import Batch
+from annotated.files import InputError
 from annotated.machine import processor
 from annotated.masks import padding_mask
 from annotated.model import Transformer
 from annotated.recurrent import RecurrentTranslator
 
-__all__ = ["PROCESS_SETTINGS", "accelerate", "chunked_training_loss", "top_tokens", "tune_machine", "working_copy"]
+__all__ = [
+    "PROCESS_SETTINGS",
+    "accelerate",
+    "check_compiler",
+    "chunked_training_loss",
+    "compiled",
+    "hidden_states",
+    "top_tokens",
+    "tune_machine",
+    "working_copy",
+]
 
 
 # book/92_making_it_fast.ipynb#dropout
@@ -30,7 +46,7 @@ class IntegerDropout(nn.Dropout):
     """
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        if not self.training or not 0 < self.p < 1 or x.device.type != "cpu":
+        if not self.training or not 0 < self.p < 1 or x.device.type != "cpu" or torch.compiler.is_compiling():
             return super().forward(x)
         return x * self.mask(x)
 
@@ -142,13 +158,28 @@ def chunked_loss(
     return ChunkedLoss.apply(hidden[real], weight, bias, targets[real], smoothing, rows, learning)
 
 
-def chunked_training_loss(model: Transformer | RecurrentTranslator, batch: Batch, smoothing: float) -> Tensor:
+def hidden_states(
+    model: Transformer | RecurrentTranslator, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+) -> Float[Tensor, "batch target d_model"]:
+    """What the output projection gets: the decoder's output for every target position.
+
+    Defined in chapter 92: `chunked-loss-function`.
+    """
+    source_mask = padding_mask(source, model.config.pad_id)
+    return model.decode(target, model.encode(source, source_mask), source_mask)
+
+
+def chunked_training_loss(
+    model: Transformer | RecurrentTranslator,
+    batch: Batch,
+    smoothing: float,
+    hidden_of: Callable[..., Tensor] = hidden_states,
+) -> Tensor:
     """What `training_loss` of chapter 59 returns, by `chunked_loss`.
 
     Defined in chapter 92: `chunked-loss-function`.
     """
-    source_mask = padding_mask(batch.source, model.config.pad_id)
-    hidden = model.decode(batch.target_input, model.encode(batch.source, source_mask), source_mask)
+    hidden = hidden_of(model, batch.source, batch.target_input)
     weight, bias, pad_id = model.output.weight, model.output.bias, model.config.pad_id
     return chunked_loss(hidden, weight, bias, batch.target_output, smoothing, pad_id)
 
@@ -186,6 +217,33 @@ def _hand_over(weight: Tensor, working: Tensor) -> None:
 def _take_over(copies: list[tuple[Tensor, Tensor]], *_: object) -> None:
     for weight, working in copies:
         working.copy_(weight)
+
+
+# book/92_making_it_fast.ipynb#compiled
+def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function as one program for all shapes, compiled when it is first called.
+
+    Defined in chapter 92: `compiled`.
+    """
+    return torch.compile(function, dynamic=True)
+
+
+def check_compiler(device: torch.device) -> None:
+    """Raises InputError when something is missing of what `compiled` needs on this device.
+
+    Defined in chapter 92: `compiled`.
+    """
+    needed = {"Python's headers (Python.h)": (Path(sysconfig.get_path("include")) / "Python.h").exists()}
+    if device.type == "cuda":
+        needed["Triton"] = importlib.util.find_spec("triton") is not None
+        needed["a C compiler (gcc, clang, or CC)"] = any(
+            shutil.which(name) for name in (os.environ.get("CC", "gcc"), "gcc", "clang")
+        )
+    else:
+        usual = "clang++" if sys.platform == "darwin" else "g++"
+        needed[f"a C++ compiler ({usual}, or CXX)"] = shutil.which(os.environ.get("CXX", usual)) is not None
+    if missing := [name for name, there in needed.items() if not there]:
+        raise InputError(f"compile needs {missing[0]}, which is not there: install it, or train without --compile")
 
 
 # book/92_making_it_fast.ipynb#top-tokens

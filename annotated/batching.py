@@ -40,11 +40,15 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The batch on another device."""
-        tensors = [self.source, self.target_input, self.target_output]
-        pinned = torch.device(device).type == "cuda" and self.source.device.type == "cpu"
-        if pinned:  # from there a GPU fetches a copy while the CPU goes on
-            tensors = [tensor.pin_memory() for tensor in tensors]
-        return Batch(*(tensor.to(device, non_blocking=pinned) for tensor in tensors), self.num_tokens)
+        fetched = torch.device(device).type == "cuda" and self.source.device.type == "cpu"
+        batch = self.pinned() if fetched else self
+        tensors = (batch.source, batch.target_input, batch.target_output)
+        return Batch(*(tensor.to(device, non_blocking=fetched) for tensor in tensors), self.num_tokens)
+
+    def pinned(self) -> "Batch":
+        """The batch where a GPU fetches it from while the CPU goes on; what is there already is not copied."""
+        tensors = (self.source, self.target_input, self.target_output)
+        return Batch(*(tensor.pin_memory() for tensor in tensors), self.num_tokens)
 
 
 # book/51_data_and_batching.ipynb#make-batch

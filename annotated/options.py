@@ -52,6 +52,7 @@ TRAINING_HELP = {
     "label_smoothing": "probability spread over the whole vocabulary",
     "precision": "auto takes bfloat16, or float16 on some GPUs, where the device has instructions for it",
     "accelerate": "faster forms of the same mathematics (chapter 92), and settings of the process that suit them",
+    "compile": "compile training steps for the device, which takes a minute and a C++ compiler, or Triton on a GPU",
     "validate_every": "steps between measurements of the validation loss",
     "checkpoint_minutes": "minutes between checkpoints kept for averaging",
     "keep_checkpoints": "how many of them to keep",
@@ -64,6 +65,7 @@ TRAINING_HELP = {
 HELP.update(TRAINING_HELP)
 FIXED = ("vocab_size", "source_vocab_size", "pad_id", "start_id", "end_id")  # these follow from the tokenizer
 STOPS = ("max_steps", "max_epochs", "max_minutes")
+CHANGEABLE = (*STOPS, "compile")  # what a resumed run may have otherwise than before
 LISTED = CHOICES | TRAINING_CHOICES  # the options that have a list of values
 
 
@@ -162,10 +164,11 @@ def resumed(arguments: argparse.Namespace, run: dict[str, Any]) -> dict[str, Any
         wanted["vocab_size"] = arguments.vocab_size
     settings = run["model"] | run["training"]
     for name, value in wanted.items():
-        if name not in STOPS and settings.get(name) != value and (name, value) != ("precision", "auto"):
+        if name not in CHANGEABLE and settings.get(name) != value and (name, value) != ("precision", "auto"):
             raise InputError(f"{flag(name)} cannot become {value}: the run began with {settings.get(name)}")
     limits = {name: value for name, value in own.items() if name in STOPS}
-    return run["training"] | (dict.fromkeys(STOPS) | limits if limits else {})
+    how = {name: value for name, value in own.items() if name in CHANGEABLE and name not in STOPS}
+    return run["training"] | (dict.fromkeys(STOPS) | limits if limits else {}) | how
 
 
 # book/91_command_line.ipynb#train-settings

@@ -19,7 +19,14 @@ from safetensors.torch import save
 from torch import Tensor
 from tqdm import tqdm
 
-from annotated.acceleration import accelerate, chunked_training_loss, working_copy
+from annotated.acceleration import (
+    accelerate,
+    check_compiler,
+    chunked_training_loss,
+    compiled,
+    hidden_states,
+    working_copy,
+)
 from annotated.batching import Batch, Example, make_batch, token_batches
 from annotated.checkpoint import check_finite, load_weights, save_model, weights_of
 from annotated.corpora import Corpus, SentencePair
@@ -115,6 +122,7 @@ class TrainingConfig:
     label_smoothing: float = 0.1
     precision: str = "auto"  # or one of PRECISIONS
     accelerate: bool = True  # by what chapter 92 has; the same mathematics
+    compile: bool = False  # the step's forward and backward pass, by torch.compile
     validate_every: int = 500  # steps
     checkpoint_minutes: float = 10.0  # between checkpoints kept for averaging
     keep_checkpoints: int = 5
@@ -139,6 +147,8 @@ class TrainingConfig:
         for name in ("label_smoothing", "piece_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
+        if self.compile and not self.accelerate:
+            raise ValueError("compile is a part of accelerate: switch both on, or neither")
         if self.average_decay is not None and not 0 < self.average_decay < 1:
             raise ValueError(f"average_decay must lie between 0 and 1, not {self.average_decay}")
         for name, known in TRAINING_CHOICES.items():
@@ -591,7 +601,18 @@ def losses_of(
     validation = chunked_training_loss if config.accelerate else training_loss
     if not config.accelerate or (world_size() > 1 and precision != torch.float32):
         return together(model, partial(training_loss, model, precision=precision)), validation
-    return together(model, partial(chunked_training_loss, working_copy(model, optimizer, precision))), validation
+    worker = working_copy(model, optimizer, precision)
+    hidden_of = compiled(hidden_states) if config.compile else hidden_states
+    return together(model, partial(chunked_training_loss, worker, hidden_of=hidden_of)), validation
+
+
+def ready(groups: Iterator[Group], device: torch.device) -> Iterator[Group]:
+    """Groups whose batches lie where a GPU can fetch them at once; for other devices as they are."""
+    if device.type == "cuda":
+        with torch.cuda.device(device):  # that of this process, also in the thread that works ahead
+            yield from (replace(group, batches=[batch.pinned() for batch in group.batches]) for group in groups)
+    else:
+        yield from groups
 
 
 def train(
@@ -613,8 +634,8 @@ def train(
     With a `folder`, `metrics.jsonl` and checkpoints are written there, the first before the first step. `on_best` is
     called when the validation loss is the lowest so far, `warn` when a damaged checkpoint is passed over. Each of
     several processes calls this with the same arguments; a step's batches are dealt out to them (chapter 93). Raises
-    InputError when the loss is no longer a number, nothing is there to learn from, or a step has fewer batches than
-    there are processes.
+    InputError when the loss is no longer a number, nothing is there to learn from, a step has fewer batches than there
+    are processes, or what `compile` needs is missing.
 
     Defined in chapter 59: `train`.
     """
@@ -622,7 +643,10 @@ def train(
         raise InputError(
             f"accumulation is {config.accumulation}: a step needs a batch for each of {world_size()} processes"
         )
-    precision = choose_precision(config.precision, model.target_embedding.weight.device)
+    device = model.target_embedding.weight.device
+    if config.compile:
+        check_compiler(device)
+    precision = choose_precision(config.precision, device)
     config = replace(config, precision=str(precision).removeprefix("torch."))
     torch.manual_seed(config.seed + rank() * 1_000_003)  # each process has dropout of its own
     state = new_state(model.train(), config)
@@ -632,7 +656,7 @@ def train(
         save_checkpoint(folder, state, config.keep_checkpoints)
     log = TrainingLog(config, state, folder / "metrics.jsonl" if folder and not rank() else None, progress)
     ids = model.config.pad_id, model.config.start_id
-    groups = ahead(batch_groups(examples, config, state.epoch, state.batch, *ids))
+    groups = ahead(ready(batch_groups(examples, config, state.epoch, state.batch, *ids), device))
     start, saved = time.perf_counter() - state.seconds, state.seconds
     step_loss, valid_loss = losses_of(model, state.optimizer, config)
     with closing(log.bar), closing(groups):
@@ -756,6 +780,8 @@ def train_on_corpus(
         raise InputError(f"{folder}: nothing to resume there")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, not a folder")
+    if config.compile:
+        check_compiler(device)
     with nullcontext() if rank() else locked(folder, warn):
         from_first(lambda: prepare_folder(folder, resume))
         config = replace(config, precision=str(choose_precision(config.precision, device)).removeprefix("torch."))

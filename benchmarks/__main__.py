@@ -1,6 +1,7 @@
 """`python -m benchmarks [PART...]`: print and record the tables; `--help` names the parts.
 
-Without arguments the first three, which are the comparison with other systems.
+Without arguments the first three, which are the comparison with other systems. `python -m benchmarks gpu` has options
+of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 
 from annotated.acceleration import tune_machine
 from annotated.files import InputError
-from benchmarks import costs, decoding, gains, growth, memory, page, quality, store, together, training, waiting
+from benchmarks import costs, decoding, gains, gpu, growth, memory, page, quality, store, together, training, waiting
 from benchmarks.common import ROOT, model_folder, say
 
 PARTS = {
@@ -20,6 +21,7 @@ PARTS = {
     "quality": quality.run,
     "gains": gains.run,
     "kernels": gains.run_kernels,
+    "compile": gains.run_compile,
     "growth": growth.run,
     "waiting": waiting.run,
     "page": page.run,
@@ -35,8 +37,10 @@ def main(arguments: list[str]) -> None:
         prog="python -m benchmarks", description="Compare speed and memory with other systems."
     )
     parser.add_argument(
-        "parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} (default: {', '.join(COMPARISON)})"
+        "parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} (default: {', '.join(COMPARISON)}), or gpu"
     )
+    if arguments[:1] == ["gpu"]:
+        sys.exit(run_gpu(arguments[1:]))
     chosen = [name.removeprefix("benchmark-") for name in parser.parse_args(arguments).parts] or COMPARISON
     if unknown := [name for name in chosen if name not in PARTS]:
         parser.error(f"no part {', '.join(unknown)}: choose from {', '.join(PARTS)}")
@@ -47,6 +51,16 @@ def main(arguments: list[str]) -> None:
             PARTS[name]()
     except InputError as error:  # the data of the model's corpus are not there
         sys.exit(f"benchmarks: {error}")
+
+
+def run_gpu(arguments: list[str]) -> int:
+    """The part that has slices; what it refuses is said in a line."""
+    tune_machine()
+    try:
+        return gpu.main(arguments)
+    except InputError as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

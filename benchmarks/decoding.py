@@ -42,7 +42,7 @@ def our_search(translator: Translator, sources: list[list[int]], size: int, widt
 def their_generate(model, sources: list[list[int]], size: int, width: int = 4) -> list[list[int]]:
     outputs = []
     for batch in slices(sources, size):
-        rows = pad_sequences(batch, model.config.pad_token_id)
+        rows = pad_sequences(batch, model.config.pad_token_id).to(model.device)
         mask, limit = (rows != model.config.pad_token_id).long(), rows.shape[1] + EXTRA
         settings = {"num_beams": width, "do_sample": False, "max_length": None, "max_new_tokens": limit}
         settings |= {"length_penalty": 0.6} if width > 1 else {}

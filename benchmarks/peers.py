@@ -7,9 +7,11 @@ import tempfile
 from pathlib import Path
 
 import torch
+from safetensors.torch import save
 from torch import nn
 
-from annotated.marian import save_marian
+from annotated.files import write_atomically, write_json
+from annotated.marian import marian_values, marian_weights, save_marian
 from annotated.model import Transformer
 from annotated.translation import Translator
 from tools.parity import quiet
@@ -21,6 +23,16 @@ def marian(translator: Translator, attention: str):
 
     with tempfile.TemporaryDirectory() as folder, quiet():
         save_marian(translator, Path(folder))
+        return MarianMTModel.from_pretrained(folder, attn_implementation=attention)
+
+
+def marian_of(model: Transformer, attention: str):
+    """The same for a model that has no tokenizer."""
+    from transformers import MarianMTModel
+
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        write_json(Path(folder) / "config.json", marian_values(model.config))
+        write_atomically(Path(folder) / "model.safetensors", save(marian_weights(model), {"format": "pt"}))
         return MarianMTModel.from_pretrained(folder, attn_implementation=attention)
 
 
@@ -71,7 +83,7 @@ class TorchTransformer(nn.Module):
         scale, pad = math.sqrt(self.config.d_model), self.config.pad_id
         x, y = (self.dropout(self.embedding(t) * scale + self.table[: t.shape[1]]) for t in (source, target))
         padding = source == pad
-        causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+        causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1], target.device)
         hidden = self.core(
             x, y, tgt_mask=causal, tgt_is_causal=True,
             src_key_padding_mask=padding, memory_key_padding_mask=padding,

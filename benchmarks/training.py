@@ -46,7 +46,7 @@ def plain_step(model, logits_of, precision: torch.dtype) -> Callable[[Batch], No
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
     def step(batch: Batch) -> None:
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
+        with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
             logits = logits_of(batch)
         flat, targets = logits.flatten(0, 1).float(), batch.target_output.flatten()
         loss = F.cross_entropy(flat, targets, ignore_index=0, label_smoothing=SMOOTHING, reduction="sum")
@@ -85,11 +85,11 @@ def check_equal(translator: Translator, batch: Batch) -> None:
         assert (found - expected).abs().max() < 1e-3, f"{name} computes something else"
 
 
-def our_step(model: Transformer, precision: torch.dtype, accelerate: bool = True) -> Callable[[Batch], None]:
-    """This package's training step."""
+def our_step(model: Transformer, precision: torch.dtype, **options: bool) -> Callable[[Batch], None]:
+    """This package's training step; `options` are those of `TrainingConfig`."""
     optimizer = build_optimizer(model.parameters())
     set_learning_rate(optimizer, 1e-4)
-    config = TrainingConfig(max_steps=1, precision=str(precision).removeprefix("torch."), accelerate=accelerate)
+    config = TrainingConfig(max_steps=1, precision=str(precision).removeprefix("torch."), **options)
     loss_of, _ = losses_of(model.train(), optimizer, config)
     return lambda batch: train_step(model, optimizer, [batch], config, loss_of)
 

@@ -1,8 +1,11 @@
 """Chapter 92: what is faster computes the same, and settings of the process change nothing but the time."""
 
 import copy
+import json
 import math
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -21,6 +24,7 @@ from annotated.acceleration import (
     FusedAttention,
     IntegerDropout,
     accelerate,
+    check_compiler,
     chunked_loss,
     chunked_training_loss,
     faster_products,
@@ -34,6 +38,7 @@ from annotated.attention import MultiHeadAttention
 from annotated.batching import make_batch, pad_sequences
 from annotated.checkpoint import save_model
 from annotated.decoding import beam_search, greedy_search
+from annotated.files import InputError
 from annotated.machine import PRECISIONS
 from annotated.masks import causal_mask, padding_mask
 from annotated.model import CHOICES, Transformer, TransformerConfig
@@ -596,3 +601,46 @@ def test_settings_go_to_their_switches(monkeypatch):
     assert tune_machine({"tensor_float32": True}) == {name: name == "keep_kernels" for name in PROCESS_SETTINGS}
     assert told[0][0] == "keep_kernels"
     assert dict(told) == {name: (True,) if name == "tensor_float32" else () for name in PROCESS_SETTINGS}
+
+
+# Compiled
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("precision", "backend"),
+    [("float32", "inductor"), pytest.param("bfloat16", "aot_eager", marks=pytest.mark.again)],
+)
+def test_compiled_steps_have_the_same_losses_by_one_program_for_all_shapes(precision, backend, tmp_path: Path):
+    """Dropout, whose numbers are drawn in another order, does not cut the program into parts."""
+    try:
+        check_compiler(torch.device("cpu"))
+    except InputError as error:
+        pytest.skip(str(error))
+    command = [sys.executable, "-m", "tests.compiled", precision, backend]
+    settings = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.getcwd()}
+    child = subprocess.run(command, capture_output=True, text=True, env=settings)
+    assert child.returncode == 0, child.stderr
+    told = json.loads(child.stdout.splitlines()[-1])
+    assert told["compiled"] == pytest.approx(told["eager"], rel=1e-4)
+    assert told["eager"][-1] < told["eager"][0] - 0.5  # the steps did something
+    assert (told["programs"], told["parts with dropout"]) == (1, 1)
+
+
+def test_what_compiling_lacks_is_named(monkeypatch: pytest.MonkeyPatch):
+    ends = "which is not there: install it, or train without --compile"
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    monkeypatch.setattr(acceleration.sysconfig, "get_path", lambda name: str(Path(__file__).parent))
+    with pytest.raises(InputError, match=rf"^compile needs Python's headers \(Python.h\), {ends}$"):
+        check_compiler(cpu)
+    monkeypatch.setattr(Path, "exists", lambda path: True)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(InputError, match=rf"^compile needs a C\+\+ compiler \(.*, or CXX\), {ends}$"):
+        check_compiler(cpu)
+    monkeypatch.setenv("CXX", sys.executable)
+    check_compiler(cpu)
+    for name, there in (("find_spec", None), ("find_spec", object())):
+        monkeypatch.setattr(acceleration.importlib.util, name, lambda module, there=there: there)
+        monkeypatch.setattr(acceleration.shutil, "which", lambda name: None)
+        with pytest.raises(InputError, match="needs Triton, which" if there is None else "needs a C compiler"):
+            check_compiler(gpu)

@@ -195,6 +195,17 @@ def test_resume_keeps_the_run_s_settings(own_run, refuses):
     assert "cannot become" in refuses(*resume, "--recipe", "embedded")
 
 
+def test_a_run_from_before_compiling_may_be_resumed_with_it(own_run, refuses, monkeypatch):
+    """It is the same mathematics. Here there is no compiler, which is said before anything is written."""
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    run = json.loads((own_run / "run.json").read_text())
+    del run["training"]["compile"]
+    (own_run / "run.json").write_text(json.dumps(run))
+    said = refuses("train", "--resume", "--output", own_run, "--max-steps", 999, "--compile", "--device", "cpu")
+    assert "compile needs" in said
+    assert json.loads((own_run / "run.json").read_text()) == run
+
+
 def test_resume_of_a_finished_run_says_so(own_run, says):
     status, _, err = says("train", "--resume", "--output", own_run, "--quiet", "--device", "cpu")
     assert status == 0

@@ -29,8 +29,6 @@ def done(small: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: F811
     path.write_text(text[: text.index("- change")] + text[text.index("seeds:") :], encoding="utf-8")
     for seed in (1, 2):
         experiments.run_unit("small", "base", seed, float("inf"))
-    for name in ("RUNS", "WORK"):
-        monkeypatch.setattr(real_text, name, getattr(experiments, name))
     monkeypatch.setattr(real_text, "ALPHAS", (0.0, 1.0))
     monkeypatch.setattr(real_text, "WIDER", (0.0, 1.0))
     monkeypatch.setattr(real_text, "DRAWS", 20)

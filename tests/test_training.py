@@ -2,7 +2,8 @@
 
 import json
 import math
-from contextlib import closing
+import threading
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -301,6 +302,58 @@ def test_batch_groups_go_on_from_any_place():
     assert take(unbroken[1][1], unbroken[1][2], 3) == unbroken[2:]
 
 
+def test_batches_for_a_gpu_are_pinned_by_the_thread_that_works_ahead(monkeypatch: pytest.MonkeyPatch):
+    """In the context of this process's GPU, and before the step asks for them."""
+    where, entered = [], []
+
+    def pinned(batch: Batch) -> Batch:
+        where.append(threading.current_thread())
+        return replace(batch, num_tokens=-batch.num_tokens)
+
+    monkeypatch.setattr(Batch, "pinned", pinned)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext(entered.append(str(device))))
+    gpu, config = torch.device("cuda:3"), replace(CONFIG, accumulation=2)
+    plain = next(batch_groups(PAIRS, config, 0, 0))
+    with closing(training.ahead(training.ready(batch_groups(PAIRS, config, 0, 0), gpu))) as groups:
+        group = next(groups)
+    assert entered == ["cuda:3"]
+    assert threading.main_thread() not in where
+    assert len(where) >= 2
+    assert [-batch.num_tokens for batch in group.batches] == [batch.num_tokens for batch in plain.batches]
+    assert (group.num_tokens, group.epoch, group.batch) == (plain.num_tokens, plain.epoch, plain.batch)
+    where.clear()
+    untouched = next(training.ready(batch_groups(PAIRS, config, 0, 0), torch.device("cpu")))
+    assert [batch.num_tokens for batch in untouched.batches] == [batch.num_tokens for batch in plain.batches]
+    assert not where
+
+
+def test_training_makes_its_batches_ready_for_its_device(monkeypatch: pytest.MonkeyPatch):
+    seen, ready = [], training.ready
+
+    def spy(groups, device):
+        seen.append(device)
+        for group in ready(groups, device):
+            seen.append(threading.current_thread())
+            yield group
+
+    monkeypatch.setattr(training, "ready", spy)
+    training.train(small_model(), PAIRS, [make_batch(PAIRS)], replace(CONFIG, max_steps=2))
+    assert seen[0] == torch.device("cpu")
+    assert threading.main_thread() not in seen
+
+
+def test_without_a_compiler_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    options = options_for(tmp_path)
+    options["config"] = replace(options["config"], compile=True)
+    with pytest.raises(InputError, match="compile needs"):
+        train_on_corpus(**options)
+    config, valid = replace(CONFIG, compile=True), [make_batch(PAIRS)]
+    with pytest.raises(InputError, match="compile needs"):
+        training.train(small_model(), PAIRS, valid, config, folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_rate_follows_equation_3():
     """C-5.3-b: each step uses the rate of its own number, counted from 1."""
     state = train(small_model(), PAIRS, [make_batch(PAIRS)], replace(CONFIG, max_steps=20, validate_every=50))
@@ -582,6 +635,7 @@ def test_training_and_validation_use_the_model_s_own_ids():
         ({"max_steps": 1, "max_tokens": 0}, "max_tokens"),
         ({"max_steps": 1, "label_smoothing": 1.0}, "label_smoothing"),
         ({"max_steps": 1, "average_decay": 1.5}, "average_decay"),
+        ({"max_steps": 1, "compile": True, "accelerate": False}, "compile is a part of accelerate"),
         ({"max_steps": 1, "piece_dropout": 1.0}, "piece_dropout must be at least 0 and below 1"),
         *(
             ({"max_steps": 1, name: "none"}, f"{name} must be one of {', '.join(known)}, not 'none'")

@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import math
+import multiprocessing
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,7 @@ from annotated.decoding import greedy_search
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
 from annotated.files import InputError, read_json, write_atomically, write_json
 from annotated.grammar import SentencePair, corpus_fingerprint, words
-from annotated.machine import describe_machine
+from annotated.machine import best_device, describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.parsing import TASKS
 from annotated.tokenization import Tokenizer, load_tokenizer, train_tokenizer
@@ -52,7 +54,19 @@ from tools.parsing import corpus_of, scores_of_task, ship
 
 RUNS = ROOT / "data" / "runs"
 WORK = ROOT / "runs" / "experiments"  # what a stopped unit goes on from
+CPU = torch.device("cpu")
 Plan = dict[str, Any]
+
+
+@contextmanager
+def kept_in(records: Path, work: Path) -> Iterator[None]:
+    """For a while, read plans from and write records to another folder, and what units go on from to `work`."""
+    global RUNS, WORK
+    before, (RUNS, WORK) = (RUNS, WORK), (records, work)
+    try:
+        yield
+    finally:
+        RUNS, WORK = before
 
 
 def load_plan(name: str) -> Plan:
@@ -115,13 +129,19 @@ def start(plan: Plan, row: str, seed: int, tokenizer: Tokenizer) -> tuple[Transf
 
 
 def train_unit(
-    plan: Plan, row: str, seed: int, folder: Path | None = None, stop: Callable[[], bool] = lambda: False
+    plan: Plan,
+    row: str,
+    seed: int,
+    folder: Path | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    device: torch.device = CPU,
 ) -> tuple[TrainingState, Tokenizer, Corpus]:
     """Train a unit, or go on with it where `folder` has a state of it."""
     corpus, tokenizer, examples, valid = data_of(plan, row)
     model, config = start(plan, row, seed, tokenizer)
     resume = folder is not None and resumable(folder)
     training = examples_by_epoch(tokenizer, examples, config, model.config)
+    model = model.to(device)
     state = train(model, training, batch_all(valid, 4000), config, folder=folder, resume=resume, stop=stop)
     return state, tokenizer, corpus
 
@@ -185,9 +205,11 @@ def judge(
     """The scores that the plan asks for; outputs of tasks of chapter 63 go beside `path`, a parser may be shipped."""
     model, asked = trained(state), plan | row_of(plan, row)
     if plan.get("measure") == "heads":
-        return heads.measure(accelerate(model, False), tokenizer)
+        return heads.measure(accelerate(model.cpu(), False), tokenizer)
+    if "buckets" in plan:
+        return scores_by_length(model.cpu(), tokenizer, corpus, plan)
     if "searches" not in asked:
-        return (scores_by_length if "buckets" in plan else scores_of)(model, tokenizer, corpus, plan)
+        return scores_of(model, tokenizer, corpus, plan)
     translator = Translator(model, tokenizer)
     if path.stem in plan.get("ship", {}):
         folder = WORK / path.parent.name / path.stem / "model"  # to be copied to where the plan says
@@ -200,19 +222,20 @@ def judge(
     return scores
 
 
-def run_unit(name: str, row: str, seed: int, deadline: float) -> str:
+def run_unit(name: str, row: str, seed: int, deadline: float, device: torch.device = CPU) -> str:
     """Run a unit in this process until it is done or time is up; say in a line what came of it."""
     torch.set_num_threads(1)
     tune_machine()
     plan = load_plan(name)
     folder, begun = WORK / name / f"{row}-{seed}", time.monotonic()
-    state, tokenizer, corpus = train_unit(plan, row, seed, folder, lambda: time.monotonic() > deadline)
+    state, tokenizer, corpus = train_unit(plan, row, seed, folder, lambda: time.monotonic() > deadline, device)
     losses = {line["step"]: line["valid_loss"] for line in state.history if "valid_loss" in line}
     done = f"{name}, {row} {seed}: {state.step} steps, validation loss {losses[state.step]:.4f}"
     if state.step < train_steps(plan, row):
         return f"{done}, to be continued"
-    result = {"row": row, "seed": seed, "command": f"python -m tools.experiments {name}", "plan": plan_hash(name)}
-    result |= describe_machine(torch.device("cpu"))
+    command = f"python -m tools.experiments {name}" + ("" if device == CPU else f" --device {device}")
+    result = {"row": row, "seed": seed, "command": command, "plan": plan_hash(name)}
+    result |= describe_machine(device)
     result |= {"corpus_version": corpus_fingerprint()} if corpus.name == "embedded" else {}
     result |= {"parameters": state.model.num_parameters(), "steps": state.step, "target_tokens": state.tokens}
     lines = [line for line in state.history if "loss" in line and (line["step"] == 20 or line["step"] % 500 == 0)]
@@ -224,6 +247,12 @@ def run_unit(name: str, row: str, seed: int, deadline: float) -> str:
     parts = [(part, found) for part, found in result["scores"].items() if isinstance(found, dict) and "exact" in found]
     shown = ", ".join(f"{part} {found['exact']:.1%} exact" for part, found in parts)
     return f"{done}; {shown} ({time.monotonic() - begun:.0f} s)"
+
+
+def reached(name: str, row: str, seed: int) -> int:
+    """The step from which a unit that was stopped would go on."""
+    states = (WORK / name / f"{row}-{seed}" / "checkpoints").glob("step-*.state")
+    return max((int(path.stem.removeprefix("step-")) for path in states), default=0)
 
 
 def train_steps(plan: Plan, row: str) -> int:
@@ -253,23 +282,45 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="+", metavar="NAME", help="a folder in data/runs that has a plan")
     parser.add_argument("--minutes", type=float, default=600.0, help="stop after so many (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="how many units at a time (default: %(default)s)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, or auto (default: %(default)s)")
     options = parser.parse_args(arguments)
     try:
+        device = best_device(options.device)
         left = [(name, row, seed) for name in options.names for row, seed in missing(name)]
     except InputError as error:
         print(error, file=sys.stderr)
         return 1
     deadline = time.monotonic() + 60 * options.minutes
     print(f"{len(left)} of {sum(len(units(load_plan(name))) for name in options.names)} units to do", flush=True)
-    with ProcessPoolExecutor(options.processes, max_tasks_per_child=1) as pool:
-        for future in as_completed([pool.submit(in_time, deadline, *unit) for unit in left]):
-            print(future.result(), flush=True)
+    for line in run_units(left, deadline, options.processes, device):
+        print(line, flush=True)
     return 0
 
 
-def in_time(deadline: float, name: str, row: str, seed: int) -> str:
+def run_units(
+    left: Sequence[tuple[str, str, int]], deadline: float, processes: int, device: torch.device = CPU
+) -> Iterator[str]:
+    """Run units side by side, each in a process of its own, or one after another in this one; a line of each."""
+    if processes == 1:
+        yield from (in_time(deadline, *unit, device) for unit in left)
+        return
+    fresh = multiprocessing.get_context("spawn")  # a forked process could not use a GPU
+    with ProcessPoolExecutor(processes, fresh, become_unit, (RUNS, WORK), max_tasks_per_child=1) as pool:
+        for future in as_completed([pool.submit(in_time, deadline, *unit, device) for unit in left]):
+            yield future.result()
+
+
+def become_unit(records: Path, work: Path) -> None:
+    """Let a new process keep its records where the first one does."""
+    global RUNS, WORK
+    RUNS, WORK = records, work
+
+
+def in_time(deadline: float, name: str, row: str, seed: int, device: torch.device = CPU) -> str:
     """Run a unit, unless the time was up before it could begin."""
-    return run_unit(name, row, seed, deadline) if time.monotonic() < deadline else f"{name}, {row} {seed}: not begun"
+    if time.monotonic() < deadline:
+        return run_unit(name, row, seed, deadline, device)
+    return f"{name}, {row} {seed}: not begun"
 
 
 if __name__ == "__main__":

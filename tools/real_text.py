@@ -16,7 +16,7 @@ import argparse
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,8 @@ from annotated.files import InputError, read_json, write_json
 from annotated.machine import describe_machine
 from annotated.training import TrainingState, checkpoints, load_state, new_state
 from annotated.translation import Translator
-from tools.experiments import RUNS, WORK, data_of, load_plan, start, units
+from tools import experiments
+from tools.experiments import CPU, data_of, load_plan, start, units
 
 ALPHAS = (0.0, 0.6, 1.0, 1.4, 1.8, 2.2, 2.6, 3.0, 3.4)
 Sides = tuple[list[str], list[str]]  # sources, references
@@ -80,14 +81,14 @@ def weights_of_kind(folder: Path, kind: str, state: TrainingState) -> dict[str, 
     return average_weights(checkpoints(folder)[-int(kind.split()[-1]) :])
 
 
-def load_unit(name: str, row: str, seed: int, kind: str = KINDS[0]) -> Translator:
+def load_unit(name: str, row: str, seed: int, kind: str = KINDS[0], device: torch.device = CPU) -> Translator:
     """The translator of a unit that is done and has its state still. Raises InputError otherwise."""
     torch.set_num_threads(1)
     tune_machine()
-    plan, folder = load_plan(name), WORK / name / f"{row}-{seed}"
+    plan, folder = load_plan(name), experiments.WORK / name / f"{row}-{seed}"
     _, tokenizer, *_ = data_of(plan, row)
     model, config = start(plan, row, seed, tokenizer)
-    state = new_state(model, config)
+    state = new_state(model.to(device), config)
     load_state(folder, state)
     if state.step < config.max_steps:
         raise InputError(f"{folder}: stopped at step {state.step} of {config.max_steps}")
@@ -106,14 +107,17 @@ def sides_of(corpus: str, split: str) -> Sides:
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
-def on_valid(name: str, job: tuple[str, int, str]) -> list[dict[str, Any]]:
+def on_valid(
+    name: str, job: tuple[str, int, str], device: torch.device = CPU, alphas: Sequence[float] | None = None
+) -> list[dict[str, Any]]:
     """Scores on valid with every length penalty, for a unit and a kind of weights."""
+    alphas = alphas or ALPHAS
     row, seed, kind = job
-    kept = WORK / name / f"{row}-{seed}" / f"valid-{kind.replace(' ', '-')}.json"
-    if kept.exists() and [one["alpha"] for one in read_json(kept)] == list(ALPHAS):
+    kept = experiments.WORK / name / f"{row}-{seed}" / f"valid-{kind.replace(' ', '-')}.json"
+    if kept.exists() and [one["alpha"] for one in read_json(kept)] == list(alphas):
         return read_json(kept)
     about = {"row": row, "seed": seed, "weights": kind}
-    found = each_penalty(load_unit(name, *job), pairs_of(name, "valid"), about, ALPHAS)
+    found = each_penalty(load_unit(name, *job, device), pairs_of(name, "valid"), about, alphas)
     write_json(kept, found)
     return found
 
@@ -132,9 +136,10 @@ def each_penalty(
     return found
 
 
-def on_test(name: str, alpha: float, job: tuple[str, int, str]) -> dict[str, Any]:
+def on_test(name: str, alpha: float, job: tuple[str, int, str], device: torch.device = CPU) -> dict[str, Any]:
     """The scores of a unit on test."""
-    return with_intervals(load_unit(name, *job), pairs_of(name, "test"), alpha, {"row": job[0], "seed": job[1]})
+    about = {"row": job[0], "seed": job[1]}
+    return with_intervals(load_unit(name, *job, device), pairs_of(name, "test"), alpha, about)
 
 
 def with_intervals(translator: Translator, pairs: Sides, alpha: float, about: dict[str, Any]) -> dict[str, Any]:
@@ -150,22 +155,23 @@ def with_intervals(translator: Translator, pairs: Sides, alpha: float, about: di
     return found | {"own": translator.translate(OWN, beam_size=4, length_penalty=alpha)}
 
 
-def choose(name: str) -> dict[str, Any]:
-    """The grid on valid; the kind of weights and the penalty with the best mean BLEU; the test sentences, once."""
-    jobs = units(load_plan(name))
-    with ProcessPoolExecutor(2) as pool:
-        grid = [
-            found
-            for part in pool.map(partial(on_valid, name), [(*job, kind) for job in jobs for kind in KINDS])
-            for found in part
-        ]
-        means: dict[tuple[str, float], float] = {}
-        for kind in KINDS:
-            for alpha in ALPHAS:
-                scores = [one["bleu"] for one in grid if one["weights"] == kind and one["alpha"] == alpha]
-                means[kind, alpha] = mean(scores)
-        kind, alpha = max(means, key=lambda one: means[one])
-        tested = list(pool.map(partial(on_test, name, alpha), [(*job, kind) for job in jobs]))
+def choose(
+    name: str, each: Callable[..., Iterable], device: torch.device = CPU, alphas: Sequence[float] | None = None
+) -> dict[str, Any]:
+    """The grid on valid; the kind of weights and the penalty with the best mean BLEU; the test sentences, once.
+
+    `each` applies a function to every unit of a list, as `map` does, or several at a time.
+    """
+    jobs, alphas = units(load_plan(name)), alphas or ALPHAS
+    valid = partial(on_valid, name, device=device, alphas=alphas)
+    grid = [found for part in each(valid, [(*job, kind) for job in jobs for kind in KINDS]) for found in part]
+    means: dict[tuple[str, float], float] = {}
+    for kind in KINDS:
+        for alpha in alphas:
+            scores = [one["bleu"] for one in grid if one["weights"] == kind and one["alpha"] == alpha]
+            means[kind, alpha] = mean(scores)
+    kind, alpha = max(means, key=lambda one: means[one])
+    tested = list(each(partial(on_test, name, alpha, device=device), [(*job, kind) for job in jobs]))
     return {"valid": grid, "chosen": {"weights": kind, "alpha": alpha}, "test": tested}
 
 
@@ -187,11 +193,10 @@ def one_width(name: str, alpha: float, width: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def beams(name: str) -> dict[str, Any]:
+def beams(name: str, each: Callable[..., Iterable]) -> dict[str, Any]:
     """Every width without a penalty, most with the paper's and with more; the widest first, which take longest."""
     jobs = [(alpha, width) for width in reversed(WIDTHS) for alpha in (0.0, 0.6, 1.2) if not alpha or width <= 16]
-    with ProcessPoolExecutor(2) as pool:
-        found = list(pool.map(partial(one_width, name), *zip(*jobs, strict=True)))
+    found = list(each(partial(one_width, name), *zip(*jobs, strict=True)))
     return {"searches": found, "sources": OWN}
 
 
@@ -252,15 +257,17 @@ def main(arguments: Sequence[str]) -> int:
     record |= describe_machine(torch.device("cpu"))
     try:
         if options.run:
-            record |= {"threads": torch.get_num_threads()} | best(options.run, RUNS / name)
+            record |= {"threads": torch.get_num_threads()} | best(options.run, experiments.RUNS / name)
         elif options.what == "rulers":
-            record |= rulers(RUNS / name)
+            record |= rulers(experiments.RUNS / name)
         else:
-            record |= {"threads": 1, "processes": 2} | {"choose": choose, "beams": beams}[options.what](name)
+            record |= {"threads": 1, "processes": 2}
+            with ProcessPoolExecutor(2) as pool:
+                record |= choose(name, pool.map) if options.what == "choose" else beams(name, pool.map)
     except InputError as error:
         print(error, file=sys.stderr)
         return 1
-    write_json(RUNS / name / ("choose.json" if options.run else f"{options.what}.json"), record)
+    write_json(experiments.RUNS / name / ("choose.json" if options.run else f"{options.what}.json"), record)
     return 0
 
 
