@@ -93,8 +93,8 @@ def test_what_is_moved_and_begun_is_what_a_real_step_has(changes, sentences, sou
         train_step(model, optimizer, [batch], settings, loss_of)
     numbers = moved_numbers(config, sentences, source, target) + 17 * sentences * target * config.vocab_size
     numbers += 8 * num_weights(config) + 15 * config.vocab_size * config.d_model
-    assert counter.bytes == pytest.approx(4 * numbers, rel=0.05)
-    assert counter.calls == pytest.approx(num_calls(config, sentences, target), rel=0.05)
+    assert counter.bytes == pytest.approx(4 * numbers, rel=0.02)
+    assert counter.calls == pytest.approx(num_calls(config, sentences, target), rel=0.02)
 
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
