@@ -3,11 +3,13 @@
 
 import copy
 import importlib.util
+import math
 import os
 import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -19,11 +21,14 @@ from torch import Tensor, nn
 
 from annotated.attention import MultiHeadAttention
 from annotated.batching import Batch
+from annotated.decoding import DecodingState, KeyValueCache, KeyValues, start_decoding
+from annotated.embeddings import OutputProjection
 from annotated.files import InputError
 from annotated.machine import processor
 from annotated.masks import padding_mask
 from annotated.model import Transformer
 from annotated.recurrent import RecurrentTranslator
+from annotated.stacks import DecoderLayer
 
 __all__ = [
     "PROCESS_SETTINGS",
@@ -32,6 +37,7 @@ __all__ = [
     "chunked_training_loss",
     "compiled",
     "hidden_states",
+    "start_fast_decoding",
     "top_tokens",
     "tune_machine",
     "working_copy",
@@ -75,8 +81,37 @@ class FusedAttention(MultiHeadAttention):
         return self.output(heads.transpose(1, 2).flatten(2))
 
 
+# book/92_making_it_fast.ipynb#few-rows
+def few_rows(layer: nn.Linear | OutputProjection, x: Float[Tensor, "*batch width"], most: int = 16) -> Tensor:
+    """The linear layer of x as (W x^T)^T + b for float32 on the CPU, where x has `most` rows at most."""
+    rows = x.shape[:-1]
+    if x.device.type != "cpu" or x.dtype != torch.float32 or not rows or rows.numel() > most:
+        return F.linear(x, layer.weight, layer.bias)
+    product = (layer.weight @ x.flatten(0, -2).T).T
+    return (product if layer.bias is None else product + layer.bias).contiguous().view(*rows, len(layer.weight))
+
+
+class FewRowsLinear(nn.Linear):
+    """A linear layer whose product takes the faster order when it has few rows."""
+
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch out"]:
+        return few_rows(self, x)
+
+
+class FewRowsOutput(OutputProjection):
+    """The output projection, likewise (section 3.4)."""
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
+        return few_rows(self, x)
+
+
 # book/92_making_it_fast.ipynb#accelerate
-FASTER: dict[type[nn.Module], type[nn.Module]] = {nn.Dropout: IntegerDropout, MultiHeadAttention: FusedAttention}
+FASTER: dict[type[nn.Module], type[nn.Module]] = {
+    nn.Dropout: IntegerDropout,
+    MultiHeadAttention: FusedAttention,
+    nn.Linear: FewRowsLinear,
+    OutputProjection: FewRowsOutput,
+}
 PLAIN = {faster: plain for plain, faster in FASTER.items()}
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
@@ -262,6 +297,89 @@ def top_tokens(scores: Float[Tensor, "*batch vocab"], k: int) -> tuple[Tensor, T
     inside = grid.gather(-1, columns[..., None, :].expand(*grid.shape[:-1], k)).flatten(-2)
     best, place = inside.topk(k, dim=-1)
     return best, place // k * grid.shape[-1] + columns.gather(-1, place % k)
+
+
+# book/92_making_it_fast.ipynb#fast-step
+@dataclass
+class FastDecodingState(DecodingState):
+    """The state of a search on the CPU: masks are numbers that are added to the scores, 0 or -inf (section 3.2.1).
+
+    Inside a step the hypotheses of all sentences are the rows of one batch.
+    """
+
+    source_mask: Float[Tensor, "batch 1 1 source"]
+    visible: Float[Tensor, "batch width slots"]
+
+    def next_logits(self, model: Transformer, tokens: Int[Tensor, "batch width"]) -> Float[Tensor, "batch width vocab"]:
+        """What `decoding_step` returns, in fewer operations."""
+        (batch, width), decoder = tokens.shape, model.decoder
+        first, end = self.step * width, (self.step + 1) * width
+        self.visible[:, :, first:end] = self.visible.new_full((width, width), -math.inf).fill_diagonal_(0)
+        heads = decoder.layers[0].self_attention.num_heads
+        masks = [
+            mask.expand(-1, heads, -1, -1).flatten(0, 1) for mask in (self.visible[:, None, :, :end], self.source_mask)
+        ]
+        x = model.embed(model.target_embedding, model.target_positions, tokens.reshape(-1, 1), self.step)
+        x = x.transpose(0, 1)
+        for layer, memory, cache in zip(decoder.layers, self.memory, self.caches, strict=True):
+            x = fast_layer_step(layer, x, memory, cache, *masks)
+        self.step += 1
+        return model.output(x if decoder.final_norm is None else decoder.final_norm(x)).view(batch, width, -1)
+
+
+def fast_layer_step(
+    layer: DecoderLayer, x: Tensor, memory: KeyValues, cache: KeyValueCache, self_mask: Tensor, source_mask: Tensor
+) -> Float[Tensor, "1 rows d_model"]:
+    """`layer_step` of chapter 60 for the rows of one batch, and masks that are added (section 3.1)."""
+
+    def self_attention(y: Tensor) -> Tensor:
+        attention = layer.self_attention
+        new = (heads_of(part, len(memory.keys), attention.num_heads) for part in (attention.key(y), attention.value(y)))
+        return attend_to_all(attention, y, cache.append(KeyValues(*new)), self_mask)
+
+    x = layer.around_self_attention(x, self_attention)
+    x = layer.around_cross_attention(x, lambda y: attend_to_all(layer.cross_attention, y, memory, source_mask))
+    return layer.around_feed_forward(x, layer.feed_forward)
+
+
+def heads_of(x: Float[Tensor, "1 rows width"], batch: int, heads: int) -> Float[Tensor, "batch head row d_head"]:
+    """The rows of each sentence, split into heads."""
+    return x.view(batch, -1, heads, x.shape[2] // heads).transpose(1, 2)
+
+
+def attend_to_all(
+    attention: MultiHeadAttention, x: Float[Tensor, "1 rows d_model"], known: KeyValues, mask: Float[Tensor, "n _ key"]
+) -> Float[Tensor, "1 rows d_model"]:
+    """Equation (1) in three operations; `mask` leaves each row at least one key."""
+    query = heads_of(attention.query(x), len(known.keys), attention.num_heads)
+    keys, values = (part.flatten(0, 1) for part in known)
+    scores = torch.baddbmm(mask, query.flatten(0, 1), keys.transpose(1, 2), alpha=attention.d_k**-0.5)
+    heads = torch.bmm(scores.softmax(dim=-1), values).view(*query.shape[:3], -1)
+    return attention.output(heads.transpose(1, 2).reshape(1, x.shape[1], -1))
+
+
+def start_fast_decoding(
+    model: Transformer, source: Int[Tensor, "batch source"], width: int, capacity: int
+) -> DecodingState:
+    """`start_decoding` for the fast step, where that computes the same; else the plain state.
+
+    It does on the CPU, without dropout, for sources that are not all padding, and for attentions of the classes of this
+    package with equally many heads.
+
+    Defined in chapter 92: `fast-step`.
+    """
+    state = start_decoding(model, source, width, capacity)
+    attentions = [part for layer in model.decoder.layers for part in (layer.self_attention, layer.cross_attention)]
+    known = all(
+        type(part) in (MultiHeadAttention, FusedAttention) and "attend" not in vars(part) for part in attentions
+    )
+    alike = len({part.num_heads for part in attentions}) == 1
+    if source.device.type != "cpu" or model.training or not (known and alike and state.source_mask.any(-1).all()):
+        return state
+    memory = [KeyValues(keys.contiguous(), values.contiguous()) for keys, values in state.memory]
+    mask = torch.where(state.source_mask, 0.0, -math.inf).to(memory[0].keys.dtype)
+    visible = mask.new_full(state.visible.shape, -math.inf)
+    return FastDecodingState(memory, mask, state.caches, visible)
 
 
 # book/92_making_it_fast.ipynb#faster-products

@@ -16,7 +16,10 @@ from annotated.model import Transformer
 from annotated.stacks import DecoderLayer
 
 __all__ = [
+    "DecodingState",
     "Hypothesis",
+    "KeyValueCache",
+    "KeyValues",
     "PENALTIES",
     "beam_search",
     "greedy_search",
@@ -24,6 +27,7 @@ __all__ = [
     "length_power",
     "output_limits",
     "score_outputs",
+    "start_decoding",
 ]
 
 
@@ -126,14 +130,20 @@ def cut_after(tokens: list[int], end_id: int) -> list[int]:
 
 # book/60_beam_search.ipynb#key-value-cache
 class KeyValues(NamedTuple):
-    """Projected keys and values, ready to be attended to."""
+    """Projected keys and values, ready to be attended to.
+
+    Defined in chapter 60: `key-value-cache`.
+    """
 
     keys: Float[Tensor, "batch head key d_k"]
     values: Float[Tensor, "batch head key d_v"]
 
 
 class KeyValueCache:
-    """Keys and values of the target positions decoded so far, in buffers that are filled in place."""
+    """Keys and values of the target positions decoded so far, in buffers that are filled in place.
+
+    Defined in chapter 60: `key-value-cache`.
+    """
 
     def __init__(
         self, keys: Float[Tensor, "batch head capacity d_k"], values: Float[Tensor, "batch head capacity d_v"]
@@ -167,6 +177,8 @@ class DecodingState:
 
     Step t of `width` hypotheses a sentence fills the slots t * width to (t + 1) * width of the caches. `visible` says
     which slots belong to each hypothesis, so nothing is copied when hypotheses change places.
+
+    Defined in chapter 60: `decoding-state`.
     """
 
     memory: list[KeyValues]
@@ -186,10 +198,17 @@ class DecodingState:
         for cache in self.caches:
             cache.select(rows)
 
+    def next_logits(self, model: Transformer, tokens: Int[Tensor, "batch width"]) -> Float[Tensor, "batch width vocab"]:
+        """`decoding_step` from this state; chapter 92 has a faster one."""
+        return decoding_step(model, tokens, self)
+
 
 # book/60_beam_search.ipynb#start-decoding
 def start_decoding(model: Transformer, source: Int[Tensor, "batch source"], width: int, capacity: int) -> DecodingState:
-    """Encode the source once and make room for `capacity` steps of `width` hypotheses a sentence."""
+    """Encode the source once and make room for `capacity` steps of `width` hypotheses a sentence.
+
+    Defined in chapter 60: `start-decoding`.
+    """
     source_mask = padding_mask(source, model.config.pad_id)
     memory, known, caches = model.encode(source, source_mask), [], []
     for layer in model.decoder.layers:
@@ -312,6 +331,7 @@ def first_beam(model: Transformer, source: Int[Tensor, "batch source"], width: i
 
 # book/60_beam_search.ipynb#extend
 TopK = Callable[[Tensor, int], tuple[Tensor, Tensor]]  # the largest k of the last axis, and where they are
+Start = Callable[[Transformer, Tensor, int, int], DecodingState]  # `start_decoding`, or what takes its place
 Rescore = Callable[[int, list[int], Tensor], Tensor]  # sentence, its tokens so far, log-probabilities of the next
 
 
@@ -331,7 +351,7 @@ def extend(
     Twice the width, because up to half of them end here and the beam should stay full.
     """
     width = beam.tokens.shape[1]
-    log_probabilities = decoding_step(model, beam.tokens[:, :, -1], state).float().log_softmax(dim=-1)
+    log_probabilities = state.next_logits(model, beam.tokens[:, :, -1]).float().log_softmax(dim=-1)
     scores = block_special_tokens(model, log_probabilities)
     scores = scores if rescore is None else rescored(scores, beam, rescore)
     wanted = min(2 * width, scores.shape[-1])  # no hypothesis can contribute more
@@ -436,6 +456,7 @@ def beam_search(
     limit: int | None = None,
     penalty: str = "gnmt",
     topk: TopK = torch.topk,
+    start: Start = start_decoding,
     rescore: Rescore | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` outputs of each sentence by log P(Y | X) / lp(Y) that a beam of `beam_size` finds (section 6.1).
@@ -443,7 +464,8 @@ def beam_search(
     A hypothesis that ends among the best `beam_size` continuations is finished and leaves the beam. A sentence is done
     when no prefix can still beat the `n_best`-th of them, or when `beam_size` are finished and no prefix scores better
     at its present length. At its length limit the search stops, and unfinished hypotheses follow the finished ones
-    where these are fewer than `n_best`. `penalty` is lp, by its name in `PENALTIES`, `topk` what finds the best tokens.
+    where these are fewer than `n_best`. `penalty` is lp, by its name in `PENALTIES`, `topk` what finds the best tokens,
+    and `start` what makes the state whose steps are taken.
     `rescore(row, tokens, log_probabilities)` says what counts in place of the log-probabilities of the next token
     after those of sentence `row`: with some at minus infinity, only what is allowed is written.
     Raises ValueError unless 1 <= n_best <= beam_size, and for an unknown penalty.
@@ -458,7 +480,7 @@ def beam_search(
     divisor = partial(PENALTIES[penalty], alpha=alpha)
     beam = first_beam(model, source, beam_size)
     finished = [Finished(beam_size) for _ in limits]
-    state = start_decoding(model, source, beam_size, max(limits))
+    state = start(model, source, beam_size, max(limits))
     while beam.sentences:
         continuations = extend(model, beam, state, topk, rescore)
         collect_finished(model, beam, continuations, finished, divisor)

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from annotated.acceleration import accelerate, top_tokens
+from annotated.acceleration import accelerate, start_fast_decoding, top_tokens
 from annotated.batching import in_batches, pad_sequences
 from annotated.checkpoint import load_model, save_model
-from annotated.decoding import PENALTIES, Hypothesis, beam_search
+from annotated.decoding import PENALTIES, Hypothesis, beam_search, start_decoding
 from annotated.distributed import from_all, own_share, world_size
 from annotated.files import InputError
 from annotated.machine import best_device, choose_precision, prepare_worker
@@ -90,6 +90,7 @@ class Translator:
     def __init__(self, model: Transformer, tokenizer: Tokenizer, notes: dict | None = None, accelerated: bool = True):
         self.model, self.tokenizer, self.notes = accelerate(model.eval(), accelerated), tokenizer, notes or {}
         self.topk = top_tokens if accelerated else torch.topk
+        self.start = start_fast_decoding if accelerated else start_decoding
         self.search = search_from(self.notes.get("search", {}))
         self.pool: ProcessPoolExecutor | None = None
 
@@ -213,7 +214,7 @@ def search_batch(translator: Translator, sources: list[list[int]], options: dict
     """Beam search for one batch of sources."""
     model = translator.model
     batch = pad_sequences(sources, model.config.pad_id).to(model.target_embedding.weight.device)
-    return beam_search(model, batch, topk=translator.topk, **options)
+    return beam_search(model, batch, topk=translator.topk, start=translator.start, **options)
 
 
 # book/91_command_line.ipynb#find-model

@@ -13,6 +13,7 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from annotated import decoding
 from annotated.acceleration import (
@@ -23,6 +24,7 @@ from annotated.acceleration import (
     chunked_training_loss,
     compiled,
     faster_products,
+    start_fast_decoding,
     top_tokens,
     tune_machine,
     working_copy,
@@ -30,7 +32,8 @@ from annotated.acceleration import (
 from annotated.attention import MultiHeadAttention
 from annotated.batching import Batch, pad_sequences
 from annotated.cost import seconds_of
-from annotated.decoding import beam_search
+from annotated.decoding import beam_search, start_decoding
+from annotated.embeddings import OutputProjection
 from annotated.machine import best_device, choose_precision
 from annotated.masks import padding_mask
 from annotated.model import Transformer
@@ -152,15 +155,20 @@ def decoding_gains(translator: Translator, size: int, count: int, rounds: int) -
     sources = sources[:: max(1, len(sources) // count)][:count]
     batches = [sources[i : i + size] for i in range(0, len(sources), size)]
 
-    def search(model: Transformer, topk: Callable) -> float:
+    def search(model: Transformer, topk: Callable, start: Callable = start_fast_decoding) -> float:
         for batch in batches:
             rows = pad_sequences(batch, model.config.pad_id).to(model.target_embedding.weight.device)
-            beam_search(model, rows, topk=topk)
+            beam_search(model, rows, topk=topk, start=start)
         return len(sources)
 
     fast = accelerate(copy.deepcopy(translator.model))
     whole = timed(partial(search, fast, top_tokens))
     works = {"top-k by columns": timed(partial(search, fast, torch.topk))}
+    if fast.target_embedding.weight.device.type == "cpu":
+        works["fast step"] = timed(partial(search, fast, top_tokens, start_decoding))
+    if size == 1:
+        plain = without(without(copy.deepcopy(fast), nn.Linear), OutputProjection)
+        works["products of few rows"] = timed(partial(search, plain, top_tokens))
     if fast.target_embedding.weight.device.type != "cpu":
         plain = without(accelerate(copy.deepcopy(translator.model)), MultiHeadAttention)
         works["fused attention"] = timed(partial(search, plain, top_tokens))
@@ -261,7 +269,7 @@ def run(rounds: int = 12) -> None:
         if precision == last and best_device().type == "cpu":
             tables[title]["room for kernels"] = kernel_gains(precision, rounds // 3)
         show(title, tables[title])
-    for size, count in ((32, 128), (100, 200)):
+    for size, count in ((1, 16), (32, 128), (100, 200)):
         title = f"translating, batches of {size}"
         tables[title] = decoding_gains(translator, size, count, rounds)
         show(title, tables[title])

@@ -125,7 +125,7 @@ def test_losses_are_computed_in_the_configured_form_and_precision(faster: bool, 
         assert valid_loss is (chunked_training_loss if faster else training_loss)
         assert isinstance(model.encoder.layers[0].self_attention, FusedAttention) is faster
         handle = nn.modules.module.register_module_forward_hook(
-            lambda module, _, result, seen=seen: seen.append(result.dtype) if type(module) is nn.Linear else None
+            lambda module, _, result, seen=seen: seen.append(result.dtype) if isinstance(module, nn.Linear) else None
         )
         with handle:
             loss = step_loss(make_batch(PAIRS), 0.1)
