@@ -11,7 +11,21 @@ import sys
 
 from annotated.acceleration import tune_machine
 from annotated.files import InputError
-from benchmarks import costs, decoding, gains, gpu, growth, memory, page, quality, store, together, training, waiting
+from benchmarks import (
+    costs,
+    decoding,
+    gains,
+    gpu,
+    growth,
+    memory,
+    page,
+    quality,
+    steps,
+    store,
+    together,
+    training,
+    waiting,
+)
 from benchmarks.common import ROOT, model_folder, say
 
 PARTS = {
@@ -26,6 +40,7 @@ PARTS = {
     "waiting": waiting.run,
     "page": page.run,
     "store": store.run,
+    "steps": steps.run,
     "together": together.run,
     "costs": costs.run,
 }

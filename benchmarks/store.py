@@ -156,27 +156,32 @@ def second_process(folder: Path) -> dict[str, float]:
     return {"one_mb": found[0], "both_mb": found[1], "added_mb": found[1] - found[0]}
 
 
+def measure(folder: Path, pairs: int) -> dict[str, object]:
+    """Prepare so many pairs of made-up text, and train on them."""
+    types = write_text(folder, pairs)
+    with all_memory() as memory:
+        found = in_a_process("benchmarks.store", "prepare_it", str(folder)) | {"word_types": types}
+    speed, found["memory_mb"] = found["pairs"] / found["seconds"]["encoding"], max(memory)
+    say(f"{pairs:,} pairs, {types:,} words: {speed:,.0f} pairs a second encoded, {found['memory_mb']:.0f} MB")
+    found["training"] = in_a_process("benchmarks.store", "train_on", f"{folder}/store")
+    say(f"training on them: {found['training']}")
+    return found | {"pairs_a_second": speed}
+
+
 def run() -> None:
-    """A million pairs for the speed, ten million for the memory; printed and recorded."""
+    """A million pairs for the speed, ten million for the memory, Multi30k if it is there; printed and recorded."""
     tables: dict[str, dict] = {}
-    for pairs in (MANY, MOST):
-        with tempfile.TemporaryDirectory() as name:
-            types = write_text(Path(name), pairs)
-            with all_memory() as memory:
-                found = in_a_process("benchmarks.store", "prepare_it", name) | {"word_types": types}
-            speed, found["memory_mb"] = found["pairs"] / found["seconds"]["encoding"], max(memory)
-            say(f"{pairs:,} pairs, {types:,} words: {speed:,.0f} pairs a second encoded, {found['memory_mb']:.0f} MB")
-            found["training"] = in_a_process("benchmarks.store", "train_on", f"{name}/store")
-            say(f"training on them: {found['training']}")
-            if pairs == MOST:
-                found["second process"] = second_process(Path(name) / "store")
-            tables[f"{pairs:,} pairs"] = found | {"pairs_a_second": speed}
+    with tempfile.TemporaryDirectory() as name:
+        tables[f"{MANY:,} pairs"] = measure(Path(name), MANY)
     if multi30k_folder().is_dir():
         with tempfile.TemporaryDirectory() as name:
             text = store.text_of(["multi30k"], "en", "de")
             store.prepare(text, Path(name) / "store", store.StoreSettings(8000), workers=THREADS)
             tables["Multi30k"] = {"training": in_a_process("benchmarks.store", "train_on", f"{name}/store")}
             say(f"training on Multi30k: {tables['Multi30k']['training']}")
+    with tempfile.TemporaryDirectory() as name:
+        tables[f"{MOST:,} pairs"] = measure(Path(name), MOST) | {"second process": second_process(Path(name) / "store")}
+        say(f"two processes: {tables[f'{MOST:,} pairs']['second process']}")
     each = tables[f"{MANY:,} pairs"]["seconds"]
     minutes = {
         name: {part: each[part] * pairs / MANY / 60 for part in ("reading", "encoding")}

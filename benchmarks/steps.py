@@ -1,0 +1,112 @@
+"""A step of the beam search: what its faster parts gain, where its time goes, and CTranslate2 beside it.
+
+The model has the sizes of the recipe `small` and random weights, so that none has to be trained: every search makes the
+same number of steps. One thread each.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+from annotated.acceleration import accelerate, start_fast_decoding, top_tokens
+from annotated.batching import pad_sequences
+from annotated.decoding import beam_search, start_decoding
+from annotated.embeddings import OutputProjection
+from annotated.marian import save_ctranslate2
+from annotated.model import Transformer, TransformerConfig
+from annotated.recipes import RECIPES
+from annotated.tokenization import Tokenizer, train_tokenizer
+from annotated.translation import Translator
+from benchmarks.common import interleaved, record, say, show
+from benchmarks.decoding import engine_search
+from benchmarks.engine import Engine
+from benchmarks.gains import without
+from benchmarks.store import halves
+
+SENTENCES = {1: 4, 32: 32, 100: 100}  # batch size: sentences a turn
+STEPS, WIDTH, ROUNDS = 15, 4, 9
+KINDS = {  # what PyTorch calls its operations
+    "products": ("mm", "addmm", "bmm", "baddbmm", "linear"),
+    "norms, softmax, activation": ("native_layer_norm", "_softmax", "relu", "add", "mul", "div", "bitwise_not"),
+    "choosing the best": ("topk", "_log_softmax", "logsumexp", "gather", "amax", "max", "sort", "index", "exp"),
+    "copies": ("copy_", "clone", "cat", "index_select", "contiguous", "fill_", "masked_fill", "masked_fill_"),
+}
+
+
+def translator() -> Translator:
+    """A model of random weights, with a vocabulary of made-up words."""
+    sizes = {name: RECIPES["small"][name] for name in ("d_model", "d_ff", "num_heads", "num_layers", "max_length")}
+    torch.manual_seed(1)
+    tokenizer: Tokenizer = train_tokenizer(iter(halves(20_000, 7, 1)), RECIPES["small"]["vocab_size"])
+    return Translator(accelerate(Transformer(TransformerConfig(len(tokenizer), **sizes)).eval()), tokenizer)
+
+
+def searches(model: Transformer) -> dict[str, tuple[Transformer, Callable]]:
+    """Our search with each of its two faster parts, with none and with both: a model, and how a search begins."""
+    plain = without(without(copy.deepcopy(model), nn.Linear), OutputProjection)
+    return {
+        "plain step": (plain, start_decoding),
+        "fast step": (plain, start_fast_decoding),
+        "few rows": (model, start_decoding),
+        "both": (model, start_fast_decoding),
+    }
+
+
+def search(model: Transformer, start: Callable, sources: list[list[int]], size: int) -> None:
+    for i in range(0, len(sources), size):
+        rows = pad_sequences(sources[i : i + size], model.config.pad_id)
+        beam_search(model, rows, beam_size=WIDTH, limit=STEPS, topk=top_tokens, penalty="power", start=start)
+
+
+def where_time_goes(work: Callable[[], None]) -> dict[str, float]:
+    """The share of each kind of operation; what is left is Python and the beginning of operations."""
+    with profile(activities=[ProfilerActivity.CPU]) as found:
+        begun = time.perf_counter()
+        work()
+        whole = time.perf_counter() - begun
+    seconds = dict.fromkeys(KINDS, 0.0) | {"other operations": 0.0}
+    for event in found.key_averages():
+        name = event.key.removeprefix("aten::")
+        kind = next((kind for kind, names in KINDS.items() if name in names), "other operations")
+        seconds[kind] += event.self_cpu_time_total / 1e6
+    return {kind: some / whole for kind, some in seconds.items()} | {"Python": 1 - sum(seconds.values()) / whole}
+
+
+@torch.inference_mode()
+def run() -> None:
+    """All sizes; printed and recorded."""
+    torch.set_num_threads(1)
+    whole, choose, tables, shares = translator(), random.Random(1), {}, {}
+    pieces = [whole.tokenizer.processor.id_to_piece(i) for i in range(len(whole.tokenizer))]
+    with tempfile.TemporaryDirectory() as folder:
+        save_ctranslate2(whole, Path(folder) / "model")
+        with Engine(Path(folder) / "model", "float32", 1, 1) as engine:
+            for size, count in SENTENCES.items():
+                lengths = [choose.randint(8, 20) for _ in range(count)]
+                sources = [[*choose.choices(range(4, len(pieces)), k=n), whole.tokenizer.eos_id] for n in lengths]
+                works = {name: partial(search, *pair, sources, size) for name, pair in searches(whole.model).items()}
+                works["CTranslate2 float32"] = partial(engine_search, engine, pieces, sources, size, WIDTH, limit=STEPS)
+                tables[str(size)] = interleaved({name: partial(speed, work) for name, work in works.items()}, ROUNDS)
+                show(f"batches of {size}", "searches/s", tables[str(size)])
+                shares[str(size)] = {name: where_time_goes(works[name]) for name in ("plain step", "both")}
+                say(f"  with both: {shares[str(size)]['both']}")
+    record("benchmark-steps", {
+        "sentences": SENTENCES, "steps": STEPS, "rounds": ROUNDS, "tables": tables, "shares": shares,
+    })  # fmt: skip
+
+
+def speed(work: Callable[[], object]) -> float:
+    """Turns a second."""
+    begun = time.perf_counter()
+    work()
+    return 1 / (time.perf_counter() - begun)
