@@ -31,7 +31,7 @@ from annotated.store import Pairs
 from annotated.training import TrainingConfig, train
 from benchmarks.common import ROOT, record, say
 
-SIZES, MANY = (16, 32, 64, 128, 256, 512, 1024), 2**22  # of square matrices; numbers to add up
+SIZES, MANY, STREAM = (16, 32, 64, 128, 256, 512, 1024), 2**22, 2**25  # of square matrices; numbers to add up
 ROWS, LOGITS, ROUNDS, STEPS = 1000, (64, 8000), 2, 5
 TURN, TURNS = 0.2, 5  # seconds
 Model = tuple[int, int, int, int, int, int, int, int]
@@ -98,6 +98,12 @@ def cache_speed() -> float:
     return 17 * scores.nbytes / sustained(lambda: loss_and_surplus(scores.clone(), targets, 0.1))
 
 
+def stream_speed() -> float:
+    """Bytes a second of adding numbers to numbers, of which there are more than any cache holds."""
+    numbers, others = torch.zeros(STREAM), torch.zeros(STREAM)
+    return 3 * numbers.nbytes / sustained(lambda: numbers.add_(others))
+
+
 def batch_seconds() -> float:
     """Seconds to make a batch, a target token."""
     pairs = Pairs.of([([i % 90 + 4] * 24 + [3],) * 2 for i in range(4000)])
@@ -111,10 +117,20 @@ def all_reduce_seconds(numbers: int) -> float:
     return min(seconds_of(lambda: dist.all_reduce(gradients)) for _ in range(20))
 
 
+SHARED: dict[str, Callable[[], float]] = {  # speeds of which a process keeps a share beside others
+    "products": lambda: product_speed_of(256),
+    "cache": cache_speed,
+    "memory": stream_speed,
+}
+
+
 def together() -> dict[str, float]:
-    """Seconds of adding up one number and four million, and the speed of products when all processes make some."""
+    """Seconds of adding up one number and four million, and the speeds when all processes do the same."""
     found = {"one": all_reduce_seconds(1), "many": all_reduce_seconds(MANY)}
-    return found | {"products": product_speed_of(256)}
+    for name, speed in SHARED.items():
+        dist.barrier()
+        found[name] = speed()
+    return found
 
 
 def in_processes(number: int, *arguments: str) -> dict | float:
@@ -137,14 +153,14 @@ def device_of(found: dict, memory: float = math.inf) -> Device:
     both = found["together"]
     link, latency = 4 * MANY / (both["many"] - both["one"]), both["one"] / 2  # each sends half the bytes, twice
     call = found["smallest"] / num_calls(config_of(SMALLEST), 1, 2)
-    return Device(found["products"], memory, found["cache"], call, link, latency, found["batch"])
+    return Device(found["products"], memory, found["alone"]["cache"], call, link, latency, found["batch"])
 
 
-def crowded(device: Device, share: float) -> Device:
-    """The machine for one of several processes, which gets this share of its speed alone."""
-    products = {size: share * speed for size, speed in device.products.items()}
-    memory, cache = share * device.memory, share * device.cache
-    return replace(device, products=products, memory=memory, cache=cache, call=device.call / share)
+def crowded(device: Device, shares: dict[str, float]) -> Device:
+    """The machine for one of several processes, which keeps these shares of its speeds."""
+    products = {size: shares["products"] * speed for size, speed in device.products.items()}
+    memory, cache = shares["memory"] * device.memory, shares["cache"] * device.cache
+    return replace(device, products=products, memory=memory, cache=cache)
 
 
 def forecast(model: Model, device: Device) -> dict[str, float]:
@@ -166,19 +182,20 @@ def memory_speed(found: dict) -> float:
 
 def measured() -> tuple[dict, dict[str, float]]:
     """Parts and cases in turn, some rounds; of each the fastest."""
-    found: dict = {"products": dict.fromkeys(SIZES, 0.0), "cache": 0.0, "others": dict.fromkeys(OTHERS, math.inf)}
-    found |= {"smallest": math.inf, "batch": math.inf, "together": {}}
+    found: dict = {"products": dict.fromkeys(SIZES, 0.0), "others": dict.fromkeys(OTHERS, math.inf)}
+    found |= {"smallest": math.inf, "batch": math.inf, "together": {}, "alone": dict.fromkeys(SHARED, 0.0)}
     steps = dict.fromkeys(CASES, math.inf)
     for _ in range(ROUNDS):
         for size in SIZES:
             found["products"][size] = max(found["products"][size], product_speed_of(size))
-        found["cache"] = max(found["cache"], cache_speed())
+        for name, speed in SHARED.items():
+            found["alone"][name] = max(found["alone"][name], speed())
         found["batch"] = min(found["batch"], batch_seconds())
         found["smallest"] = min(found["smallest"], measured_step(SMALLEST, 50))
         for name, model in OTHERS.items():
             found["others"][name] = min(found["others"][name], measured_step(model))
         for name, value in in_processes(2, "together").items():
-            best = max if name == "products" else min
+            best = max if name in SHARED else min
             found["together"][name] = best(value, found["together"].get(name, value))
         for name, model in CASES.items():
             seconds = measured_step(model) if model[-1] == 1 else in_processes(model[-1], "step", name)
@@ -192,14 +209,18 @@ def run() -> None:
     torch.manual_seed(0)
     found, steps = measured()
     device = device_of(found, memory_speed(found))
-    cases, several = {}, crowded(device, found["together"]["products"] / found["products"][256])
+    shares = {name: found["together"][name] / found["alone"][name] for name in SHARED}
+    cases, several = {}, crowded(device, shares)
     for name, model in CASES.items():
         parts = forecast(model, device if model[-1] == 1 else several)
         cases[name] = {"model": model, "parts": parts, "forecast": sum(parts.values()), "measured": steps[name]}
         say(f"{name:20} {1e3 * cases[name]['forecast']:6.0f} ms forecast, {1e3 * steps[name]:6.0f} ms measured")
-    say(f"device: {asdict(device)}")
+    say(f"{asdict(device)}, beside another process {shares}")
     columns = ["d_model", "d_ff", "heads", "layers", "vocabulary", "sentences", "tokens", "processes"]
-    record("benchmark-costs", {"columns": columns, "found": found, "device": asdict(device), "cases": cases})
+    record(
+        "benchmark-costs",
+        {"columns": columns, "found": found, "machine": asdict(device), "shares": shares, "cases": cases},
+    )
 
 
 if __name__ == "__main__":
