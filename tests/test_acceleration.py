@@ -725,7 +725,10 @@ def test_settings_go_to_their_switches(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "backend"),
-    [("float32", "inductor"), pytest.param("bfloat16", "aot_eager", marks=pytest.mark.again)],
+    [
+        ("float32", "aot_eager"),
+        *(pytest.param(kind, "inductor", marks=pytest.mark.again) for kind in ("float32", "bfloat16")),
+    ],
 )
 def test_compiled_steps_have_the_same_losses_by_one_program_for_all_shapes(precision, backend, tmp_path: Path):
     """Dropout, whose numbers are drawn in another order, does not cut the program into parts."""
