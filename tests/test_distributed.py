@@ -141,7 +141,8 @@ def test_a_killed_process_ends_the_others(text, tmp_path):
     arguments = ["annotated", "train", "--corpus", str(text), *SMALL, "--max-steps", "100000"]
     process = start(2, *arguments, "--checkpoint-minutes", "0.01", "--output", str(tmp_path / "run"))
     until = time.monotonic() + LIMIT
-    while len(list((tmp_path / "run" / "checkpoints").glob("*.safetensors"))) < 2 and time.monotonic() < until:
+    weights, model = tmp_path / "run" / "checkpoints", tmp_path / "run" / "config.json"
+    while not (model.exists() and len(list(weights.glob("*.safetensors"))) > 1) and time.monotonic() < until:
         time.sleep(0.05)
     listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout
     workers = [int(one) for one in listed.split()]
