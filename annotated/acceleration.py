@@ -83,9 +83,9 @@ class FusedAttention(MultiHeadAttention):
 
 # book/92_making_it_fast.ipynb#few-rows
 def few_rows(layer: nn.Linear | OutputProjection, x: Float[Tensor, "*batch width"], most: int = 16) -> Tensor:
-    """The linear layer of x as (W x^T)^T + b for float32 on the CPU, where x has `most` rows at most."""
+    """The linear layer of x as (W x^T)^T + b for float32 on the CPU, for `most` rows at most, and not in training."""
     rows = x.shape[:-1]
-    if x.device.type != "cpu" or x.dtype != torch.float32 or not rows or rows.numel() > most:
+    if layer.training or x.device.type != "cpu" or x.dtype != torch.float32 or not rows or rows.numel() > most:
         return F.linear(x, layer.weight, layer.bias)
     product = (layer.weight @ x.flatten(0, -2).T).T
     return (product if layer.bias is None else product + layer.bias).contiguous().view(*rows, len(layer.weight))

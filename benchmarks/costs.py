@@ -10,7 +10,6 @@ import itertools
 import json
 import math
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -29,7 +28,7 @@ from annotated.forecast import Device, moved_numbers, num_calls, num_weights, st
 from annotated.model import Transformer, TransformerConfig
 from annotated.store import Pairs
 from annotated.training import TrainingConfig, train
-from benchmarks.common import ROOT, record, say
+from benchmarks.common import ROOT, record, say, torchrun
 
 SIZES, MANY, STREAM = (16, 32, 64, 128, 256, 512, 1024), 2**22, 2**25  # of square matrices; numbers to add up
 ROWS, LOGITS, ROUNDS, STEPS = 1000, (64, 8000), 2, 5
@@ -135,12 +134,8 @@ def together() -> dict[str, float]:
 
 def in_processes(number: int, *arguments: str) -> dict | float:
     """What `python -m benchmarks.costs` prints when torchrun starts it, one thread a process."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={number}", f"--master-port={port}"]
     done = subprocess.run(
-        [sys.executable, *launcher, "-m", "benchmarks.costs", *arguments],
+        [*torchrun(number), "-m", "benchmarks.costs", *arguments],
         cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
     )  # fmt: skip
     if done.returncode:

@@ -24,6 +24,7 @@ from annotated.acceleration import (
     chunked_training_loss,
     compiled,
     faster_products,
+    hidden_states,
     start_fast_decoding,
     top_tokens,
     tune_machine,
@@ -35,7 +36,6 @@ from annotated.cost import seconds_of
 from annotated.decoding import beam_search, start_decoding
 from annotated.embeddings import OutputProjection
 from annotated.machine import best_device, choose_precision
-from annotated.masks import padding_mask
 from annotated.model import Transformer
 from annotated.regularization import label_smoothed_loss
 from annotated.schedule import build_optimizer, set_learning_rate
@@ -76,17 +76,15 @@ def without(model: Transformer, plain: type) -> Transformer:
 
 def whole_loss(worker: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
     """All logits at once, as in the plain form, in the precision of the worker."""
-    source_mask = padding_mask(batch.source, worker.config.pad_id)
-    hidden = worker.decode(batch.target_input, worker.encode(batch.source, source_mask), source_mask)
+    hidden = hidden_states(worker, batch.source, batch.target_input)
     logits = F.linear(hidden, worker.output.weight.to(hidden.dtype), worker.output.bias).float()
     return label_smoothed_loss(logits, batch.target_output, smoothing, worker.config.pad_id)
 
 
 def autocast_loss(precision: torch.dtype, model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
     """One set of weights, cast at every product, in place of a working copy."""
-    source_mask = padding_mask(batch.source, model.config.pad_id)
     with torch.autocast(batch.source.device.type, precision):
-        hidden = model.decode(batch.target_input, model.encode(batch.source, source_mask), source_mask)
+        hidden = hidden_states(model, batch.source, batch.target_input)
     weight, bias, pad_id = model.output.weight, model.output.bias, model.config.pad_id
     return chunked_loss(hidden.to(precision), weight, bias, batch.target_output, smoothing, pad_id)
 

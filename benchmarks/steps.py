@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import random
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,15 +19,16 @@ from torch.profiler import ProfilerActivity, profile
 
 from annotated.acceleration import accelerate, start_fast_decoding, top_tokens
 from annotated.batching import pad_sequences
-from annotated.decoding import beam_search, start_decoding
+from annotated.cost import seconds_of
+from annotated.decoding import Hypothesis, beam_search, start_decoding
 from annotated.embeddings import OutputProjection
 from annotated.marian import save_ctranslate2
 from annotated.model import Transformer, TransformerConfig
 from annotated.recipes import RECIPES
 from annotated.tokenization import Tokenizer, train_tokenizer
 from annotated.translation import Translator
-from benchmarks.common import interleaved, record, say, show
-from benchmarks.decoding import engine_search
+from benchmarks.common import interleaved, record, say, show, timed
+from benchmarks.decoding import engine_search, slices, translated
 from benchmarks.engine import Engine
 from benchmarks.gains import without
 from benchmarks.store import halves
@@ -62,18 +62,18 @@ def searches(model: Transformer) -> dict[str, tuple[Transformer, Callable]]:
     }
 
 
-def search(model: Transformer, start: Callable, sources: list[list[int]], size: int) -> None:
-    for i in range(0, len(sources), size):
-        rows = pad_sequences(sources[i : i + size], model.config.pad_id)
-        beam_search(model, rows, beam_size=WIDTH, limit=STEPS, topk=top_tokens, penalty="power", start=start)
+def search(model: Transformer, start: Callable, sources: list[list[int]], size: int) -> list[list[Hypothesis]]:
+    found = []
+    for batch in slices(sources, size):
+        rows = pad_sequences(batch, model.config.pad_id)
+        found += beam_search(model, rows, beam_size=WIDTH, limit=STEPS, topk=top_tokens, penalty="power", start=start)
+    return found
 
 
-def where_time_goes(work: Callable[[], None]) -> dict[str, float]:
+def where_time_goes(work: Callable[[], object]) -> dict[str, float]:
     """The share of each kind of operation; what is left is Python and the beginning of operations."""
     with profile(activities=[ProfilerActivity.CPU]) as found:
-        begun = time.perf_counter()
-        work()
-        whole = time.perf_counter() - begun
+        whole = seconds_of(work)
     seconds = dict.fromkeys(KINDS, 0.0) | {"other operations": 0.0}
     for event in found.key_averages():
         name = event.key.removeprefix("aten::")
@@ -94,19 +94,13 @@ def run() -> None:
             for size, count in SENTENCES.items():
                 lengths = [choose.randint(8, 20) for _ in range(count)]
                 sources = [[*choose.choices(range(4, len(pieces)), k=n), whole.tokenizer.eos_id] for n in lengths]
-                works = {name: partial(search, *pair, sources, size) for name, pair in searches(whole.model).items()}
-                works["CTranslate2 float32"] = partial(engine_search, engine, pieces, sources, size, WIDTH, limit=STEPS)
-                tables[str(size)] = interleaved({name: partial(speed, work) for name, work in works.items()}, ROUNDS)
-                show(f"batches of {size}", "searches/s", tables[str(size)])
+                systems = {name: partial(search, *pair) for name, pair in searches(whole.model).items()}
+                systems["CTranslate2 float32"] = partial(engine_search, engine, pieces, width=WIDTH, limit=STEPS)
+                works = {name: partial(translated, system, sources, size) for name, system in systems.items()}
+                tables[str(size)] = interleaved({name: timed(work) for name, work in works.items()}, ROUNDS)
+                show(f"batches of {size}", "sentences/s", tables[str(size)])
                 shares[str(size)] = {name: where_time_goes(works[name]) for name in ("plain step", "both")}
                 say(f"  with both: {shares[str(size)]['both']}")
     record("benchmark-steps", {
         "sentences": SENTENCES, "steps": STEPS, "rounds": ROUNDS, "tables": tables, "shares": shares,
     })  # fmt: skip
-
-
-def speed(work: Callable[[], object]) -> float:
-    """Turns a second."""
-    begun = time.perf_counter()
-    work()
-    return 1 / (time.perf_counter() - begun)

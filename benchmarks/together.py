@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 from annotated.corpora import load_corpus
-from benchmarks.common import ROOT, record, say
+from benchmarks.common import ROOT, record, say, torchrun
 
 STEPS, LINES, KILLS, ROUNDS = 200, 20_000, 10, 3
 SIZES = (
@@ -27,12 +26,7 @@ SIZES = (
 
 def command(processes: int, *arguments: str) -> list[str]:
     """`annotated` in one process, or in several by torchrun."""
-    if processes == 1:
-        return [sys.executable, "-m", "annotated", *arguments]
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    launcher = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", f"--master-port={port}"]
+    launcher = [sys.executable] if processes == 1 else torchrun(processes)
     return [*launcher, "-m", "annotated", *arguments]
 
 

@@ -359,8 +359,8 @@ def test_a_translator_accelerates_unless_told_not_to():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_products_of_few_rows_are_products(shape: tuple[int, ...], bias: bool, dtype: torch.dtype):
     """Values, shape and layout of PyTorch's layer, and of the output projection, and their gradients."""
-    x, linear = torch.randn(shape, dtype=dtype, requires_grad=True), nn.Linear(8, 5, bias, dtype=dtype)
-    output = OutputProjection(nn.Parameter(linear.weight.detach().clone()), bias).to(dtype)
+    x, linear = torch.randn(shape, dtype=dtype, requires_grad=True), nn.Linear(8, 5, bias, dtype=dtype).eval()
+    output = OutputProjection(nn.Parameter(linear.weight.detach().clone()), bias).to(dtype).eval()
     if bias:
         nn.init.normal_(output.bias)
     for layer, kind in ((linear, FewRowsLinear), (output, FewRowsOutput)):
@@ -374,12 +374,13 @@ def test_products_of_few_rows_are_products(shape: tuple[int, ...], bias: bool, d
             torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("rows", [4, 16, 17])
-def test_the_order_of_the_factors_changes_for_few_rows_only(monkeypatch, rows: int):
+@pytest.mark.parametrize(("rows", "training"), [(4, False), (16, False), (17, False), (4, True)])
+def test_the_order_of_the_factors_changes_for_few_rows_only(monkeypatch, rows: int, training: bool):
+    """And not in training, whose compiled steps are one program for all numbers of rows."""
     calls, linear = [], F.linear
     monkeypatch.setattr(acceleration.F, "linear", lambda *a: calls.append(1) or linear(*a))
-    FewRowsLinear(8, 5)(torch.randn(rows, 8))
-    assert bool(calls) is (rows > 16)
+    FewRowsLinear(8, 5).train(training)(torch.randn(rows, 8))
+    assert bool(calls) is (rows > 16 or training)
 
 
 def steps_of(start, model: Transformer, source: Tensor, width: int) -> list[Tensor]:
@@ -726,7 +727,7 @@ def test_settings_go_to_their_switches(monkeypatch):
 @pytest.mark.parametrize(
     ("precision", "backend"),
     [
-        ("bfloat16", "aot_eager"),
+        ("float32", "aot_eager"),
         *(pytest.param(kind, "inductor", marks=pytest.mark.again) for kind in ("float32", "bfloat16")),
     ],
 )
@@ -743,8 +744,7 @@ def test_compiled_steps_have_the_same_losses_by_one_program_for_all_shapes(preci
     told = json.loads(child.stdout.splitlines()[-1])
     assert told["compiled"] == pytest.approx(told["eager"], rel=1e-4)
     assert told["eager"][-1] < told["eager"][0] - 0.5  # the steps did something
-    assert told["programs"] <= (2 if precision == "float32" else 1)  # few rows have a program of their own there
-    assert told["parts with dropout"] == 1
+    assert (told["programs"], told["parts with dropout"]) == (1, 1)
 
 
 def test_what_compiling_lacks_is_named(monkeypatch: pytest.MonkeyPatch):
