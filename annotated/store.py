@@ -187,7 +187,8 @@ def ahead(items: Iterable[T], count: int = 2) -> Iterator[T]:
         except BaseException as error:
             put("error", error)
 
-    threading.Thread(target=work, daemon=True).start()
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
     try:
         while True:
             what, item = ready.get()
@@ -198,6 +199,7 @@ def ahead(items: Iterable[T], count: int = 2) -> Iterator[T]:
             yield item
     finally:
         ended.set()
+        worker.join()  # a thread within PyTorch when Python ends would abort the process
 
 
 # book/93_at_scale.ipynb#streams

@@ -400,8 +400,10 @@ def kill(kills: int = 50, seed: int = 0, cases: list[tuple[list[str], int]] = CA
             start = ["train", "--quiet", "--corpus", str(place / "pairs.tsv"), *TINY.split(), *options, "--output"]
             whole = place / f"whole-{number}"
             begun = time.monotonic()
-            if command(*start, str(whole), threads=threads).wait():
-                raise RuntimeError("a run that nobody killed failed")
+            alone = command(*start, str(whole), threads=threads)
+            said = alone.communicate()[1].decode()
+            if alone.returncode:
+                raise RuntimeError(f"a run that nobody killed failed with {alone.returncode}: {said.strip()}")
             seconds = time.monotonic() - begun
             share = kills // len(cases) + (number < kills % len(cases))
             while share:
