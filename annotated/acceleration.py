@@ -8,7 +8,8 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ __all__ = [
     "chunked_training_loss",
     "compiled",
     "hidden_states",
+    "products_of_few_rows",
     "start_fast_decoding",
     "top_tokens",
     "tune_machine",
@@ -402,6 +404,24 @@ def faster_products(wanted: bool | None = None) -> bool:
     if ((a @ b) - exact).abs().max() > 4 * error:
         switch.fp32_precision = "ieee"
     return switch.fp32_precision == "bf16"
+
+
+# book/92_making_it_fast.ipynb#few-products
+@contextmanager
+def products_of_few_rows(rows: int, most: int = 8) -> Iterator[None]:
+    """Let MKL multiply while the block runs, where oneDNN does and a product has `most` rows at most.
+
+    Defined in chapter 92: `few-products`.
+    """
+    switch = getattr(torch.backends.mkldnn, "matmul", None)
+    if rows > most or getattr(switch, "fp32_precision", None) != "bf16":
+        yield
+        return
+    switch.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        switch.fp32_precision = "bf16"
 
 
 # book/92_making_it_fast.ipynb#keep-kernels

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from annotated.acceleration import accelerate, start_fast_decoding, top_tokens
+from annotated.acceleration import accelerate, products_of_few_rows, start_fast_decoding, top_tokens
 from annotated.batching import in_batches, pad_sequences
 from annotated.checkpoint import load_model, save_model
 from annotated.decoding import PENALTIES, Hypothesis, beam_search, start_decoding
@@ -214,7 +214,8 @@ def search_batch(translator: Translator, sources: list[list[int]], options: dict
     """Beam search for one batch of sources."""
     model = translator.model
     batch = pad_sequences(sources, model.config.pad_id).to(model.target_embedding.weight.device)
-    return beam_search(model, batch, topk=translator.topk, start=translator.start, **options)
+    with products_of_few_rows(len(sources) * options["beam_size"]):
+        return beam_search(model, batch, topk=translator.topk, start=translator.start, **options)
 
 
 # book/91_command_line.ipynb#find-model

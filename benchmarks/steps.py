@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from annotated.acceleration import accelerate, start_fast_decoding, top_tokens
+from annotated.acceleration import accelerate, products_of_few_rows, start_fast_decoding, top_tokens
 from annotated.batching import pad_sequences
 from annotated.cost import seconds_of
 from annotated.decoding import Hypothesis, beam_search, start_decoding
@@ -35,6 +35,7 @@ from benchmarks.store import halves
 
 SENTENCES = {1: 4, 32: 32, 100: 100}  # batch size: sentences a turn
 STEPS, WIDTH, ROUNDS = 15, 4, 9
+ALL = "both, few rows by MKL"
 KINDS = {  # what PyTorch calls its operations
     "products": ("mm", "addmm", "bmm", "baddbmm", "linear"),
     "norms, softmax, activation": ("native_layer_norm", "_softmax", "relu", "add", "mul", "div", "bitwise_not"),
@@ -51,22 +52,25 @@ def translator() -> Translator:
     return Translator(accelerate(Transformer(TransformerConfig(len(tokenizer), **sizes)).eval()), tokenizer)
 
 
-def searches(model: Transformer) -> dict[str, tuple[Transformer, Callable]]:
-    """Our search with each of its two faster parts, with none and with both: a model, and how a search begins."""
+def searches(model: Transformer) -> dict[str, tuple[Transformer, Callable, int]]:
+    """Our search with its faster parts alone and together: a model, how a search begins, up to how many rows by MKL."""
     plain = without(without(copy.deepcopy(model), nn.Linear), OutputProjection)
     return {
-        "plain step": (plain, start_decoding),
-        "fast step": (plain, start_fast_decoding),
-        "few rows": (model, start_decoding),
-        "both": (model, start_fast_decoding),
+        "plain step": (plain, start_decoding, 0),
+        "fast step": (plain, start_fast_decoding, 0),
+        "few rows": (model, start_decoding, 0),
+        "both": (model, start_fast_decoding, 0),
+        ALL: (model, start_fast_decoding, 8),
     }
 
 
-def search(model: Transformer, start: Callable, sources: list[list[int]], size: int) -> list[list[Hypothesis]]:
-    found = []
-    for batch in slices(sources, size):
-        rows = pad_sequences(batch, model.config.pad_id)
-        found += beam_search(model, rows, beam_size=WIDTH, limit=STEPS, topk=top_tokens, penalty="power", start=start)
+def search(
+    model: Transformer, start: Callable, most: int, sources: list[list[int]], size: int
+) -> list[list[Hypothesis]]:
+    found, options = [], {"beam_size": WIDTH, "limit": STEPS, "topk": top_tokens, "penalty": "power", "start": start}
+    with products_of_few_rows(size * WIDTH, most):
+        for batch in slices(sources, size):
+            found += beam_search(model, pad_sequences(batch, model.config.pad_id), **options)
     return found
 
 
@@ -99,8 +103,8 @@ def run() -> None:
                 works = {name: partial(translated, system, sources, size) for name, system in systems.items()}
                 tables[str(size)] = interleaved({name: timed(work) for name, work in works.items()}, ROUNDS)
                 show(f"batches of {size}", "sentences/s", tables[str(size)])
-                shares[str(size)] = {name: where_time_goes(works[name]) for name in ("plain step", "both")}
-                say(f"  with both: {shares[str(size)]['both']}")
+                shares[str(size)] = {name: where_time_goes(works[name]) for name in ("plain step", ALL)}
+                say(f"  {ALL}: {shares[str(size)][ALL]}")
     record("benchmark-steps", {
         "sentences": SENTENCES, "steps": STEPS, "rounds": ROUNDS, "tables": tables, "shares": shares,
     })  # fmt: skip
