@@ -33,7 +33,7 @@ from benchmarks.engine import Engine
 from benchmarks.gains import without
 from benchmarks.store import halves
 
-SENTENCES = {1: 4, 32: 32, 100: 100}  # batch size: sentences a turn
+SENTENCES = {1: 24, 32: 64, 100: 100}  # batch size: sentences a turn
 STEPS, WIDTH, ROUNDS = 15, 4, 9
 ALL = "both, few rows by MKL"
 KINDS = {  # what PyTorch calls its operations
