@@ -10,6 +10,7 @@ import copy
 import random
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -52,23 +53,23 @@ def translator() -> Translator:
     return Translator(accelerate(Transformer(TransformerConfig(len(tokenizer), **sizes)).eval()), tokenizer)
 
 
-def searches(model: Transformer) -> dict[str, tuple[Transformer, Callable, int]]:
-    """Our search with its faster parts alone and together: a model, how a search begins, up to how many rows by MKL."""
+def searches(model: Transformer) -> dict[str, tuple[Transformer, Callable, Callable]]:
+    """Our search with its faster parts alone and together: a model, how a search begins, and what holds meanwhile."""
     plain = without(without(copy.deepcopy(model), nn.Linear), OutputProjection)
     return {
-        "plain step": (plain, start_decoding, 0),
-        "fast step": (plain, start_fast_decoding, 0),
-        "few rows": (model, start_decoding, 0),
-        "both": (model, start_fast_decoding, 0),
-        ALL: (model, start_fast_decoding, 8),
+        "plain step": (plain, start_decoding, nullcontext),
+        "fast step": (plain, start_fast_decoding, nullcontext),
+        "few rows": (model, start_decoding, nullcontext),
+        "both": (model, start_fast_decoding, nullcontext),
+        ALL: (model, start_fast_decoding, products_of_few_rows),
     }
 
 
 def search(
-    model: Transformer, start: Callable, most: int, sources: list[list[int]], size: int
+    model: Transformer, start: Callable, during: Callable, sources: list[list[int]], size: int
 ) -> list[list[Hypothesis]]:
     found, options = [], {"beam_size": WIDTH, "limit": STEPS, "topk": top_tokens, "penalty": "power", "start": start}
-    with products_of_few_rows(size * WIDTH, most):
+    with during(size * WIDTH):
         for batch in slices(sources, size):
             found += beam_search(model, pad_sequences(batch, model.config.pad_id), **options)
     return found

@@ -48,7 +48,7 @@ from annotated.embeddings import OutputProjection
 from annotated.files import InputError
 from annotated.grammar import embedded_split
 from annotated.interventions import edited
-from annotated.machine import PRECISIONS
+from annotated.machine import PRECISIONS, choose_precision
 from annotated.masks import causal_mask, padding_mask
 from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss
@@ -772,11 +772,16 @@ def test_compiled_steps_have_the_same_losses_by_one_program_for_all_shapes(preci
         pytest.skip(str(error))
     command = [sys.executable, "-m", "tests.compiled", precision, backend]
     settings = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.getcwd()}
+    settings |= {"TORCHINDUCTOR_EMULATE_PRECISION_CASTS": "1"}  # fused operations round as often as single ones
     child = subprocess.run(command, capture_output=True, text=True, env=settings)
     assert child.returncode == 0, child.stderr
     told = json.loads(child.stdout.splitlines()[-1])
-    rounding = 2**-8 if precision == "bfloat16" else 1e-4  # where a processor has bfloat16, fused operations round once
-    assert told["compiled"] == pytest.approx(told["eager"], rel=rounding)
+    assert told["compiled"][0] == pytest.approx(told["eager"][0], rel=1e-4)
+    native = precision == "bfloat16" and choose_precision("auto", torch.device("cpu")) == torch.bfloat16
+    sums = (
+        2**-8 if native else 1e-4
+    )  # a processor that has bfloat16 rounds sums of gradients, in whatever order they are
+    assert told["compiled"][1:] == pytest.approx(told["eager"][1:], rel=sums)
     assert told["eager"][-1] < told["eager"][0] - 0.5  # the steps did something
     assert (told["programs"], told["parts with dropout"]) == (1, 1)
 
