@@ -289,7 +289,8 @@ def plain_beam_search(
     """Beam search for one sentence (section 6.1), without batch and cache: the best output that it finds."""
     next_logits, end_id = full_logits(model, source), model.config.end_id
     beam, finished = [Hypothesis([], 0.0, 0.0)], []
-    for length in range(1, int(output_limits(model, source, extra)) + 1):
+    limit = int(output_limits(model, source, extra))
+    for length in range(1, limit + 1):
         candidates = []
         for prefix in beam:
             logits = next_logits(source.new_tensor([[model.config.start_id, *prefix.tokens]]))[0]
@@ -301,7 +302,8 @@ def plain_beam_search(
         candidates.sort(key=lambda candidate: -candidate.log_probability)
         finished += [candidate for candidate in candidates[:width] if candidate.tokens[-1] == end_id]
         beam = [candidate for candidate in candidates if candidate.tokens[-1] != end_id][:width]
-        if len(finished) >= width and max(found.score for found in finished) >= beam[0].score:
+        best_possible = beam[0].log_probability / length_penalty(limit, alpha)  # the most that a prefix can still reach
+        if finished and max(found.score for found in finished) >= best_possible:
             break
     return max(finished or beam, key=lambda found: found.score)
 
@@ -376,12 +378,9 @@ class Finished:
     def add(self, hypothesis: Hypothesis) -> None:
         self.hypotheses = sorted([*self.hypotheses, hypothesis], key=lambda h: -h.score)[: self.width]
 
-    def settled(self, best_now: float, best_possible: float, wanted: int) -> bool:
-        """Whether the search can end: no prefix can still win, or `width` have finished and no prefix leads now."""
-        if len(self.hypotheses) < wanted:
-            return False
-        score = self.hypotheses[wanted - 1].score
-        return score >= best_possible or (len(self.hypotheses) == self.width and score >= best_now)
+    def settled(self, best_possible: float, wanted: int) -> bool:
+        """Whether the search can end: no prefix can still come among the best `wanted`."""
+        return len(self.hypotheses) >= wanted and self.hypotheses[wanted - 1].score >= best_possible
 
 
 # book/60_beam_search.ipynb#collect-finished
@@ -425,7 +424,7 @@ def drop_settled(
         best_possible = best / max(penalty(length + 1), penalty(limit))
         if length >= limit:
             fill_up(result, beam, row, penalty, n_best)
-        result.done = length >= limit or result.settled(best / penalty(length), best_possible, n_best)
+        result.done = length >= limit or result.settled(best_possible, n_best)
         if not result.done:
             rows.append(row)
     if len(rows) <= 0.8 * len(beam.sentences):

@@ -30,7 +30,7 @@ def sinusoidal_encoding(
 
 # book/35_positional_encoding.ipynb#positional-encoding
 class SinusoidalPositions(nn.Module):
-    """Adds `sinusoidal_encoding` to embeddings; has no parameters. The table grows when a longer input comes.
+    """Adds `sinusoidal_encoding` to embeddings; has no parameters. Positions behind its table are computed anew.
 
     Defined in chapter 35: `positional-encoding`.
     """
@@ -44,9 +44,9 @@ class SinusoidalPositions(nn.Module):
         self, x: Float[Tensor, "batch length d_model"], start: int = 0
     ) -> Float[Tensor, "batch length d_model"]:
         end = start + x.shape[1]
-        if end > len(self.table):
-            self.table = sinusoidal_encoding(2 * end, self.d_model, self.interleaved).to(self.table)
-        return x + self.table[start:end]
+        if end <= len(self.table):
+            return x + self.table[start:end]
+        return x + sinusoidal_encoding(x.shape[1], self.d_model, self.interleaved, start).to(self.table)
 
 
 # book/35_positional_encoding.ipynb#learned-positions

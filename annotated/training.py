@@ -632,7 +632,7 @@ def train(
 
     `examples` may be a function that gives those of an epoch, as `examples_by_epoch` makes one for `piece_dropout`.
     With a `folder`, `metrics.jsonl` and checkpoints are written there, the first before the first step. `on_best` is
-    called when the validation loss is the lowest so far, `warn` when a damaged checkpoint is passed over. Each of
+    called when the validation loss is the lowest so far, and by a run that `stop` ends before there is one; `warn` when a damaged checkpoint is passed over. Each of
     several processes calls this with the same arguments; a step's batches are dealt out to them (chapter 93). Raises
     InputError when the loss is no longer a number, nothing is there to learn from, a step has fewer batches than there
     are processes, or what `compile` needs is missing.
@@ -673,8 +673,11 @@ def train(
             if folder and anywhere(state.seconds - saved > 60 * config.checkpoint_minutes):
                 save_checkpoint(folder, state, config.keep_checkpoints)
                 saved = state.seconds
-        if not any(line["step"] == state.step and "valid_loss" in line for line in state.history):
+        over = anywhere(share_done(config, state) >= 1)
+        if over and not any(line["step"] == state.step and "valid_loss" in line for line in state.history):
             validate(state, valid, log, on_best, valid_loss)
+        elif not over and math.isinf(state.best_loss):
+            on_best(state)  # stopped before the first validation, which will replace this model
         if folder:
             save_checkpoint(folder, state, config.keep_checkpoints)
     return state
@@ -742,6 +745,11 @@ def examples_of(
             raise InputError(f"{corpus.name}: has sentences of {longest} tokens, max_length is {max_length}: {advice}")
         return corpus.train
     return tokenize_pairs(tokenizer, pairs, max_length)
+
+
+def best_of(state: TrainingState, name: str) -> dict[str, float]:
+    """The lowest validation loss, for a record; nothing before the first validation."""
+    return {name: state.best_loss} if math.isfinite(state.best_loss) else {}
 
 
 def command_line() -> str:
@@ -816,9 +824,8 @@ def train_on_corpus(
 
         def keep_best(state: TrainingState) -> None:
             if not rank():
-                save_model(
-                    folder, model, tokenizer, state.weights(), **notes, step=state.step, valid_loss=state.best_loss
-                )
+                about = notes | {"step": state.step, **best_of(state, "valid_loss")}
+                save_model(folder, model, tokenizer, state.weights(), **about)
 
         batches = batch_all(valid, config.max_tokens, model.config.pad_id, model.config.start_id)
         options = {"folder": folder, "resume": resume, "progress": progress, "on_best": keep_best, "stop": stop}
@@ -827,5 +834,5 @@ def train_on_corpus(
         run |= {"finished": share_done(config, state) >= 1, "steps": state.step, "epochs": state.epoch}
         run |= {"target_tokens": state.tokens, "wall_seconds": round(state.seconds, 1)}
         if not rank():
-            write_json(folder / "run.json", run | {"best_valid_loss": state.best_loss})
+            write_json(folder / "run.json", run | best_of(state, "best_valid_loss"))
         return state

@@ -275,7 +275,7 @@ def test_other_signals_save_as_well(corpus, tmp_path, name, ignored):
     """A closed terminal and a request to end; one that is ignored, as under nohup, changes nothing."""
     folder, number = tmp_path / "run", getattr(signal, name)
     arguments = command("train", "--corpus", corpus, "--output", folder, *TINY, "--max-steps", 10**6)
-    before = (lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None
+    before = functools.partial(signal.signal, number, signal.SIG_IGN if ignored else signal.SIG_DFL)
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE, preexec_fn=before, **environment({}))
     wait_for(lambda: (folder / "metrics.jsonl").exists() and len(metrics(folder)) > 1, process)
     process.send_signal(number)

@@ -350,6 +350,19 @@ def test_search_ends_soon_after_the_best_has_finished(monkeypatch):
     assert len(plain_beam_search(random_model(), padded(random_sources(1))).tokens) == 6
 
 
+def test_the_best_output_is_the_same_however_many_are_asked_for():
+    """A prefix that is behind by its score now may still win when a longer output costs less (power 1)."""
+    torch.manual_seed(7)
+    model = Transformer(TransformerConfig(8, d_model=8, d_ff=8, num_heads=1, num_layers=1, dropout=0.0)).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight *= 1.5
+    options = {"beam_size": 2, "alpha": 1.0, "penalty": "power", "limit": 12}
+    for source in ([[5, 6, 7, 3]], *([source] for source in random_sources(40, vocab_size=8))):
+        one, two = (beam_search(model, torch.tensor(source), n_best=n_best, **options)[0] for n_best in (1, 2))
+        assert one[0] == two[0]
+
+
 def test_the_beam_stays_full_when_hypotheses_end():
     """Chapter 60: of 2 x width candidates at least width go on, however many of the best ones end."""
     model = random_model()

@@ -85,9 +85,12 @@ def own_lines(stderr: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory) -> Path:
-    """Pairs of unequal lengths."""
+    """Pairs of unequal lengths, some of more tokens than the positions have a table for."""
     path = tmp_path_factory.mktemp("text") / "pairs.tsv"
-    sides = [" ".join(f"{chr(97 + token % 26)}{token}" for token in side) for pair in examples() for side in pair]
+    longer = [(list(range(4, 4 + length)), [4, 5]) for length in (70, 75, 80)]
+    sides = [
+        " ".join(f"{chr(97 + token % 26)}{token}" for token in side) for pair in examples() + longer for side in pair
+    ]
     path.write_text("".join(f"{one}\t{other}\n" for one, other in zip(sides[::2], sides[1::2], strict=True)))
     return path
 

@@ -341,6 +341,20 @@ def test_the_main_line_imports_what_came_before_and_workshops(book, capsys, modu
     assert said == ("" if may else f"export: book/{MODULES[module]}_{module}.ipynb{refused}")
 
 
+@pytest.mark.parametrize("tags", ['{"tags": ["case"]}', '{"tags": ["hide-input"]}'])
+def test_a_cell_about_the_case_imports_what_it_needs(book, capsys, tags):
+    stacks = f"{STACKS}\n%% code tired-wide {tags}\nfrom annotated.attention import attend\n"
+    allowed = "case" in tags
+    assert book(c31_stacks=stacks, c32_attention=LATER, c91_command_line=COMMAND) == (0 if allowed else 1), allowed
+    assert ("#tired-wide: imports annotated.attention" in capsys.readouterr().err) != allowed
+
+
+def test_a_cell_about_the_case_is_not_exported(book, capsys):
+    stacks = f'{STACKS}\n%% code tired-wide {{"tags": ["case"]}}\n#| export\nTIRED = 1\n'
+    assert book(c31_stacks=stacks, c32_attention=LATER, c91_command_line=COMMAND) == 1
+    assert "#tired-wide: a cell tagged `case`" in capsys.readouterr().err
+
+
 def test_without_a_table_of_contents_every_chapter_is_on_the_main_line(book, capsys):
     stacks = chapter("stacks", "from annotated.marian import NAME as other")
     assert book(c31_stacks=stacks, c90_marian=chapter("marian")) == 1

@@ -128,7 +128,7 @@ def test_halves_are_the_same_columns_in_another_order():
     assert torch.allclose(alternating @ W, halves @ W[order], atol=1e-5)  # so the same can be learned
     x = torch.zeros(1, 200, 16)
     expected = sinusoidal_encoding(200, 16, interleaved=False)
-    assert torch.equal(SinusoidalPositions(16, interleaved=False)(x)[0], expected)  # also where the table has grown
+    assert torch.equal(SinusoidalPositions(16, interleaved=False)(x)[0], expected)  # also behind the table
     model = Transformer(TransformerConfig(vocab_size=9, d_model=16, num_heads=2, positions="concatenated"))
     assert torch.equal(model.source_positions(x)[0], expected)
 
@@ -188,17 +188,19 @@ def test_with_the_decoders_mask_order_is_not_quite_lost():
     assert changed[1:].min() > 1e-2
 
 
-def test_table_grows_beyond_128():
-    """Any length works: an input longer than the table gets exact rows, and shorter ones still do afterwards."""
+def test_any_length_has_its_rows_and_the_table_stays_as_it_is():
+    """Processes that train together hand each other their buffers, which must keep their size (chapter 93)."""
     place = SinusoidalPositions(16)
-    assert len(place.table) == 128
+    table = place.table
     for length in (128, 129, 1000, 5):
         assert torch.equal(place(torch.zeros(2, length, 16))[1], sinusoidal_encoding(length, 16))
     assert torch.equal(place(torch.zeros(1, 1, 16), start=5000)[0], sinusoidal_encoding(1, 16, start=5000))
+    assert place.table is table
+    assert table.shape == (128, 16)
 
 
-def test_table_that_grew_while_decoding_serves_training():
-    """A table that grew under inference mode does not stop a later backward pass."""
+def test_rows_made_while_decoding_do_not_stop_training():
+    """Long outputs under inference mode leave nothing behind that a later backward pass could not use."""
     place = SinusoidalPositions(16)
     with torch.inference_mode():
         place(torch.zeros(1, 300, 16))
@@ -224,7 +226,7 @@ def test_sinusoids_learn_and_save_nothing():
 
 
 def test_sum_keeps_the_embeddings_type():
-    """In a model of bfloat16 the sum stays bfloat16, also in a table that grew, so that no layer above changes type."""
+    """In a model of bfloat16 the sum stays bfloat16, also behind the table, so that no layer above changes type."""
     place = SinusoidalPositions(16).bfloat16()
     for length in (3, 300):
         assert place(torch.zeros(1, length, 16, dtype=torch.bfloat16)).dtype == torch.bfloat16

@@ -474,6 +474,40 @@ def test_stop_ends_after_the_step_at_hand(tmp_path: Path):
     assert (tmp_path / "checkpoints" / "step-0000002.state").exists()
 
 
+def test_a_stop_moves_neither_the_best_loss_nor_the_delivered_model(tmp_path: Path):
+    """Stopped between two validations and resumed, a run delivers the models of an unbroken one, at the same steps."""
+    config = replace(CONFIG, max_steps=6, validate_every=2)
+    runs: dict[str, list] = {"unbroken": [], "stopped": []}
+
+    def run(name: str, **options) -> float:
+        def keep(state):
+            runs[name].append((state.step, state.best_loss, flat(state.model)))
+
+        state = train(
+            small_model(), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path / name, on_best=keep, **options
+        )
+        return state.best_loss
+
+    calls = iter([False] * 3 + [True])
+    unbroken = run("unbroken")
+    run("stopped", stop=lambda: next(calls))
+    assert run("stopped", resume=True) == unbroken
+    assert [step for step, *_ in runs["stopped"]] == [2, 4, 6]
+    for one, other in zip(runs["unbroken"], runs["stopped"], strict=True):
+        assert one[:2] == other[:2]
+        assert torch.equal(one[2], other[2])
+
+
+def test_a_run_stopped_before_its_first_validation_leaves_a_model(tmp_path: Path):
+    calls, kept = iter([False, True]), []
+    options = {"folder": tmp_path, "on_best": lambda state: kept.append((state.step, state.best_loss))}
+    train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG, stop=lambda: next(calls), **options)
+    assert kept == [(1, math.inf)]
+    train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG, resume=True, **options)
+    assert all(math.isfinite(loss) for _, loss in kept[1:])
+    assert len(kept) > 1
+
+
 def test_only_the_last_checkpoints_are_kept(tmp_path: Path):
     config = replace(CONFIG, max_steps=6, checkpoint_minutes=0.0, keep_checkpoints=3)
     train(small_model(), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path)

@@ -64,6 +64,7 @@ class Block:
     module: str
     source: str
     tree: ast.Module
+    case: bool = False  # about the case that runs through the book, which takes what it needs
 
     @property
     def place(self) -> str:
@@ -159,7 +160,10 @@ def read_chapter(path: Path) -> Chapter:
             continue
         if match and not module:
             raise ExportError(f"{place}: '#| export' without a module, and the notebook's metadata names none")
-        cells.append(Block(path, cell.id, module, source, tree))
+        case = "case" in cell.metadata.get("tags", [])
+        if case and match:
+            raise ExportError(f"{place}: a cell tagged `case` imports what it needs and is not exported: take one away")
+        cells.append(Block(path, cell.id, module, source, tree, case))
     prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     title = re.search(r"^# (.+)$", prose, re.MULTILINE)
     docstring = re.sub(r"[\\\"`$]", "", title[1]).strip() if title else path.stem
@@ -277,7 +281,8 @@ def check_orders(chapters: list[Chapter], public: dict[str, str], root: Path) ->
     homes = {module: home for module, home in homes.items() if module not in lent}
     for chapter in line:
         for cell in chapter.cells:
-            if cell.module not in lent and (cell.module or number(chapter.path) not in WHOLE):
+            free = not cell.module and (cell.case or number(chapter.path) in WHOLE)
+            if not free and cell.module not in lent:
                 check_order(cell, homes, public)
 
 

@@ -128,7 +128,7 @@ export function beamSearch(model, source, { width = 4, alpha = 0.6, extra = 50, 
       one.kept = beam.includes(one) || Boolean(one.finished);
       if (!beam.includes(one)) delete one.state;
     }
-    if (length >= limit || settled(finished, beam, { width, alpha, length, limit })) break;
+    if (length >= limit || settled(finished, beam, { alpha, length, limit })) break;
   }
   if (!finished.length) {
     finished = [{ ...beam[0], score: beam[0].logProbability / lengthPenalty(beam[0].step, alpha) }];
@@ -137,12 +137,11 @@ export function beamSearch(model, source, { width = 4, alpha = 0.6, extra = 50, 
   return { ...finished[0], tokens: tokensOf(finished[0]), finished, tree };
 }
 
-/** Whether no prefix can still win, or `width` hypotheses have finished and no prefix leads now. */
-function settled(finished, beam, { width, alpha, length, limit }) {
+/** Whether no prefix can still win. */
+function settled(finished, beam, { alpha, length, limit }) {
   if (!finished.length || !beam.length) return false;
-  const now = beam[0].logProbability / lengthPenalty(length, alpha);
   const possible = beam[0].logProbability / Math.max(lengthPenalty(length + 1, alpha), lengthPenalty(limit, alpha));
-  return finished[0].score >= possible || (finished.length === width && finished[0].score >= now);
+  return finished[0].score >= possible;
 }
 
 /** The tokens from the root to a hypothesis. */
