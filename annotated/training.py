@@ -632,10 +632,10 @@ def train(
 
     `examples` may be a function that gives those of an epoch, as `examples_by_epoch` makes one for `piece_dropout`.
     With a `folder`, `metrics.jsonl` and checkpoints are written there, the first before the first step. `on_best` is
-    called when the validation loss is the lowest so far, and by a run that `stop` ends before there is one; `warn` when a damaged checkpoint is passed over. Each of
-    several processes calls this with the same arguments; a step's batches are dealt out to them (chapter 93). Raises
-    InputError when the loss is no longer a number, nothing is there to learn from, a step has fewer batches than there
-    are processes, or what `compile` needs is missing.
+    called when the validation loss is the lowest so far, and once where `stop` ends a run before there is one; `warn`
+    when a damaged checkpoint is passed over. Each of several processes calls this with the same arguments; a step's
+    batches are dealt out to them (chapter 93). Raises InputError when the loss is no longer a number, nothing is there
+    to learn from, a step has fewer batches than there are processes, or what `compile` needs is missing.
 
     Defined in chapter 59: `train`.
     """

@@ -1,8 +1,8 @@
 """How much a chapter of the main line asks of its reader, and whether its figures are true: `python -m tools.prose 32`.
 
-For each chapter: its cells and words, the exported cells before the first picture, the boxes of misreadings, the printed
-lines that say True, False, same or agrees instead of a number, and the figures of its prose that nothing vouches for.
-Only the last of these is a rule, which a test holds the chapters to; the others are there to be read.
+For each chapter: its cells and words, the exported cells before the first picture, the boxes of misreadings, the
+printed lines that say True, False, same or agrees instead of a number, and the figures of its prose that nothing
+vouches for. Only the last of these is a rule, which a test holds the chapters to; the others are there to be read.
 
 A figure is a number in the text of a chapter, outside of formulas, code and references. It has to be, rounded as it is
 quoted, a whole number in what a cell prints and nbval compares, in the paper's tables (`data/paper.yml`), in a named
