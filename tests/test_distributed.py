@@ -87,7 +87,7 @@ def own_lines(stderr: str) -> list[str]:
 def text(tmp_path_factory) -> Path:
     """Pairs of unequal lengths, some of more tokens than the positions have a table for."""
     path = tmp_path_factory.mktemp("text") / "pairs.tsv"
-    longer = [(list(range(4, 4 + length)), [4, 5]) for length in (70, 75, 80)]
+    longer = [(list(range(4, 4 + length)), [4, 5]) for length in (36, 40, 44)]
     sides = [
         " ".join(f"{chr(97 + token % 26)}{token}" for token in side) for pair in examples() + longer for side in pair
     ]
