@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from annotated.distributed import anywhere, from_all, from_first, launched, own_
 from annotated.files import InputError
 from annotated.model import Transformer, TransformerConfig
 from annotated.training import TrainingConfig, train
+from tests import forked
 from tests.together import ACCUMULATION, examples
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,17 +53,16 @@ SMALL = [
 ]
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 def start(processes: int, *arguments: str, **options) -> subprocess.Popen:
     """A command in one process, or in several by torchrun, each with one thread."""
     launcher = [sys.executable, "-m"]
     if processes > 1:
-        launcher += ["torch.distributed.run", f"--nproc-per-node={processes}", f"--master-port={free_port()}", "-m"]
+        launcher += [
+            "torch.distributed.run",
+            f"--nproc-per-node={processes}",
+            f"--master-port={forked.free_port()}",
+            "-m",
+        ]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | options
     return subprocess.Popen([*launcher, *arguments], env=environment, text=True, **pipes)
@@ -97,12 +96,12 @@ def text(tmp_path_factory) -> Path:
 
 @pytest.mark.slow
 def test_two_processes_have_the_bits_of_one(text, tmp_path):
-    """Two hundred steps of two batches of unequal token counts, in float32 and the faster forms."""
-    arguments = ["annotated", "train", "--corpus", str(text), *SMALL, "--max-steps", "200", "--output"]
+    """Sixty steps of two batches of unequal token counts, in float32 and the faster forms: more than two epochs."""
+    arguments = ["annotated", "train", "--corpus", str(text), *SMALL, "--max-steps", "60", "--output"]
     for processes in (1, 2):
-        found = run(processes, *arguments, str(tmp_path / f"run{processes}"))
+        found = forked.run(processes, *arguments, str(tmp_path / f"run{processes}"))
         assert found.returncode == 0, found.stderr
-    alone, both = (load_file(tmp_path / f"run{n}" / "checkpoints" / "step-0000200.safetensors") for n in (1, 2))
+    alone, both = (load_file(tmp_path / f"run{n}" / "checkpoints" / "step-0000060.safetensors") for n in (1, 2))
     assert all(alone[name].equal(both[name]) for name in alone)
     lines = [(tmp_path / f"run{n}" / "metrics.jsonl").read_text().splitlines() for n in (1, 2)]
     losses = [[line["valid_loss"] for line in map(json.loads, one) if "valid_loss" in line] for one in lines]
@@ -110,16 +109,17 @@ def test_two_processes_have_the_bits_of_one(text, tmp_path):
     records = [json.loads((tmp_path / f"run{n}" / "run.json").read_text()) for n in (1, 2)]
     assert records[0]["target_tokens"] == records[1]["target_tokens"]
     assert records[1]["processes"] == 2
+    assert records[1]["epochs"] > 2
 
 
 @pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_processes(tmp_path):
     """Two, one, four, two, in float64: the losses of an unbroken run, and each pair once an epoch."""
-    whole = run(1, "tests.together", str(tmp_path / "whole"), "40", cwd=ROOT)
+    whole = forked.run(1, "tests.together", str(tmp_path / "whole"), "40")
     assert whole.returncode == 0, whole.stderr
     for number, (processes, steps) in enumerate(((2, "10"), (1, "20"), (4, "30"), (2, "40"))):
         arguments = ["tests.together", str(tmp_path / "parts"), steps, *(["resume"] if number else [])]
-        found = run(processes, *arguments, cwd=ROOT)
+        found = forked.run(processes, *arguments)
         assert found.returncode == 0, found.stderr
     unbroken = json.loads((tmp_path / "whole" / "seen-40.json").read_text())
     parts = [json.loads((tmp_path / "parts" / f"seen-{steps}.json").read_text()) for steps in (10, 20, 30, 40)]
@@ -171,14 +171,13 @@ def test_two_processes_translate_and_evaluate_as_one(tmp_path):
     (tmp_path / "in").write_text("".join(f"{one}\n" for one in ["", *sources, "a line that\u2028looks like two"]))
     outputs = []
     for processes in (1, 2):
-        with (tmp_path / "in").open() as lines:
-            options = ["--workers", "1", "--beam-size", "2", "--chunk", "50"]
-            found = run(processes, "annotated", "translate", "embedded", *options, stdin=lines)
+        options = ["--workers", "1", "--beam-size", "2", "--chunk", "50"]
+        found = forked.run(processes, "annotated", "translate", "embedded", *options, stdin=tmp_path / "in")
         assert found.returncode == 0, found.stderr
         outputs.append(found.stdout)
         scores = ["--split", "valid", "--max-words", "6", "--workers", "1"]
         output = ["--translations", str(tmp_path / f"out{processes}")]
-        found = run(processes, "annotated", "evaluate", "embedded", *scores, *output)
+        found = forked.run(processes, "annotated", "evaluate", "embedded", *scores, *output)
         assert found.returncode == 0, found.stderr
         assert found.stdout.count("BLEU") == 3  # by three rulers
     assert outputs[0] == outputs[1]

@@ -284,7 +284,7 @@ class Trial:
                 ["git", "-C", self.clone, "diff", "--name-only", "--", "annotated"], capture_output=True, text=True
             )
             words = [Path(name).stem for name in changed.stdout.split()]
-            files += [self.clone / path, *(self.clone / "tests" / f"test_{word}.py" for word in words)]
+            files += [*(self.clone / "tests" / f"test_{word}.py" for word in words), self.clone / path]
             words = [fault["name"].rpartition(".")[2]] if fault["name"] else words
         elif fault["kind"] == "chapters":
             files += [self.clone / path]
@@ -342,9 +342,8 @@ def attempt(name: str, trial: Trial, gate: bool) -> None:
                 caught[number] = "export"
             else:
                 files = trial.near(fault, found[0])
-                first = files[:2] and trial.pytest("-x", *files[:2])
-                first = first or (files[2:] and trial.pytest("-x", "-n", "2", "--dist", "loadfile", *files[2:]))
-                caught[number] = first[0] if first else "survives"
+                found = (trial.pytest("-x", *some) for some in (files[:1], files[1:]) if some)
+                caught[number] = next((failed[0] for failed in found if failed), "survives")
         else:
             continue
         keep()
