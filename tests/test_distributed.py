@@ -96,7 +96,7 @@ def text(tmp_path_factory) -> Path:
 
 @pytest.mark.slow
 def test_two_processes_have_the_bits_of_one(text, tmp_path):
-    """Sixty steps of two batches of unequal token counts, in float32 and the faster forms: more than two epochs."""
+    """Sixty steps of two batches of unequal token counts, in float32 and the faster forms: two epochs."""
     arguments = ["annotated", "train", "--corpus", str(text), *SMALL, "--max-steps", "60", "--output"]
     for processes in (1, 2):
         found = forked.run(processes, *arguments, str(tmp_path / f"run{processes}"))
@@ -109,7 +109,7 @@ def test_two_processes_have_the_bits_of_one(text, tmp_path):
     records = [json.loads((tmp_path / f"run{n}" / "run.json").read_text()) for n in (1, 2)]
     assert records[0]["target_tokens"] == records[1]["target_tokens"]
     assert records[1]["processes"] == 2
-    assert records[1]["epochs"] > 2
+    assert records[1]["epochs"] >= 2
 
 
 @pytest.mark.slow

@@ -330,6 +330,7 @@ def attempt(name: str, trial: Trial, gate: bool) -> None:
         write_json(path, about | {"caught": caught} | ({"gate": checked} if checked else {}))
 
     faults = counted()
+    trial.restore()  # what a stopped run has left
     for fault in faults:
         number = str(fault["number"])
         if gate and caught.get(number, "survives") not in ("survives", "gone") and number not in checked:
