@@ -24,10 +24,10 @@ def tokenizer() -> Tokenizer:
 
 @pytest.mark.slow
 def test_nothing_is_lost_at_any_point_that_is_tried():
-    """Every sixtieth point of all scenarios; all of them by `python -m tools.faults points`."""
-    found = faults.points(every=60)
+    """Every hundredth point of all scenarios; all of them by `python -m tools.faults points`."""
+    found = faults.points(every=100)
     assert found["faults"] == []
-    assert found["points"] > 30
+    assert found["points"] > 20
     assert all(scenario["points"] >= 1 for scenario in found["scenarios"].values())
 
 
@@ -118,9 +118,9 @@ def test_mutations_differ_and_repeat():
 
 @pytest.mark.slow
 def test_a_killed_training_ends_like_one_that_was_left_alone():
-    """Twice; fifty times by `python -m tools.faults kill`."""
-    found = faults.kill(kills=2, cases=faults.CASES[1:2])
-    assert found["kills"] == 2
+    """Once; fifty times by `python -m tools.faults kill`."""
+    found = faults.kill(kills=1, cases=faults.CASES[1:2])
+    assert found["kills"] == 1
     assert (found["equal"], found["unequal"]) == (1, [])
 
 

@@ -103,14 +103,14 @@ def their_logits(model: MarianMTModel, source: torch.Tensor, target: torch.Tenso
 )
 def test_logits_and_outputs_are_those_of_transformers(case: Case, tmp_path: Path):
     """The full grid, 200 inputs each, is `python -m tools.parity`."""
-    result = compare(case, tmp_path / "marian", 20)
+    result = compare(case, tmp_path / "marian", 12)
     assert result.largest_logit_difference < LOGITS
     assert result.logit_spread > 1
     assert result.distinct_outputs >= 5
-    assert result.greedy == {"equal": 20}
-    assert result.beam_without_penalty == {"equal": 20}
+    assert result.greedy == {"equal": 12}
+    assert result.beam_without_penalty == {"equal": 12}
     assert set(result.beam) <= {"equal", "limit", "tie"}
-    assert result.beam["equal"] >= 10
+    assert result.beam["equal"] >= 6
 
 
 def test_the_recorded_grid_is_whole():
@@ -294,6 +294,7 @@ def sources_to_translate() -> tuple[str, list[str]]:
 def test_our_model_gives_the_same_tokens_in_transformers_and_ctranslate2(shipped, tmp_path: Path):
     """Multi30k is foreign to this model, so its outputs are odd there; they must be equal all the same."""
     corpus, texts = sources_to_translate()
+    texts = texts[::5]  # all of them by `python -m tools.parity --model data/models/embedded`
     equal = way_back(shipped, texts, tmp_path)
     assert equal["sentences"] == len(texts)
     for system in ("transformers", "ctranslate2"):
