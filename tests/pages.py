@@ -1,5 +1,6 @@
 """A browser, tabs and pages for tests of the rendered book: what tests/test_site.py and test_site_widgets.py share."""
 
+import fcntl
 import os
 from functools import cache
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tools.browser import chromium_path, launch, new_page, served, visit
+from tools.build import build
+from tools.execute import ChapterError
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = Path(os.environ.get("ANNOTATED_SITE", ROOT / "_build" / "html"))
@@ -26,9 +29,15 @@ def missing(reason: str) -> None:
 
 @pytest.fixture(scope="session")
 def site():
-    """The address of the site, served on this machine."""
-    if not (SITE / "index.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
+    """The address of the site, built where something changed since it was, and served on this machine."""
+    if "ANNOTATED_SITE" not in os.environ:
+        (ROOT / "_build").mkdir(exist_ok=True)
+        with open(ROOT / "_build" / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # one process builds, the others wait
+            try:
+                build(ROOT, execute_chapters=False)
+            except ChapterError as error:
+                pytest.fail(f"the site cannot be built: {error}", pytrace=False)
     with served(SITE) as address:
         yield address
 

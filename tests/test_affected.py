@@ -238,7 +238,8 @@ def test_quick():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("own", "counts"), [("one", {"passed": 2, "failed": 1}), ("none", {"passed": 2})])
-def test_slow_tests_run_only_in_the_files_that_are_named(tmp_path, own, counts, capfd):
+def test_slow_tests_run_only_in_the_files_that_are_named(tmp_path, own, counts, capfd, monkeypatch):
+    monkeypatch.setattr(check, "REPORT", tmp_path / "report.xml")
     for name, passes in (("one", False), ("two", False)):
         (tmp_path / f"test_{name}.py").write_text(TESTS.format(passes))
     found = check.pytest("-p", "conftest", f"--slow-in={tmp_path / f'test_{own}.py'}", str(tmp_path))

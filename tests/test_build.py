@@ -142,3 +142,9 @@ def test_a_drawn_picture_that_is_not_shown_is_found(repository):
     (site / "31_first.html").write_text("no picture")
     with pytest.raises(ChapterError, match="0 pictures, its notebook 1"):
         build.check_site(site, source, ["31_first"])
+
+
+@pytest.mark.browser
+def test_the_book_itself_is_built(site):
+    """The build is `site` (tests/pages.py); `make test` begins with it, so that no browser has to wait."""
+    assert site

@@ -26,11 +26,36 @@ def test_error(broken):
 """
 
 
+@pytest.fixture(autouse=True)
+def report(tmp_path, monkeypatch):
+    """The report of another run stays as it is."""
+    monkeypatch.setattr(check, "REPORT", tmp_path / "report.xml")
+
+
 @pytest.mark.slow
 def test_counts_of_a_run(tmp_path, capfd):
     path = tmp_path / "test_sample.py"
     path.write_text(TESTS)
     assert check.pytest(str(path)) == {"passed": 1, "failed": 2, "skipped": 1}
+    assert len([line for line in check.times().splitlines() if "test_sample::test_" in line]) == 4
+
+
+def test_the_time_of_a_run_is_said_by_file_and_test(capsys):
+    assert check.main(["--times"]) == 0
+    assert capsys.readouterr().out == "no test was run yet\n"
+    cases = [("book/1.ipynb", "Cell 0", 2.04), ("tests.test_a", "test_x", 1), ("tests.test_a", "test_y[1]", 2.5)]
+    lines = [f'<testcase classname="{file}" name="{name}" time="{seconds}" />' for file, name, seconds in cases]
+    check.REPORT.write_text(f"<testsuites><testsuite>{''.join(lines)}</testsuite></testsuites>")
+    assert check.main(["--times"]) == 0
+    assert [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()] == [
+        ["5.5", "seconds of all processes together"],
+        ["3.5", "tests.test_a"],
+        ["2.0", "book/1.ipynb"],
+        ["the", "slowest tests"],
+        ["2.5", "tests.test_a::test_y[1]"],
+        ["2.0", "book/1.ipynb::Cell 0"],
+        ["1.0", "tests.test_a::test_x"],
+    ]
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
-"""The rendered book in a real browser: `make html`, then `pytest tests/test_site.py`.
+"""The rendered book in a real browser: `pytest tests/test_site.py`.
 
-The site is _build/html, or the folder that ANNOTATED_SITE names. Without a chromium these tests are skipped; with CI
-set, that is a failure.
+The site is _build/html, built anew where something changed, or the folder that ANNOTATED_SITE names. Without a chromium
+these tests are skipped; with CI set, that is a failure.
 """
 
 import gzip
@@ -15,7 +15,7 @@ import nbformat
 import pytest
 import yaml
 
-from tests.pages import SITE, WIDTHS, cropped, missing, overflowing, violations
+from tests.pages import SITE, WIDTHS, cropped, overflowing, violations
 from tools.browser import new_page, visit
 from tools.build import toc_entries
 from tools.pdf import main as make_pdf
@@ -28,7 +28,7 @@ PAGES = toc_entries(ROOT)
 LEDGER = yaml.safe_load((ROOT / "book" / "ledger.yml").read_text(encoding="utf-8"))["claims"]
 MOVED = yaml.safe_load((ROOT / "book" / "moved.yml").read_text(encoding="utf-8"))
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("site")]
 
 
 ALL: dict = {}
@@ -214,8 +214,6 @@ def test_page_stands_alone_and_is_accessible(open_page, site, name, width):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_exported_cells_show_their_module(name):
-    if not (SITE / f"{name}.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
     html = (SITE / f"{name}.html").read_text(encoding="utf-8")
     plain = re.sub(r"<[^>]+>", "", re.sub(r"<pre>", "\n<pre>", html))
     assert not re.search(r"^\s*#\| ", plain, re.MULTILINE)
@@ -229,8 +227,6 @@ def test_exported_cells_show_their_module(name):
 
 
 def test_a_folded_cell_says_what_is_inside():
-    if not (SITE / "59_training.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
     html = (SITE / "59_training.html").read_text(encoding="utf-8")
     lines = re.findall(r"<summary[^>]*>(.*?)</summary>", html, re.DOTALL)
     texts = [" ".join(re.sub(r"<[^>]+>", " ", line).split()) for line in lines]
@@ -243,8 +239,6 @@ def test_a_folded_cell_says_what_is_inside():
 
 
 def test_checks_have_their_edge_and_other_cells_have_none():
-    if not (SITE / "33_feed_forward.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
     html = (SITE / "33_feed_forward.html").read_text(encoding="utf-8")
     for cell in nbformat.read(SOURCES["33_feed_forward"], as_version=4).cells:
         if cell.cell_type == "code":
@@ -256,8 +250,6 @@ def test_checks_have_their_edge_and_other_cells_have_none():
 @pytest.mark.parametrize("name", [name for name in PAGES if SOURCES[name].suffix == ".ipynb"])
 def test_a_table_that_a_cell_displays_is_a_table(name):
     """Markdown in an output is typeset, not shown as it was written."""
-    if not (SITE / f"{name}.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
     html = (SITE / f"{name}.html").read_text(encoding="utf-8")
     for cell in nbformat.read(SOURCES[name], as_version=4).cells:
         shown = [output.get("data", {}).get("text/markdown", "") for output in cell.get("outputs", [])]
@@ -270,8 +262,6 @@ def test_a_table_that_a_cell_displays_is_a_table(name):
 
 def test_exercises_are_counted_on_each_page():
     """As text, solutions and the list of exercises count them."""
-    if not (SITE / "index.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
     for name in PAGES:
         html = (SITE / f"{name}.html").read_text(encoding="utf-8")
         numbers = [int(number) for number in re.findall(r'caption-number">Exercise (\d+)', html)]
@@ -280,8 +270,6 @@ def test_exercises_are_counted_on_each_page():
 
 
 def test_internal_links_resolve():
-    if not (SITE / "index.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
     pages = {path.name: path.read_text(encoding="utf-8") for path in SITE.glob("*.html")}
     targets = {name: set(re.findall(r'\s(?:id|name)="([^"]+)"', html)) for name, html in pages.items()}
     broken = []
@@ -385,8 +373,6 @@ def test_the_old_address_of_a_section_leads_to_it(browser, site):
 
 
 def test_every_section_that_moved_has_its_link():
-    if not (SITE / "index.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
     for old in MOVED:  # where the links lead, test_internal_links_resolve asks
         page, _, section = old.partition("#")
         tags = re.findall(rf'<[^>]* id="{section}"[^>]*>', (SITE / f"{page}.html").read_text(encoding="utf-8"))
@@ -394,8 +380,6 @@ def test_every_section_that_moved_has_its_link():
 
 
 def test_terms_are_linked_once_a_page():
-    if not (SITE / "index.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
     found = 0
     for name in PAGES:
         html = (SITE / f"{name}.html").read_text(encoding="utf-8")
@@ -406,8 +390,6 @@ def test_terms_are_linked_once_a_page():
 
 
 def test_the_map_of_the_paper_says_where_one_is():
-    if not (SITE / "index.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
     here = {}
     for name in PAGES:
         strip = re.search(r'<nav class="paper-map".*?</nav>', (SITE / f"{name}.html").read_text(encoding="utf-8"))[0]
@@ -421,8 +403,6 @@ def test_the_map_of_the_paper_says_where_one_is():
 
 
 def test_reference_and_chapters_lead_to_each_other():
-    if not (SITE / "api.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
     reference = (SITE / "api.html").read_text(encoding="utf-8")
     assert 'id="annotated.attention.scaled_dot_product_attention"' in reference
     assert 'href="32_attention.html#cell-scaled-dot-product-attention"' in reference
@@ -432,8 +412,6 @@ def test_reference_and_chapters_lead_to_each_other():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_one_can_leaf_through_the_book(name):
-    if not (SITE / f"{name}.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
     html = (SITE / f"{name}.html").read_text(encoding="utf-8")
     place = PAGES.index(name)
     around = {"left-prev": PAGES[place - 1] if place else None, "right-next": [*PAGES, None][place + 1]}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.pages import SITE, WIDTHS, missing, new_tab, overflowing, violations
+from tests.pages import SITE, WIDTHS, new_tab, overflowing, violations
 from tools.browser import visit
 from tools.pictures import PICTURES, THEMES, opened, pages_with_widgets, text_of
 
@@ -24,7 +24,7 @@ WAITING = ["twins", "figure1", "unsure", "swap", "laboratory"]  # for the model
 LAB = "81_laboratory.html"
 TIRED = "The animal did not cross the street because it was too tired."
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("site")]
 
 
 @pytest.fixture
@@ -45,8 +45,6 @@ def told(widget) -> str:
 
 
 def test_every_widget_has_its_page_its_picture_and_its_test():
-    if not (SITE / "index.html").is_file():
-        missing(f"no site in {SITE}: run `make html`")
     assert sorted(f"{page}.html" for page in PAGES.values()) == pages_with_widgets(SITE)
     assert PAGES.keys() == TEXTS.keys()
     assert {f"{name}{added}" for name in PAGES for added in THEMES.values()} == {

@@ -1,7 +1,8 @@
 """All tests, one summary: `python -m tools.check`, which is `make test`; with `--changed` the short gate, `make check`.
 
-Chapters are run again by nbval, which compares their stored outputs, together with the tests; chapter 59, which trains,
-is the longest and comes first. A later step runs even when an earlier one failed.
+Chapters are run again by nbval, which compares their stored outputs, together with the tests and the site in a browser;
+chapter 59, which trains, is the longest and comes first. Pytest runs even when an earlier step failed. `--times` says
+where the time of its last run went.
 
 The short gate takes about a minute. It runs style, export and structure, and stops there where one of them fails. Then
 come the chapters whose code or outputs changed, the tests named after what changed, and the quick ones among the tests
@@ -11,9 +12,9 @@ that use what changed, or what uses that. What it left out it says.
 from __future__ import annotations
 
 import argparse
+import resource
 import subprocess
 import sys
-import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
@@ -25,13 +26,13 @@ from tools.affected import Change, Project, changed_by_name, changed_since, chap
 from tools.clean import ROOT
 from tools.execute import environment, threads_of
 
-LONG = ("benchmarks", "experiments", "marian", "parsing", "web_model")  # begun first: no process shall wait
+REPORT = ROOT / "_build" / "tests.xml"  # of the last run of pytest
 FAR = 2  # steps from a change to the tests that the short gate still runs
-STRUCTURE, SITE = "tests/test_structure.py", ("tests/test_site.py", "tests/test_site_widgets.py")
+STRUCTURE, BUILD = "tests/test_structure.py", "tests/test_build.py"
+SITE = ("tests/test_site.py", "tests/test_site_widgets.py")
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with=tests/nbval.cfg"]
 NBVAL += [f"--nbval-cell-timeout={limits.CELL}", f"--nbval-kernel-startup-timeout={limits.KERNEL}"]
-UNITS = "not browser and not again"
-PARALLEL = ["-n", "2", "--dist"]
+FILES = ["--dist=loadfile", "--no-loadscope-reorder"]  # a file is one piece of work, and begun in the order given
 
 
 def command(*arguments: str, threads: int = 1) -> int:
@@ -52,19 +53,29 @@ def prettier(*files: str) -> Counter:
 
 def pytest(*arguments: str, threads: int = 1) -> Counter:
     """A run of pytest and how many of its tests passed, failed and were skipped."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        options = ["-q", "--no-header", "-p", "no:cacheprovider", f"--junitxml={report}"]
-        status = command("pytest", *options, *arguments, threads=threads)
-        counts = Counter()
-        if report.exists():
-            for suite in ElementTree.parse(report).getroot().iter("testsuite"):
-                failed = int(suite.get("failures")) + int(suite.get("errors"))
-                skipped = int(suite.get("skipped"))
-                counts.update(passed=int(suite.get("tests")) - failed - skipped, failed=failed, skipped=skipped)
+    REPORT.unlink(missing_ok=True)
+    options = ["-q", "--no-header", "-p", "no:cacheprovider", f"--junitxml={REPORT}"]
+    status = command("pytest", *options, *arguments, threads=threads)
+    counts = Counter()
+    if REPORT.exists():
+        for suite in ElementTree.parse(REPORT).getroot().iter("testsuite"):
+            failed = int(suite.get("failures")) + int(suite.get("errors"))
+            skipped = int(suite.get("skipped"))
+            counts.update(passed=int(suite.get("tests")) - failed - skipped, failed=failed, skipped=skipped)
     if status and not counts["failed"]:
         counts["failed"] = 1
     return counts
+
+
+def times() -> str:
+    """The seconds of each file in the last run of pytest, and its ten slowest tests, the longest first."""
+    files, tests = Counter(), Counter()
+    for case in ElementTree.parse(REPORT).getroot().iter("testcase"):
+        files[case.get("classname")] += float(case.get("time"))
+        tests[f"{case.get('classname')}::{case.get('name')}"] += float(case.get("time"))
+    lines = [f"{seconds:7.1f}  {name}" for name, seconds in files.most_common() + tests.most_common(10)]
+    lines.insert(len(files), "the slowest tests")
+    return "\n".join([f"{files.total():7.1f}  seconds of all processes together", *lines])
 
 
 Steps = dict[str, Callable[[], Counter]]
@@ -78,17 +89,12 @@ STYLE: Steps = {
 
 
 def everything() -> Steps:
-    """The steps of `make test`."""
+    """The steps of `make test`. Four processes, since each waits for others at times, keep two cores busy."""
     chapters = sorted((ROOT / "book").glob("*.ipynb"), key=lambda path: (threads_of(path) == 1, path.name))
-    tests = sorted((ROOT / "tests").glob("test_*.py"), key=lambda path: (name_of(path) not in LONG, path.name))
-    files = [*(f"book/{path.name}" for path in chapters), *(f"tests/{path.name}" for path in tests)]
-    # files in this order: by the number of tests, slow files of few tests would come last
-    options = [*NBVAL, *PARALLEL, "loadfile", "--no-loadscope-reorder", "-m", UNITS]
-    return STYLE | {
-        "chapters, tests": lambda: pytest(*options, *files),
-        "html": lambda: single("tools.build"),
-        "browser": lambda: pytest(*PARALLEL, "load", "-m", "browser", *SITE),
-    }
+    tests = sorted((ROOT / "tests").glob("test_*.py"), key=lambda path: (-path.read_text().count("mark.slow"), path))
+    files = [str(path.relative_to(ROOT)) for path in [*chapters, *tests]]
+    files = [*files[:1], BUILD, *(file for file in files[1:] if file not in (BUILD, *SITE)), *SITE]
+    return STYLE | {"tests": lambda: pytest(*NBVAL, "-n4", *FILES, "-m", "not again", *files)}
 
 
 def gate(project: Project, change: Change, named: bool) -> tuple[Steps, list[str]]:
@@ -98,7 +104,7 @@ def gate(project: Project, change: Change, named: bool) -> tuple[Steps, list[str
     own = [file for file in tests if name_of(file) in map(name_of, change.files)]
     run = [file for file in tests if distances[file] <= FAR or file in own]
     chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
-    options = [*NBVAL, *PARALLEL, "loadfile", "-m", UNITS, f"--slow-in={','.join(own)}"]
+    options = [*NBVAL, "-n2", *FILES, "-m", "not browser and not again", f"--slow-in={','.join(own)}"]
     threads = max([1, *(threads_of(Path(file)) for file in chapters)])
     steps = STYLE | {
         "structure": lambda: single("tools.structure"),
@@ -134,7 +140,9 @@ def run_steps(steps: Steps, first: str | None = None) -> int:
         if name == first and total["failed"]:
             lines.append("the rest was not begun; `make format` mends style, `make export` the package")
             break
-    print("\n" + "\n".join(lines), f"\n{time.monotonic() - began:.0f} s in all")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print("\n" + "\n".join(lines))
+    print(f"{time.monotonic() - began:.0f} s in all, {used.ru_utime + used.ru_stime:.0f} s of processors' time")
     skipped = f", {total['skipped']} skipped" if total["skipped"] else ""
     print(f"{total['passed']} passed, {total['failed']} failed{skipped}")
     return 1 if total["failed"] else 0
@@ -142,12 +150,16 @@ def run_steps(steps: Steps, first: str | None = None) -> int:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.check", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--times", action="store_true", help="where the time of the last run of pytest went")
     parser.add_argument(
         "--changed", action="store_true", help="the short gate: only what changed, and what that reaches"
     )
     parser.add_argument("--since", metavar="REV", help="changed since then (default: the merge base with origin/main)")
     parser.add_argument("--chapter", nargs="+", metavar="CH", help="as if these chapters had changed, and nothing else")
     options = parser.parse_args(arguments)
+    if options.times:
+        print(times() if REPORT.exists() else "no test was run yet")
+        return 0
     if not options.changed:
         if options.since or options.chapter:
             parser.error("--since and --chapter go with --changed")
