@@ -39,11 +39,15 @@ def threads_of(path: Path) -> int:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The variables of a process that runs chapters or tests; its own children inherit them, and so the threads."""
+    """The variables of a process that runs chapters or tests; its own children inherit them, and so the threads.
+
+    Compiled modules are kept, wherever else that is switched off: hundreds of processes import the same ones.
+    """
     count = str(threads)
     changes = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "PYTHONHASHSEED": "0"}
     changes |= {"PYDEVD_DISABLE_FILE_VALIDATION": "1", "GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", "1000")}
-    return {name: value for name, value in os.environ.items() if name != "MPLBACKEND"} | changes
+    dropped = ("MPLBACKEND", "PYTHONDONTWRITEBYTECODE")
+    return {name: value for name, value in os.environ.items() if name not in dropped} | changes
 
 
 def run(path: Path, folder: Path, threads: int | None = None) -> NotebookNode:
