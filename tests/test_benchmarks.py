@@ -162,8 +162,10 @@ def test_a_switch_is_on_again_after_its_turn():
 
 
 def test_batches_are_those_of_the_training_corpus(translator, monkeypatch):
-    monkeypatch.setattr(training, "pairs", lambda _, split: embedded_split(split)[:300])
+    asked = []
+    monkeypatch.setattr(training, "pairs", lambda _, split: asked.append(split) or embedded_split("valid")[:300])
     epoch, some = training.real_batches(translator), training.some_batches(translator)
+    assert set(asked) == {"train"}
     assert sum(len(batch.source) for batch in epoch) == 300
     assert 1 <= len(some) <= training.BATCHES
 
