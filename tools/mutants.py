@@ -249,11 +249,11 @@ class Trial:
                 put(*found, self.clone)
         return self.run("tools.export") == 0
 
-    def pytest(self, *arguments: str, seconds: int = 1200) -> list[str]:
+    def pytest(self, *arguments: str, marks: str = "not again", seconds: int = 1200) -> list[str]:
         """The tests that fail, as pytest would be given them; a whole file where it cannot even be read."""
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.xml"
-            options = ["-q", "--no-header", "-p", "no:cacheprovider", f"--junitxml={report}", "-m", "not again"]
+            options = ["-q", "--no-header", "-p", "no:cacheprovider", f"--junitxml={report}", "-m", marks]
             options += ["--nbval", "--nbval-current-env", "--nbval-sanitize-with=tests/nbval.cfg"]
             options += [f"--nbval-cell-timeout={limits.CELL}", f"--nbval-kernel-startup-timeout={limits.KERNEL}"]
             status = self.run("pytest", *options, *arguments, seconds=seconds)
@@ -285,7 +285,7 @@ class Trial:
             )
             words = [Path(name).stem for name in changed.stdout.split()]
             files += [*(self.clone / "tests" / f"test_{word}.py" for word in words), self.clone / path]
-            words = [fault["name"].rpartition(".")[2]] if fault["name"] else words
+            words = [fault["name"].rpartition(".")[2] or f"annotated.{word}" for word in words]
         elif fault["kind"] == "chapters":
             files += [self.clone / path]
         elif fault["kind"] == "page":
@@ -343,7 +343,8 @@ def attempt(name: str, trial: Trial, gate: bool) -> None:
                 caught[number] = "export"
             else:
                 files = trial.near(fault, found[0])
-                found = (trial.pytest("-x", *some) for some in (files[:1], files[1:]) if some)
+                quick = "not again and not slow and not browser"
+                found = (trial.pytest("-x", *some, marks=quick) for some in (files[:1], files[1:]) if some)
                 caught[number] = next((failed[0] for failed in found if failed), "survives")
         else:
             continue
