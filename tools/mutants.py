@@ -273,7 +273,7 @@ class Trial:
         return f"{home}.py::{case.get('name')}" if home else case.get("name", "").replace(".", "/") + ".py"
 
     def near(self, fault: dict[str, Any], place: str) -> list[str]:
-        """The files of tests that reach a fault, the nearest first."""
+        """The first eight files of tests that reach a fault, the nearest first."""
         path = Path(place.partition("#")[0])
         tests = {file: file.read_text(encoding="utf-8") for file in sorted((self.clone / "tests").glob("test_*.py"))}
         chapters = sorted((self.clone / "book").glob("*.ipynb"))
@@ -296,7 +296,7 @@ class Trial:
             if fault["kind"] in ("records", "data"):
                 files += [file for file in chapters if pattern.search(file.read_text(encoding="utf-8"))]
         found = dict.fromkeys(file for file in files if file.is_file() and "test_site" not in file.name)
-        return [str(file.relative_to(self.clone)) for file in found if threads_of(file) == 1]
+        return [str(file.relative_to(self.clone)) for file in found if threads_of(file) == 1][:8]
 
     def whole(self) -> list[str]:
         """All tests that fail, on the clone as it is."""
