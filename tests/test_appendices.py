@@ -37,7 +37,6 @@ from appendices import (  # noqa: E402
 CHAPTERS = sorted(path.stem for path in BOOK.glob("[0-9]*.ipynb"))
 MISREADINGS = yaml.safe_load((BOOK / "misreadings.yml").read_text(encoding="utf-8"))["misreadings"]
 DIFFERENCES = yaml.safe_load((BOOK / "released_code.yml").read_text(encoding="utf-8"))["differences"]
-MESSAGES = yaml.safe_load((BOOK / "messages.yml").read_text(encoding="utf-8"))["messages"]
 PLACES = yaml.safe_load((BOOK / "places.yml").read_text(encoding="utf-8"))["places"]
 OF_THE_TEXT_ONLY = {1, 7, 8, 9, 10, 19, 26, 27, 28}  # discrepancies that no code can have
 
@@ -91,12 +90,6 @@ def test_a_place_has_a_cell_public_code_and_a_test(entry):
         assert name in importlib.import_module(module).__all__
     file, _, name = entry["test"].partition("::")
     assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")
-
-
-def test_every_message_has_an_address_of_its_own_on_its_page():
-    """Somebody who is asked what a message means sends a link to its row; so the rows' names are all different."""
-    addresses = [nodes.make_id(f"{entry['module']} {entry['message']}") for entry in MESSAGES]
-    assert len(set(addresses)) == len(addresses)
 
 
 def test_what_a_message_fills_in_is_in_italics():

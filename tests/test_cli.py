@@ -26,6 +26,7 @@ from annotated.corpora import NAMED
 from annotated.grammar import SPLITS
 from annotated.model import Transformer, TransformerConfig
 from annotated.translation import Translator
+from tests.messages import message
 from tools import limits
 from tools.faults import children
 
@@ -159,11 +160,12 @@ def test_train_writes_a_complete_run_folder(run, corpus):
 
 def test_train_refuses_a_folder_with_a_run_or_a_model(own_run, corpus, refuses):
     before = {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()}
-    assert "holds a run already; add --resume" in refuses("train", "--corpus", corpus, "--output", own_run, *TINY)
+    said = refuses("train", "--corpus", corpus, "--output", own_run, *TINY)
+    assert re.search(message("run-taken", own_run), said)
     assert {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()} == before
     (own_run / "run.json").unlink()
     said = refuses("train", "--corpus", corpus, "--output", own_run, *TINY)
-    assert "holds a model already; choose another folder" in said
+    assert re.search(message("folder-taken", own_run, "model"), said)
 
 
 @pytest.mark.slow
@@ -216,18 +218,27 @@ def test_resume_of_a_finished_run_says_so(own_run, says):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "no run to resume there"),
-        ("[]", "not the record of a training run ('corpus' is missing, or something else)"),
-        ('{"corpus": "x", "source": "en", "target": "de", "model": {}}', "('training' is missing, or something else)"),
-        ('{"corpus": "x", "source": "en", "target": "de", "model": {"depth": 6}, "training": {}}', "not the record"),
-        ('{"corpus": "x", "source": "en", "target": "de", "model": 3, "training": {}}', "not the record"),
-        ("{", "not a JSON file"),
+        (None, message("resume-no-record")),
+        ("[]", message("record-lacks", "run.json", "'corpus'")),
+        (
+            '{"corpus": "x", "source": "en", "target": "de", "model": {}}',
+            message("record-lacks", "run.json", "'training'"),
+        ),
+        (
+            '{"corpus": "x", "source": "en", "target": "de", "model": {"depth": 6}, "training": {}}',
+            message("record-refused", "run.json"),
+        ),
+        (
+            '{"corpus": "x", "source": "en", "target": "de", "model": 3, "training": {}}',
+            message("record-lacks", "run.json"),
+        ),
+        ("{", message("not-json", "run.json")),
     ],
 )
 def test_resume_needs_the_record_of_a_run(tmp_path, refuses, content, said):
     if content is not None:
         (tmp_path / "run.json").write_text(content)
-    assert said in refuses("train", "--resume", "--output", tmp_path)
+    assert re.search(said, refuses("train", "--resume", "--output", tmp_path))
 
 
 def test_resume_without_the_saved_state(own_run, refuses):
@@ -385,9 +396,9 @@ def test_train_with_a_vocabulary_that_the_text_cannot_fill(corpus, refuses, tmp_
 def test_train_checks_the_model_before_it_learns_a_vocabulary(corpus, refuses, tmp_path, monkeypatch):
     monkeypatch.setattr(cli, "train_on_corpus", lambda *_, **__: pytest.fail("training began"))
     arguments = ["train", "--corpus", corpus, "--output", tmp_path / "run", *TINY]
-    assert "d_model 15" in refuses(*arguments, "--d-model", 15)
+    assert re.search(message("option-refused", "d_model 15"), refuses(*arguments, "--d-model", 15))
     assert "label_smoothing" in refuses(*arguments, "--label-smoothing", 1.5)
-    assert "device 'tpu' cannot be used" in refuses(*arguments, "--device", "tpu")
+    assert re.search(message("device-unusable", "'tpu'"), refuses(*arguments, "--device", "tpu"))
 
 
 @pytest.mark.parametrize(
@@ -481,7 +492,7 @@ def test_translate_stops_at_a_line_that_is_not_utf8(run, says, monkeypatch, chun
     type_in(monkeypatch, b"The dog sees the old bird.\n\nThe man sees the big dog.\nB\xfccher\nThe king.\n")
     status, out, err = says("translate", run, "--chunk", chunk, "--device", "cpu")
     assert status == 1
-    assert err == "annotated translate: standard input: line 4 is not UTF-8 (byte 0xfc)\n"
+    assert re.fullmatch(f"annotated translate: {message('input-not-utf8', 4, 'fc')}\n", err)
     first, empty, third, end = out.split("\n")
     assert "" not in (first, third)
     assert empty == end == ""
@@ -674,9 +685,12 @@ def test_evaluate_another_split_of_another_corpus(run, says, tmp_path):
 
 
 def test_evaluate_refuses_what_it_cannot_score(run, corpus, refuses, tmp_path):
-    assert "has no split 'dev'" in refuses("evaluate", run, "--split", "dev", "--device", "cpu")
-    assert "no pair in test to evaluate on" in refuses("evaluate", run, "--max-words", 1, "--device", "cpu")
-    assert "no such file or folder" in refuses("evaluate", run, "--corpus", tmp_path / "x", "--device", "cpu")
+    for options, says in (
+        (["--split", "dev"], message("split-unknown", corpus, "'dev'")),
+        (["--max-words", 1], message("evaluate-no-pair", corpus, "test")),
+        (["--corpus", tmp_path / "x"], message("corpus-unknown", tmp_path / "x")),
+    ):
+        assert re.search(says, refuses("evaluate", run, *options, "--device", "cpu"))
 
 
 def test_evaluate_does_not_write_two_things_into_one_file(run, capsys, tmp_path):
@@ -701,17 +715,16 @@ def test_evaluate_tries_its_output_files_first(run, refuses, monkeypatch, tmp_pa
     monkeypatch.setattr(cli.Translator, "load", lambda *_: pytest.fail("the model was loaded first"))
     (tmp_path / "file").write_text("kept")
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    inside, no_file = tmp_path / "file" / "out", "(it is a link, or no file)"
-    for path, reason in {
-        inside: f"({inside.parent} is no folder)",
-        tmp_path: no_file,
-        tmp_path / "link": no_file,
+    inside, link = tmp_path / "file" / "out", tmp_path / "link"
+    for path, says in {
+        inside: message("output-no-folder", inside, inside.parent),
+        tmp_path: message("output-is-link", tmp_path),
+        link: message("output-is-link", link),
     }.items():
-        last = refuses("evaluate", run, option, path, "--device", "cpu")
-        assert f"{path}: cannot be written {reason}" in last
+        assert re.search(says, refuses("evaluate", run, option, path, "--device", "cpu"))
     monkeypatch.setattr(os, "fsync", full_disk)
     last = refuses("evaluate", run, option, tmp_path / "out")
-    assert f"{tmp_path / 'out'}: cannot be written (No space left on device)" in last
+    assert re.search(message("output-unwritable", tmp_path / "out", "No space left on device"), last)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "file").read_text() == "kept"
@@ -722,7 +735,7 @@ def test_evaluate_on_a_disk_that_fills_up(run, refuses, monkeypatch, tmp_path, o
     (tmp_path / "out").write_text("from before")
     monkeypatch.setattr(os, "fsync", full_disk)
     last = refuses("evaluate", run, option, tmp_path / "out", "--device", "cpu")
-    assert f"{tmp_path / 'out'}: cannot be written (No space left on device)" in last
+    assert re.search(message("output-unwritable", tmp_path / "out", "No space left on device"), last)
     assert (tmp_path / "out").read_text() == "from before"
 
 
@@ -746,11 +759,14 @@ def test_average_is_the_mean_of_the_last_checkpoints(run, says, tmp_path):
 
 def test_average_refuses(own_run, refuses, tmp_path):
     before = (own_run / "model.safetensors").read_bytes()
-    assert "holds a run already" in refuses("average", own_run, "--output", own_run)
+    assert re.search(message("folder-taken", own_run, "run"), refuses("average", own_run, "--output", own_run))
     assert (own_run / "model.safetensors").read_bytes() == before
     new = ["--output", tmp_path / "mean"]
-    assert "5 checkpoints there, --last asks for 6" in refuses("average", own_run, "--last", 6, *new)
-    assert "no such run folder" in refuses("average", tmp_path / "nothing", *new)
+    assert re.search(
+        message("too-few-checkpoints", own_run / "checkpoints", 5, 6), refuses("average", own_run, "--last", 6, *new)
+    )
+    nothing = tmp_path / "nothing"
+    assert re.search(message("run-folder-missing", nothing), refuses("average", nothing, *new))
     weights = sorted((own_run / "checkpoints").glob("*.safetensors"))
     for path in weights:
         save_file({"weight": torch.zeros(2)}, path)
@@ -759,7 +775,7 @@ def test_average_refuses(own_run, refuses, tmp_path):
         path.with_suffix(".json").unlink()
     assert "is missing" in refuses("average", own_run, *new)
     weights[0].write_text("not a checkpoint")
-    assert "not a readable safetensors file" in refuses("average", own_run, *new)
+    assert re.search(message("not-safetensors", weights[0]), refuses("average", own_run, *new))
     assert not (tmp_path / "mean").exists()
 
 

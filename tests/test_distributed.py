@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,35 +23,16 @@ from annotated.files import InputError
 from annotated.model import Transformer, TransformerConfig
 from annotated.training import TrainingConfig, train
 from tests import forked
+from tests.messages import message
 from tests.together import ACCUMULATION, examples
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 180  # seconds for a command
 SMALL = [
-    "--vocab-size",
-    "300",
-    "--d-model",
-    "16",
-    "--d-ff",
-    "32",
-    "--num-heads",
-    "2",
-    "--num-layers",
-    "1",
-    "--dropout",
-    "0",
-    "--max-tokens",
-    "200",
-    "--accumulation",
-    "2",
-    "--validate-every",
-    "50",
-    "--precision",
-    "float32",
-    "--warmup-steps",
-    "50",
-    "--quiet",
-]
+    "--vocab-size", "300", "--d-model", "16", "--d-ff", "32", "--num-heads", "2", "--num-layers", "1", "--dropout", "0",
+    "--max-tokens", "200", "--accumulation", "2", "--validate-every", "50", "--precision", "float32",
+    "--warmup-steps", "50", "--quiet",
+]  # fmt: skip
 
 
 def start(processes: int, *arguments: str, **options) -> subprocess.Popen:
@@ -187,17 +169,17 @@ def test_two_processes_translate_and_evaluate_as_one(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "says"),
     [
-        (["--accumulation", "1"], "accumulation is 1: a step needs a batch for each of 2 processes"),
-        (["--vocab-size", "100000"], "no vocabulary of 100000 pieces can be learned"),
+        (["--accumulation", "1"], message("accumulation-too-small", 1, 2)),
+        (["--vocab-size", "100000"], message("first-process-says", "no vocabulary of 100000 pieces can be learned")),
     ],
 )
-def test_what_is_refused_is_said_once(text, tmp_path, arguments, message):
+def test_what_is_refused_is_said_once(text, tmp_path, arguments, says):
     found = run(2, "annotated", "train", "--corpus", str(text), *SMALL, *arguments, "--output", str(tmp_path / "run"))
     assert found.returncode == 1
     (line,) = own_lines(found.stderr)
-    assert message in line
+    assert re.search(says, line)
 
 
 @pytest.mark.parametrize(
@@ -226,20 +208,20 @@ VARIABLES = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "says"),
     [
-        ({"RANK": "2"}, "RANK 2 and LOCAL_RANK 0 do not fit into WORLD_SIZE 2"),
-        ({"LOCAL_RANK": "1"}, "RANK 0 and LOCAL_RANK 1 do not fit into WORLD_SIZE 2"),
-        ({"WORLD_SIZE": "two"}, "WORLD_SIZE is 'two', not a whole number"),
-        ({"MASTER_ADDR": ""}, "MASTER_ADDR is not set, though RANK or WORLD_SIZE is"),
-        ({"RANK": ""}, "RANK is not set"),
+        ({"RANK": "2"}, message("ranks-do-not-fit", 2, 0, 2)),
+        ({"LOCAL_RANK": "1"}, message("ranks-do-not-fit", 0, 1, 2)),
+        ({"WORLD_SIZE": "two"}, message("variable-no-number", "WORLD_SIZE", "'two'")),
+        ({"MASTER_ADDR": ""}, message("variable-missing", "MASTER_ADDR")),
+        ({"RANK": ""}, message("variable-missing", "RANK")),
     ],
 )
-def test_variables_that_contradict_each_other(monkeypatch, capsys, changes, message):
+def test_variables_that_contradict_each_other(monkeypatch, capsys, changes, says):
     for name, value in (VARIABLES | changes).items():
         monkeypatch.setenv(name, value)
     assert main(["evaluate", "embedded"]) == 1
-    assert message in capsys.readouterr().err
+    assert re.fullmatch(f"annotated evaluate: {says}\n", capsys.readouterr().err)
 
 
 def in_a_world(monkeypatch) -> None:
@@ -254,7 +236,7 @@ def test_more_processes_than_gpus(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert main(["evaluate", "embedded"]) == 1
-    assert capsys.readouterr().err == "annotated evaluate: LOCAL_RANK 1: this machine has 1 GPUs\n"
+    assert re.fullmatch(f"annotated evaluate: {message('too-few-gpus', 1, 1)}\n", capsys.readouterr().err)
 
 
 def test_processes_that_do_not_find_each_other(monkeypatch, capsys):
@@ -264,8 +246,8 @@ def test_processes_that_do_not_find_each_other(monkeypatch, capsys):
     in_a_world(monkeypatch)
     monkeypatch.setattr(torch.distributed, "init_process_group", nobody)
     assert main(["evaluate", "embedded"]) == 1
-    said = "annotated evaluate: the 2 processes did not find each other: timed out after 3 s\n"
-    assert capsys.readouterr().err == said
+    says = message("processes-apart", 2, "timed out after 3 s")
+    assert re.fullmatch(f"annotated evaluate: {says}\n", capsys.readouterr().err)
 
 
 def test_alone_everything_is_as_it_was(monkeypatch):

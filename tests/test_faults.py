@@ -11,8 +11,9 @@ import torch
 from safetensors.torch import save
 
 from annotated import checkpoint, files
-from annotated.files import InputError, read_json, write_atomically, write_json
+from annotated.files import read_json, write_atomically, write_json
 from annotated.tokenization import Tokenizer, train_tokenizer
+from tests.messages import refused
 from tools import faults
 from tools.faults import CONFIG, KINDS, Crash, FaultyDisk, Saving, mutated_json, mutated_tensors, try_point, with_disk
 
@@ -142,5 +143,5 @@ def test_hostile_lines_are_one_line_each_and_repeat():
 
 
 def test_what_is_no_manifest_is_refused():
-    with pytest.raises(InputError, match=r"package\.json: not a manifest"):
+    with refused("not-a-manifest", faults.ROOT / "package.json"):
         files.read_manifest(faults.ROOT / "package.json")

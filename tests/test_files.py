@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from annotated.files import (
     write_json,
     write_together,
 )
+from tests.messages import message, refused
 
 
 def test_a_file_is_written_whole_and_replaces_the_old_one(tmp_path: Path):
@@ -53,7 +55,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match=r"model\.safetensors: cannot be written \(No space left"):
+    with refused("file-unwritable", path, "No space left on device"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
@@ -89,15 +91,14 @@ def test_json_comes_back_and_can_be_read_by_people(tmp_path: Path):
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b""])
 def test_what_is_no_json_is_named(tmp_path: Path, content: bytes):
     (tmp_path / "file.json").write_bytes(content)
-    with pytest.raises(InputError, match=r"file\.json: not a JSON file") as caught:
+    with refused("not-json", tmp_path / "file.json"):
         read_json(tmp_path / "file.json")
-    assert "\n" not in str(caught.value)
 
 
 def test_json_that_is_not_there_is_named(tmp_path: Path):
-    with pytest.raises(InputError, match=r"file\.json: cannot be read \(No such file"):
+    with refused("file-unreadable", tmp_path / "file.json", "No such file or directory"):
         read_json(tmp_path / "file.json")
-    with pytest.raises(InputError, match=r"cannot be read \(Is a directory"):
+    with refused("file-unreadable", tmp_path, "Is a directory"):
         read_json(tmp_path)
 
 
@@ -115,11 +116,10 @@ def test_tensors_that_cannot_be_read_are_named(tmp_path: Path):
     whole = save({"a": torch.randn(30, 20)})
     for content in (whole[: len(whole) // 2], b"", b"\x80\x04 something else"):
         (tmp_path / "file").write_bytes(content)
-        with pytest.raises(InputError, match=f"{tmp_path}/file: not a readable safetensors file") as caught:
+        with refused("not-safetensors", tmp_path / "file"):
             read_tensors(tmp_path / "file")
-        assert "\n" not in str(caught.value)
     for missing in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(InputError, match="no such file"):
+        with refused("tensors-not-there", missing):
             read_tensors(missing)
 
 
@@ -141,7 +141,7 @@ def test_permissions_and_links_stay(tmp_path: Path):
 
 def test_json_that_is_nested_without_end(tmp_path: Path):
     (tmp_path / "file.json").write_bytes(b"[" * 100_000)
-    with pytest.raises(InputError, match=r"file\.json: not a JSON file that can be read \(nested too deeply"):
+    with refused("json-too-deep", tmp_path / "file.json"):
         read_json(tmp_path / "file.json")
 
 
@@ -158,9 +158,9 @@ def test_files_are_replaced_together_and_listed(tmp_path: Path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"12", "2 bytes instead of 1"),
-        (b"2", "not the bytes that were written"),
-        (None, "listed in the manifest, but cannot be read"),
+        (b"12", message("damaged-size", "a", 2, 1)),
+        (b"2", message("damaged-bytes", "a")),
+        (None, message("listed-unreadable", "a", "No such file or directory")),
     ],
 )
 def test_a_file_that_is_not_what_was_written_is_named(tmp_path: Path, content: bytes | None, says: str):
@@ -168,8 +168,8 @@ def test_a_file_that_is_not_what_was_written_is_named(tmp_path: Path, content: b
     (tmp_path / "a").unlink() if content is None else (tmp_path / "a").write_bytes(content)
     with pytest.raises(InputError, match=says) as caught:
         verify(tmp_path)
-    assert str(tmp_path / "a") in str(caught.value)
-    assert f"; if it was changed on purpose, delete {tmp_path / 'manifest.json'}" in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path / 'a'}: ")
+    assert re.search(message("changed-on-purpose", ..., tmp_path / "manifest.json") + "$", str(caught.value))
 
 
 def test_an_interrupted_replacement_is_read_and_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -203,14 +203,14 @@ def test_what_does_not_come_back_is_noticed_while_the_old_is_there(tmp_path: Pat
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "folder/file"])
 def test_a_manifest_cannot_lead_out_of_its_folder(tmp_path: Path, name: str):
     write_json(tmp_path / "manifest.json", {"format": "annotated-manifest-1", "files": {name: files.listed(b"")}})
-    with pytest.raises(InputError, match="is no file of this folder"):
+    with refused("manifest-entry", ...):
         verify(tmp_path)
 
 
 def test_a_folder_is_for_one_process(tmp_path: Path):
     with locked(tmp_path, warn=pytest.fail):
         with (
-            pytest.raises(InputError, match=f"another run is writing there \\(process {os.getpid()}\\)"),
+            refused("folder-locked", tmp_path, os.getpid()),
             locked(tmp_path, warn=pytest.fail),
         ):
             pass

@@ -25,6 +25,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import detokenize, tokenize, train_tokenizer
 from annotated.training import training_loss
 from annotated.translation import Translation, Translator, find_model
+from tests.messages import message, refused
 from tools import limits
 from tools.faults import children
 
@@ -188,7 +189,7 @@ def test_embedded_is_the_book_s_own_model_where_no_folder_has_that_name(tmp_path
     assert find_model("embedded") == Path("embedded")
     assert find_model(tmp_path) == tmp_path
     for name in ("parser", "models/embedded", tmp_path / "nowhere"):
-        with pytest.raises(InputError, match=f"^{name}: no such model folder here; .* carries one, named embedded$"):
+        with refused("model-name-unknown", name):
             find_model(name)
 
 
@@ -254,22 +255,22 @@ def test_a_single_text_is_not_translated_letter_by_letter(translator):
 
 
 def test_a_beam_wider_than_the_vocabulary_is_refused_at_once(translator):
-    with pytest.raises(InputError, match=f"wider than the vocabulary, which has {len(translator.tokenizer)}"):
+    with refused("beam-too-wide", 10**9, len(translator.tokenizer)):
         translator.translate(SOURCES[:1], beam_size=10**9)
 
 
 @pytest.mark.parametrize(
     ("search", "says"),
     [
-        (5, "search has the settings"),
-        ({"beams": 4}, "search has the settings"),
-        ({"beam_size": 0}, "beam_size 0 in search is no number of at least 1"),
-        ({"beam_size": True}, "beam_size True in search"),
-        ({"length_penalty": "1"}, "length_penalty '1' in search is no number up to 100"),
-        ({"length_penalty": math.nan}, "length_penalty nan in search"),
-        ({"length_penalty": 1e5}, "length_penalty 100000.0 in search"),
-        ({"penalty": "none"}, "penalty 'none' in search is none of"),
-        ({"penalty": ["gnmt"]}, r"penalty \['gnmt'\] in search is none of"),
+        (5, message("search-settings")),
+        ({"beams": 4}, message("search-settings")),
+        ({"beam_size": 0}, message("search-beam", 0)),
+        ({"beam_size": True}, message("search-beam", True)),
+        ({"length_penalty": "1"}, message("search-length-penalty", "'1'")),
+        ({"length_penalty": math.nan}, message("search-length-penalty", "nan")),
+        ({"length_penalty": 1e5}, message("search-length-penalty", "100000.0")),
+        ({"penalty": "none"}, message("search-penalty", "'none'")),
+        ({"penalty": ["gnmt"]}, message("search-penalty", "['gnmt']")),
     ],
 )
 def test_settings_of_the_search_that_a_model_brings_are_looked_at(translator, search, says):

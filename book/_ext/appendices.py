@@ -135,16 +135,15 @@ class Places(Appendix):
 
 
 class Messages(Appendix):
-    """`{messages}`: what the package says when it refuses something, what to do then, and the test of the words."""
+    """`{messages}`: what the package says when it refuses something, and what to do then."""
 
-    columns: ClassVar[dict[str, int]] = {"Message": 34, "What to do": 34, "Raised in": 12, "Test": 24}
+    columns: ClassVar[dict[str, int]] = {"Message": 40, "What to do": 40, "Raised in": 14}
 
     def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
         for entry in self.listed("messages.yml"):
             module = self.line(f"{{py:mod}}`~annotated.{entry['module']}`")
-            test = [name_that_breaks(entry["test"].removeprefix("tests/"))]
-            parts = filled_in(entry["message"]), self.line(entry["todo"]), module, test
-            yield nodes.make_id(f"{entry['module']} {entry['message']}"), [[part] for part in parts]
+            parts = filled_in(entry["message"]), self.line(entry["todo"]), module
+            yield entry["id"], [[part] for part in parts]
 
 
 def filled_in(message: str) -> list[nodes.Node]:
