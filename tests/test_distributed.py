@@ -19,11 +19,10 @@ from annotated.checkpoint import load_model
 from annotated.cli import main
 from annotated.corpora import load_corpus
 from annotated.distributed import anywhere, from_all, from_first, launched, own_share, summed, together, world_size
-from annotated.files import InputError
 from annotated.model import Transformer, TransformerConfig
 from annotated.training import TrainingConfig, train
 from tests import forked
-from tests.messages import message
+from tests.messages import message, refused
 from tests.together import ACCUMULATION, examples
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -271,7 +270,7 @@ def test_alone_everything_is_as_it_was(monkeypatch):
 def test_a_step_without_a_batch_for_each_is_refused(monkeypatch):
     monkeypatch.setattr("annotated.training.world_size", lambda: ACCUMULATION + 1)
     config = TrainingConfig(max_steps=1, accumulation=ACCUMULATION)
-    with pytest.raises(InputError, match="accumulation is 4: a step needs a batch for each of 5 processes"):
+    with refused("accumulation-too-small", 4, 5):
         train(Transformer(TransformerConfig(10, d_model=4, num_heads=1, num_layers=1)), [], [], config)
 
 

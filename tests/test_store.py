@@ -177,7 +177,7 @@ def test_text_that_cannot_be_read(tmp_path, monkeypatch, case):
 
 def test_a_line_without_a_tab(tmp_path):
     (tmp_path / "a.tsv").write_text("one\teins\ntwo\n")
-    with pytest.raises(InputError, match=r"a\.tsv: line 2 has no tab: expected source, tab, target"):
+    with refused("no-tab", tmp_path / "a.tsv", 2):
         list(text_of([f"{tmp_path}/a.tsv"], "en", "de").streams["train"]())
 
 
@@ -358,7 +358,7 @@ def test_the_same_again_is_found_and_another_refused(tmp_path):
 
 
 def test_two_cannot_write_at_once(tmp_path):
-    with locked(tmp_path / "s", quiet), pytest.raises(InputError, match="another run is writing there"):
+    with locked(tmp_path / "s", quiet), refused("folder-locked", tmp_path / "s"):
         make(tmp_path / "s")
 
 

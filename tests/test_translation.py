@@ -175,7 +175,7 @@ def test_a_missing_or_foreign_file_is_named_in_one_line(translator, tmp_path, na
     assert name in str(caught.value)
     assert "\n" not in str(caught.value).strip()
     shutil.rmtree(folder)
-    with pytest.raises(InputError, match="no such model folder"):
+    with refused("model-folder-missing", folder):
         Translator.load(folder, "cpu")
 
 
