@@ -613,7 +613,7 @@ def test_weights_that_are_no_numbers_replace_no_checkpoint(tmp_path: Path):
     before = good.read_bytes()
     config = replace(CONFIG, max_steps=9, average_decay=0.9, rate_factor=1e30, warmup_steps=1, checkpoint_minutes=0.0)
     config = replace(config, validate_every=100)
-    with pytest.raises(InputError, match=r"step [78]: " + message("weights-not-finite", "")):
+    with pytest.raises(InputError, match=r"step [78]" + message("weights-not-finite", "")):
         train(
             small_model(0.1),
             PAIRS,
