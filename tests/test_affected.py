@@ -1,13 +1,13 @@
 """What a change reaches, and what the short gate runs of it: tools/affected.py and tools/check.py."""
 
 import subprocess
+from pathlib import Path
 
 import nbformat
 import pytest
 
 from tests.notebooks import write_notebook
 from tools import affected, check
-from tools.clean import ROOT
 from tools.text import to_text
 
 STACKS = """%% notebook stacks
@@ -35,23 +35,20 @@ from annotated.stacks import norm
 open("../data/devices.yml").read()
 """
 FILES = {
-    "annotated/__init__.py": '_HOME = {"norm": "stacks", "Transformer": "model"}\n',
     "annotated/stacks.py": "def norm(x):\n    return x\n",
-    "annotated/model.py": "from annotated.stacks import norm\n\n\nclass Transformer: ...\n",
-    "annotated/corpora.py": "x = 1\n",
     "data/devices.yml": "rows: []\n",
-    "tools/export.py": "from pathlib import Path\n\nBOOK = Path() / 'book'\n",
+    "data/grammar/words.tsv": "a\n",
+    "tools/export.py": "x = 1\n",
     "tools/build.py": "from tools.export import x\n",
-    "book/web/book.css": "a {}\n",
-    "tests/conftest.py": "",
+    "tests/device.py": "",
     "tests/test_stacks.py": "from annotated.stacks import norm\n",
-    "tests/test_model.py": "import annotated\n\nannotated.Transformer\n",
-    "tests/test_corpora.py": "from annotated import corpora\n",
-    "tests/test_build.py": "from tools import build\n",
-    "tests/test_devices.py": "ROOT = None\nROOT / 'data' / 'devices.yml'\n",
-    "tests/test_pages.py": "ROOT = None\nname = 'x'\nROOT / 'book' / f'{name}.ipynb'\n",
-    "tests/test_stylesheet.py": "'book/web/book.css'\n",
-    "tests/test_page.py": "'39_model#rows'\n",
+    "tests/test_model.py": "from annotated.stacks import norm\nfrom tests.device import x\n",
+    "tests/test_export.py": "",
+    "tests/test_build.py": "from tools import build, export\n",
+    "tests/test_devices.py": "",
+    "tests/test_grammar.py": "export = 1\n",
+    "tests/test_pages.py": "import pytest\n\nBOOK = ROOT / 'book'\n\n@pytest.mark.slow\ndef test_all(): ...\n",
+    "tests/test_web_model.py": "",
 }
 
 
@@ -74,48 +71,22 @@ def root(tmp_path):
     return tmp_path
 
 
-def reached_tests(root, *changed):
-    distances = affected.Project(root).reached(changed)
-    return {file.removeprefix("tests/test_")[:-3]: far for file, far in distances.items() if "/test_" in file}
-
-
 @pytest.mark.parametrize(
-    ("changed", "reached"),
+    ("changed", "own"),
     [
-        ("annotated/stacks.py", {"stacks": 1, "model": 2, "page": 2, "pages": 3}),
-        ("annotated/corpora.py", {"corpora": 1}),
-        ("annotated/model.py", {"model": 1}),
-        ("tools/export.py", {"build": 2}),
-        ("data/devices.yml", {"devices": 1, "page": 2, "pages": 3}),
-        ("book/web/book.css", {"stylesheet": 1, "pages": 2}),
-        ("book/39_model.ipynb", {"page": 1, "pages": 2}),
-        ("tests/test_model.py", {"model": 0}),
-        ("README.md", {}),
+        ("annotated/stacks.py", ["stacks"]),
+        ("tools/export.py", ["build", "export"]),
+        ("tests/device.py", ["model"]),
+        ("tests/test_model.py", ["model"]),
+        ("data/devices.yml", ["devices"]),
+        ("data/grammar/words.tsv", ["grammar"]),
+        ("data/grammar/removed.tsv", ["grammar"]),
+        ("book/web/model/stacks.js", ["stacks", "web_model"]),
+        ("README.md", []),
     ],
 )
-def test_what_imports_names_or_reads_a_changed_file_is_reached(root, changed, reached):
-    assert reached_tests(root, changed) == reached
-
-
-def test_the_tests_own_configuration_reaches_all_tests(root):
-    assert len(reached_tests(root, "tests/conftest.py")) == sum("/test_" in name for name in FILES)
-
-
-def test_chapters_are_reached_through_modules_and_data(root):
-    project = affected.Project(root)
-    assert "book/39_model.ipynb" in project.reached(["annotated/stacks.py"])
-    assert "book/39_model.ipynb" in project.reached(["data/devices.yml"])
-    assert "book/31_stacks.ipynb" not in project.reached(["annotated/model.py"])
-
-
-@pytest.mark.parametrize("changed", ["data/grammar/words.tsv", "data/grammar/frames/removed.tsv"])
-def test_data_of_the_package_reaches_the_modules_of_its_chapter(root, changed):
-    write_notebook(root, "31_stacks", STACKS.replace("notebook stacks", 'notebook stacks {"data": ["grammar"]}'))
-    reached = affected.Project(root).reached([changed])
-    assert reached["annotated/stacks.py"] == reached["book/31_stacks.ipynb"] == 1
-    assert reached["tests/test_stacks.py"] == reached["annotated/model.py"] == 2
-    assert "annotated/corpora.py" not in reached
-    assert "annotated/stacks.py" not in affected.Project(root).reached(["data/devices.yml"])
+def test_a_tests_subject_is_in_its_name_or_its_imports(root, changed, own):
+    assert affected.own_tests(affected.Change({changed}), root) == [f"tests/test_{name}.py" for name in own]
 
 
 def edit(root, name, old, new):
@@ -160,68 +131,60 @@ def test_untracked_removed_and_committed_files_count(root):
     assert affected.changed_since("HEAD", root).files == {"tools/build.py", "tools/new.py"}
 
 
-def test_the_command_names_what_a_change_reaches(root, capsys):
-    edit(root, "31_stacks", "return x", "return 2 * x")
-    edit(root, "39_model", "# Model", "# The model")
-    assert affected.main([], root) == 0
-    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.replace("to run", "run").splitlines())
-    assert lines["modules"] == "model, stacks"
-    assert lines["run"] == "31"
-    assert lines["prose"] == "only 39"
-    assert lines["tests"] == "test_page.py, test_stacks.py"
+def test_chapters_can_be_named(root):
+    files = affected.changed_by_name(["31"], root).files
+    assert files == {"annotated/stacks.py", "book/31_stacks.ipynb"}
+    with pytest.raises(ValueError, match="no chapter '77'"):
+        affected.changed_by_name(["77"], root)
+    with pytest.raises(ValueError, match="'gone'"):
+        affected.changed_since("gone", root)
 
 
-def test_files_and_chapters_can_be_named(root, capsys):
-    assert affected.main(["31"], root) == 0
-    assert "annotated/stacks.py, book/31_stacks.ipynb" in capsys.readouterr().out
-    assert affected.changed_by_name(["data/devices.yml"], root).files == {"data/devices.yml"}
-
-
-@pytest.mark.parametrize(("arguments", "said"), [(["77"], "no chapter '77'"), (["--since", "gone"], "'gone'")])
-def test_what_does_not_exist_is_refused(root, arguments, said, capsys):
-    assert affected.main(arguments, root) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_the_real_project_is_understood():
-    project = affected.Project(ROOT)
-    reached = project.reached(["annotated/feed_forward.py"])
-    assert reached["tests/test_feed_forward.py"] == 1
-    assert reached["annotated/training.py"] > reached["annotated/model.py"] == 1
-    assert "book/59_training.ipynb" in reached
-    assert "book/20_recurrent_rival.ipynb" not in reached
-    assert "tests/test_grammar.py" not in reached
-    assert project.reached(["book/_ext/appendices.py"])["tests/test_appendices.py"] == 1
-    drawn = project.reached(["book/schematics.py"])
-    assert drawn["book/31_stacks.ipynb"] == drawn["tests/test_schematics.py"] == 1
-
-
-@pytest.mark.parametrize(
-    ("far", "run", "left"), [(2, ["model", "page", "pages"], []), (1, [], ["model", "page", "pages"])]
-)
-def test_the_short_gate_runs_what_is_near_and_says_what_it_leaves_out(root, monkeypatch, far, run, left):
+def gate(root, monkeypatch, named=False):
+    """What the short gate runs in a repository: chapters, tests, and those of these whose slow tests run, too."""
     ran = []
-    monkeypatch.setattr(check, "FAR", far)
-    monkeypatch.setattr(check, "pytest", lambda *arguments, threads=1: ran.append((arguments, threads)) or {})
+    monkeypatch.setattr(check, "pytest", lambda *arguments, threads=1: ran.extend(arguments) or {})
+    steps, left = check.gate(affected.changed_since(None, root), named, root)
+    assert list(steps) == ["ruff", "format", "scripts", "notebooks", "export", "structure", "tests"]
+    steps["tests"]()
+    files = [Path(argument) for argument in ran if argument.endswith((".py", ".ipynb")) and "=" not in argument]
+    (slow,) = [argument.removeprefix("--slow-in=") for argument in ran if argument.startswith("--slow-in=")]
+    return [check.name_of(file) for file in files], slow, left
+
+
+def test_the_short_gate_runs_what_changed_and_all_quick_tests(root, monkeypatch):
     edit(root, "31_stacks", "return x", "return 2 * x")
-    steps, said = check.gate(affected.Project(root), affected.changed_since(None, root), named=False)
-    assert list(steps) == ["ruff", "format", "scripts", "notebooks", "export", "structure", "what it reaches"]
-    steps["what it reaches"]()
-    ((arguments, threads),) = ran
-    files = [argument for argument in arguments if argument.endswith((".py", ".ipynb")) and "=" not in argument]
-    assert files == ["book/31_stacks.ipynb", *(f"tests/test_{name}.py" for name in sorted([*run, "stacks"]))]
-    assert "--slow-in=tests/test_stacks.py" in arguments
-    assert threads == 1
-    beyond = [f"tests of {', '.join(left)}"] if left else []
-    slow = [f"slow tests of {', '.join(run)}"] if run else []
-    assert said == ["chapters 39", *beyond, *slow, "the site in a browser"]
+    run, slow, left = gate(root, monkeypatch)
+    assert run == ["31_stacks", *sorted(Path(name).stem[5:] for name in FILES if "/test_" in name)]
+    assert slow == "tests/test_stacks.py"
+    assert left == ["chapters 39", "slow tests of pages", "the site in a browser"]
+
+
+def test_after_a_change_of_text_the_tests_that_read_the_book_run(root, monkeypatch):
+    """A figure in a sentence is held against what cells print: such tests stood out once, unnamed."""
+    edit(root, "31_stacks", "# Stacks", "# Stacks of 7613 layers")
+    run, _, left = gate(root, monkeypatch)
+    assert run == ["pages"]
+    others = "build, devices, export, grammar, model, stacks, web_model"
+    assert left == ["chapters 31, 39", f"tests of {others}", "slow tests of pages", "the site in a browser"]
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_training_is_left_out_unless_it_is_named(root, named):
-    path = str(write_notebook(root, "59_training", MODEL).relative_to(root))
-    _, left = check.gate(affected.Project(root), affected.Change({path}, {path}), named=named)
-    assert ("chapters 59" in left) == (not named)
+def test_training_is_left_out_unless_it_is_named(root, monkeypatch, named):
+    write_notebook(root, "59_training", MODEL)
+    run, _, left = gate(root, monkeypatch, named)
+    assert ("59_training" in run) == named
+    assert ("chapters 31, 39, 59" in left) == (not named)
+
+
+def test_what_ruff_says_of_a_module_is_said_of_the_chapters_cell(root, monkeypatch, capsys):
+    monkeypatch.setattr(check, "ROOT", root)
+    text = "# Written.\nimport os\n\n# book/31_stacks.ipynb#norm\nx = 1\nprint(y)\n"
+    (root / "annotated" / "stacks.py").write_text(text)
+    assert check.ruff() == {"failed": 1}
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("annotated/stacks.py: F401") for line in lines)  # before the first cell
+    assert any(line.startswith("book/31_stacks.ipynb#norm: F821") for line in lines)
 
 
 TESTS = """

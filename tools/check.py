@@ -5,13 +5,14 @@ chapter 59, which trains, is the longest and comes first. Pytest runs even when 
 where the time of its last run went.
 
 The short gate takes about a minute. It runs style, export and structure, and stops there where one of them fails. Then
-come the chapters whose code or outputs changed, the tests named after what changed, and the quick ones among the tests
-that use what changed, or what uses that. What it left out it says.
+come the chapters whose code or outputs changed, all quick tests, and the slow ones of what changed. What it left out it
+names.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import resource
 import subprocess
 import sys
@@ -22,13 +23,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools import limits
-from tools.affected import Change, Project, changed_by_name, changed_since, chapter_number, report
+from tools.affected import Change, changed_by_name, changed_since, own_tests, reading_the_book
 from tools.clean import ROOT
 from tools.execute import environment, threads_of
 
 REPORT = ROOT / "_build" / "tests.xml"  # of the last run of pytest
-FAR = 2  # steps from a change to the tests that the short gate still runs
-STRUCTURE, BUILD = "tests/test_structure.py", "tests/test_build.py"
+BUILD = "tests/test_build.py"
 SITE = ("tests/test_site.py", "tests/test_site_widgets.py")
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with=tests/nbval.cfg"]
 NBVAL += [f"--nbval-cell-timeout={limits.CELL}", f"--nbval-kernel-startup-timeout={limits.KERNEL}"]
@@ -43,6 +43,19 @@ def command(*arguments: str, threads: int = 1) -> int:
 def single(*arguments: str) -> Counter:
     """A step that passes or fails as a whole."""
     return Counter(failed=1) if command(*arguments) else Counter(passed=1)
+
+
+def ruff() -> Counter:
+    """Whether ruff finds fault; what it says of a module of the package is said of the cell that was exported."""
+    command = [sys.executable, "-m", "ruff", "check", "--quiet", "--output-format=concise", "."]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    for line in (done.stdout + done.stderr).splitlines():
+        if place := re.match(r"(annotated/\w+\.py):(\d+):\d+: ", line):
+            above = (ROOT / place[1]).read_text(encoding="utf-8").splitlines()[: int(place[2])]
+            cells = [text.removeprefix("# ") for text in above if re.match(r"# book/\S+#\S+$", text)]
+            line = f"{cells[-1] if cells else place[1]}: {line[place.end() :]}"
+        print(line)
+    return Counter(failed=1) if done.returncode else Counter(passed=1)
 
 
 def prettier(*files: str) -> Counter:
@@ -80,7 +93,7 @@ def times() -> str:
 
 Steps = dict[str, Callable[[], Counter]]
 STYLE: Steps = {
-    "ruff": lambda: single("ruff", "check", "--quiet", "."),
+    "ruff": ruff,
     "format": lambda: single("ruff", "format", "--check", "--quiet", "."),
     "scripts": lambda: prettier("book/web/**/*.js", "book/_ext/*.cjs", "tests/web/*.mjs"),
     "notebooks": lambda: single("tools.clean", "--check"),
@@ -97,24 +110,29 @@ def everything() -> Steps:
     return STYLE | {"tests": lambda: pytest(*NBVAL, "-n4", *FILES, "-m", "not again", *files)}
 
 
-def gate(project: Project, change: Change, named: bool) -> tuple[Steps, list[str]]:
-    """The steps of `make check` after a change, and what they leave out; chapter 59 runs only where it is named."""
-    distances = project.reached(change.files)
-    tests = sorted(file for file in distances if Path(file).match("tests/test_*.py") and file not in (STRUCTURE, *SITE))
-    own = [file for file in tests if name_of(file) in map(name_of, change.files)]
-    run = [file for file in tests if distances[file] <= FAR or file in own]
+def gate(change: Change, named: bool, root: Path = ROOT) -> tuple[Steps, list[str]]:
+    """The steps of `make check` after a change, and what they leave out; chapter 59 runs only where it is named.
+
+    All quick tests run, after a change of texts alone those that may read the book, and the slow ones of what changed.
+    """
+    tests = sorted(str(path.relative_to(root)) for path in (root / "tests").glob("test_*.py"))
+    own = own_tests(change, root)
+    run = [file for file in tests if file not in SITE]
+    if change.is_prose:
+        run = [file for file in run if file in own or file in reading_the_book(root)]
     chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
     options = [*NBVAL, "-n2", *FILES, "-m", "not browser and not again", f"--slow-in={','.join(own)}"]
     threads = max([1, *(threads_of(Path(file)) for file in chapters)])
     steps = STYLE | {
         "structure": lambda: single("tools.structure"),
-        "what it reaches": lambda: pytest(*options, *chapters, *run, threads=threads) if chapters + run else Counter(),
+        "tests": lambda: pytest(*options, *chapters, *run, threads=threads),
     }
-    books = {file for file in distances if file.endswith(".ipynb")} - change.files | change.chapters - set(chapters)
+    books = [str(path.relative_to(root)) for path in sorted((root / "book").glob("[0-9]*.ipynb"))]
+    slow = [file for file in run if file not in own and "mark.slow" in (root / file).read_text(encoding="utf-8")]
     left = {
-        "chapters": sorted(map(chapter_number, books)),
-        "tests of": [name_of(file) for file in tests if file not in run],
-        "slow tests of": [name_of(file) for file in run if file not in own],
+        "chapters": [Path(file).stem.split("_")[0] for file in books if file not in chapters],
+        "tests of": [name_of(file) for file in tests if file not in (*run, *SITE)],
+        "slow tests of": [name_of(file) for file in slow],
     }
     return steps, [f"{what} {', '.join(names)}" for what, names in left.items() if names] + ["the site in a browser"]
 
@@ -168,9 +186,8 @@ def main(arguments: list[str]) -> int:
         change = changed_by_name(options.chapter) if options.chapter else changed_since(options.since)
     except ValueError as error:
         parser.error(str(error))
-    project = Project()
-    print("\n".join(report(project, change)), flush=True)
-    steps, left = gate(project, change, named=bool(options.chapter))
+    print("changed:", ", ".join(sorted(change.files)) or "nothing", flush=True)
+    steps, left = gate(change, named=bool(options.chapter))
     status = run_steps(steps, first="structure")
     print(f"left out: {'; '.join(left)}: `make test` runs all")
     return status
