@@ -26,7 +26,7 @@ def repository(tmp_path, monkeypatch):
         (tmp_path / folder / "file.py").write_text("x = 1\n")
     ran = []
 
-    def run(path, folder):
+    def run(path, *_):
         notebook = nbformat.read(path, as_version=4)
         if "fail" in notebook.cells[1].source:
             raise ChapterError(f"chapter {path.stem}, cell value: it fails")

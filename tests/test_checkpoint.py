@@ -241,12 +241,12 @@ def test_a_reader_follows_a_writer(folder: Path, tokenizer: Tokenizer, monkeypat
     """A model that is replaced while it is being read is read again, and not called damaged."""
     real, count = checkpoint.load_tokenizer, []
 
-    def slow(place: Path) -> Tokenizer:
+    def slow(*place: Path) -> Tokenizer:
         if not count:
             count.append(1)
             save_model(folder, small_model(d_model=32), tokenizer, step=2)
             (folder / "model.safetensors").with_name("x").touch()
-        return real(place)
+        return real(*place)
 
     monkeypatch.setattr(checkpoint, "load_tokenizer", slow)
     model, _, notes = load_model(folder)

@@ -299,55 +299,57 @@ def test_full_width_beam_search_is_exhaustive_search(alpha, penalty):
         assert [h.score for h in ranked] == pytest.approx([score for score, _ in best[:20]], abs=1e-4)
 
 
-def script(monkeypatch, steps: list[dict[int, float]]) -> None:
-    """Let the model's next-token probabilities be those of `steps`, whatever the prefix."""
+class RowOfPosition(torch.nn.Module):
+    """The output of a model in which only positions count: the row of logits that belongs to each."""
 
-    def logits_at(step: int, model: Transformer, *shape: int) -> torch.Tensor:
-        logits = torch.full((*shape, model.config.vocab_size), math.log(1e-5))
-        for token, probability in steps[step].items():
-            logits[..., token] = math.log(probability)
-        return logits
+    def __init__(self, steps: list[dict[int, float]]):
+        super().__init__()
+        self.rows = torch.full((len(steps), 13), math.log(1e-5))
+        for row, probabilities in zip(self.rows, steps, strict=True):
+            for token, probability in probabilities.items():
+                row[token] = math.log(probability)
 
-    def scripted(model, tokens, state):
-        state.step += 1
-        return logits_at(state.step - 1, model, *tokens.shape)
-
-    monkeypatch.setattr("annotated.decoding.decoding_step", scripted)
-
-    def plain(model, _):
-        return lambda prefix: logits_at(prefix.shape[1] - 1, model, len(prefix))
-
-    monkeypatch.setattr("annotated.decoding.full_logits", plain)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.rows[x.argmax(dim=-1)]
 
 
-def test_search_does_not_stop_before_a_longer_output_can_win(monkeypatch):
+def scripted_model(*steps: dict[int, float]) -> Transformer:
+    """Its next-token probabilities are those of `steps`, whatever the prefix."""
+    options = {"positions": "learned", "max_length": 64, "norm_first": True, "dropout": 0.0}
+    model = Transformer(TransformerConfig(13, d_model=64, d_ff=8, num_heads=1, num_layers=1, **options)).eval()
+    model.target_positions.weight.data = 1000 * torch.eye(64)
+    model.output = RowOfPosition(steps)
+    return model
+
+
+def test_search_does_not_stop_before_a_longer_output_can_win():
     """C-6.1-h: "earlier where possible" does not cost the best hypothesis; the bound uses the penalty at the limit.
 
     The first step offers the end with probability 0.55 and a 7 with 0.4; after that 7 is almost certain. With alpha 1
     the longest output wins, although for some steps no prefix scores as well as the short output.
     """
-    script(monkeypatch, [{EOS: 0.55, 7: 0.4}, *[{7: 0.999}] * 8, {EOS: 0.999}])
+    model = scripted_model({EOS: 0.55, 7: 0.4}, *[{7: 0.999}] * 8, {EOS: 0.999})
     source = padded(random_sources(1))
-    ((best,),) = beam_search(random_model(), source, beam_size=4, alpha=1.0, extra=10 - source.shape[1])
+    ((best,),) = beam_search(model, source, beam_size=4, alpha=1.0, extra=10 - source.shape[1])
     assert best.tokens == [7] * 9 + [EOS]
-    assert plain_beam_search(random_model(), source, 4, 1.0, 10 - source.shape[1]).tokens == best.tokens
+    assert plain_beam_search(model, source, 4, 1.0, 10 - source.shape[1]).tokens == best.tokens
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_stumps_do_not_end_the_search(monkeypatch, alpha):
+def test_stumps_do_not_end_the_search(alpha):
     """Chapter 60: endings that are a poor second choice may fill the list, the search goes on while a prefix leads."""
-    script(monkeypatch, [*[{7: 0.9, EOS: 0.09}] * 5, *[{EOS: 0.95}] * 60])
+    model = scripted_model(*[{7: 0.9, EOS: 0.09}] * 5, *[{EOS: 0.95}] * 60)
     for width in (1, 2, 4):
-        ((best,),) = beam_search(random_model(), padded(random_sources(1)), beam_size=width, alpha=alpha)
+        ((best,),) = beam_search(model, padded(random_sources(1)), beam_size=width, alpha=alpha)
         assert best.tokens == [7] * 5 + [EOS]
-        assert plain_beam_search(random_model(), padded(random_sources(1)), width, alpha).tokens == best.tokens
+        assert plain_beam_search(model, padded(random_sources(1)), width, alpha).tokens == best.tokens
 
 
-def test_search_ends_soon_after_the_best_has_finished(monkeypatch):
+def test_search_ends_soon_after_the_best_has_finished():
     """C-6.1-h: nobody waits for the length limit when the outputs found lead by far."""
-    script(monkeypatch, [*[{7: 0.9, EOS: 0.09}] * 5, *[{EOS: 0.95}] * 3])  # a ninth step would be an IndexError
-    assert len(beam_search(random_model(), padded(random_sources(1)), beam_size=4)[0][0].tokens) == 6
-    assert len(plain_beam_search(random_model(), padded(random_sources(1))).tokens) == 6
+    model = scripted_model(*[{7: 0.9, EOS: 0.09}] * 5, *[{EOS: 0.95}] * 3)  # a ninth step would be an IndexError
+    assert len(beam_search(model, padded(random_sources(1)), beam_size=4)[0][0].tokens) == 6
+    assert len(plain_beam_search(model, padded(random_sources(1))).tokens) == 6
 
 
 def test_the_best_output_is_the_same_however_many_are_asked_for():
@@ -407,9 +409,9 @@ def test_sentences_leave_the_batch_a_fifth_at_a_time(copier, monkeypatch):
     sizes = []
     select = DecodingState.select
 
-    def counted(state, rows):
-        sizes.append((len(state.source_mask), len(rows)))
-        select(state, rows)
+    def counted(state, *given):
+        sizes.append((len(state.source_mask), len(given[0])))
+        select(state, *given)
 
     monkeypatch.setattr(DecodingState, "select", counted)
     sources = [[4 + i % 9] * (1 + i) + [EOS] for i in range(10)]

@@ -111,8 +111,8 @@ def test_scores_by_length_tell_early_ends_apart(small: Path, monkeypatch: pytest
     state, tokenizer, _ = train_unit(load_plan("small"), "base", 1)
     written = {}
 
-    def search(model, source, cache):
-        assert not cache
+    def search(model, source, **options):
+        assert options == {"cache": False}
         return [Hypothesis(written[tuple(row[row != 0].tolist())], 0.0, 0.0) for row in source]
 
     monkeypatch.setattr(experiments, "greedy_search", search)

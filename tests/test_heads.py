@@ -76,7 +76,7 @@ def test_what_is_borrowed_decides(task: heads.Pronouns):
 def test_pairs_cost_more_than_their_parts_as_counted(shipped: Translator, task: heads.Pronouns, monkeypatch):
     """The extra cost of a pair is the cost of both less the two costs, by zero and by the mean."""
     few = [("encoder", 1, 0), ("encoder", 1, 3), ("cross", 1, 2)]
-    monkeypatch.setattr(heads, "all_heads", lambda model: few)
+    monkeypatch.setattr(heads, "all_heads", lambda *_: few)
     batch = make_batch(tokenize_pairs(shipped.tokenizer, embedded_split("valid")[:20], 256))
     means = head_means(shipped.model, [batch])
     found = heads.silencings(task, means)

@@ -228,6 +228,6 @@ def test_a_score_is_of_the_outputs_up_to_eos_in_the_order_of_the_sources(monkeyp
     tokenizer = load_tokenizer(ROOT / "data" / "models" / "embedded")
     pairs = [SentencePair(pair.source, pair.source) for pair in embedded_split("valid")[:60]]
     monkeypatch.setattr(baseline, "CORPUS", SimpleNamespace(split=lambda name: pairs))
-    monkeypatch.setattr(baseline, "greedy_translation", lambda model, source, steps: torch.cat((source, source), 1))
+    monkeypatch.setattr(baseline, "greedy_translation", lambda _, source, *__: torch.cat((source, source), 1))
     found = score(recurrent(len(tokenizer)), tokenizer, "valid")
     assert (found["exact_match"], found["sentences"]) == (1.0, 60)

@@ -331,9 +331,9 @@ def test_batches_for_a_gpu_are_pinned_by_the_thread_that_works_ahead(monkeypatch
 def test_training_makes_its_batches_ready_for_its_device(monkeypatch: pytest.MonkeyPatch):
     seen, ready = [], training.ready
 
-    def spy(groups, device):
-        seen.append(device)
-        for group in ready(groups, device):
+    def spy(*given):
+        seen.append(given[-1])
+        for group in ready(*given):
             seen.append(threading.current_thread())
             yield group
 

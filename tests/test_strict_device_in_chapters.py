@@ -18,11 +18,12 @@ from matplotlib import pyplot as plt
 
 import annotated
 from annotated import grammar
-from annotated.grammar import SentencePair, embedded_split
+from annotated.grammar import embedded_split
 from tests.device import strict_device
 
 BOOK = Path(__file__).resolve().parents[1] / "book"
 FEW = 6  # sentences of a split
+NAMES = ((), ("auto",))  # with which chapters ask for the best device
 LONG = {"figure-3-counted", "solution-3"}  # cells of chapter 80 that need more sentences than a few
 
 
@@ -36,10 +37,11 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
     plt.switch_backend("Agg")
     with strict_device(float64=False) as device:
-        known = {"auto": device}
         for module in modules:
             if hasattr(module, "best_device"):
-                monkeypatch.setattr(module, "best_device", lambda name="auto": known.get(name) or torch.device(name))
+                monkeypatch.setattr(
+                    module, "best_device", lambda *name: device if name in NAMES else torch.device(*name)
+                )
         yield device
 
 
@@ -67,10 +69,7 @@ def test_pretrained_models(device: torch.device):
 
 @pytest.mark.slow
 def test_attention_maps_of_the_shipped_model(device: torch.device, monkeypatch: pytest.MonkeyPatch):
-    def some(split: str) -> list[SentencePair]:
-        return embedded_split(split)[:FEW]
-
-    monkeypatch.setattr(grammar, "embedded_split", some)
+    monkeypatch.setattr(grammar, "embedded_split", lambda *split: embedded_split(*split)[:FEW])
     names = run_cells("80_attention_visualizations", LONG)
     assert {weight.device for weight in names["model"].parameters()} == {names["genders"].device} == {device}
 

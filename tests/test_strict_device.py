@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from annotated import decoding
+from annotated import model as model_module
 from annotated.acceleration import accelerate, chunked_training_loss, top_tokens
 from annotated.batching import make_batch
 from annotated.checkpoint import load_model, save_model
@@ -21,7 +22,6 @@ from annotated.decoding import beam_search, greedy_search, score_outputs
 from annotated.grammar import embedded_split
 from annotated.interventions import silenced
 from annotated.machine import best_device
-from annotated.masks import causal_mask
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
 from annotated.schedule import build_optimizer, set_learning_rate
@@ -405,20 +405,14 @@ def test_nothing_needs_float64(tmp_path: Path, make: Callable):
 # What it is for: mistakes that the CPU does not show
 
 
-def reorder_by_cpu_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    reorder = decoding.DecodingState.reorder
-    monkeypatch.setattr(decoding.DecodingState, "reorder", lambda state, parents: reorder(state, parents.cpu()))
+def taking(function: Callable) -> Callable:
+    """The function, given its tensors on the CPU."""
+    return lambda *given: function(*(one.cpu() if isinstance(one, Tensor) else one for one in given))
 
 
-def mask_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("annotated.model.causal_mask", lambda size, device=None: causal_mask(size))
-
-
-def blocked_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    def block(model: Transformer, logits: Tensor) -> Tensor:
-        return logits.index_fill_(-1, torch.tensor([0, 2]), -torch.inf)
-
-    monkeypatch.setattr(decoding, "block_special_tokens", block)
+def giving(function: Callable) -> Callable:
+    """The function, with its result on the CPU."""
+    return lambda *given, **options: function(*given, **options).cpu()
 
 
 def search(model: Transformer, device: torch.device | str) -> None:
@@ -430,15 +424,17 @@ def learn(model: Transformer, device: torch.device | str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "use"),
-    [(reorder_by_cpu_tensors, search), (blocked_on_the_cpu, search), (mask_on_the_cpu, learn)],
+    ("place", "name", "fault", "use"),
+    [
+        (decoding.DecodingState, "reorder", taking, search),
+        (decoding, "block_special_tokens", giving, search),
+        (model_module, "causal_mask", giving, learn),
+    ],
 )
-def test_a_planted_fault_is_found(
-    device: torch.device, monkeypatch: pytest.MonkeyPatch, fault: Callable, use: Callable
-):
+def test_a_planted_fault_is_found(device: torch.device, monkeypatch, place: object, name: str, fault, use):
     model, moved = both(transformer(), device)
     use(moved, device)
-    fault(monkeypatch)
+    monkeypatch.setattr(place, name, fault(getattr(place, name)))
     use(model, "cpu")
     with MIXED:
         use(moved, device)
