@@ -1,29 +1,40 @@
 # Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
 """Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
 
+import array
+import itertools
+import mmap
+import queue
 import random
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-__all__ = ["Batch", "Example", "in_batches", "make_batch", "pad_sequences", "token_batches"]
+__all__ = [
+    "Batch",
+    "Example",
+    "Ids",
+    "Pairs",
+    "Side",
+    "in_batches",
+    "make_batch",
+    "pad_sequences",
+    "prefetch",
+    "token_batches",
+]
 
 
 # book/51_data_and_batching.ipynb#batching
+T = TypeVar("T")
+Ids = np.ndarray  # of whole numbers
 Example = tuple[list[int], list[int]]  # source ids and target ids, each with eos at its end
-
-
-def pad_sequences(sequences: Sequence[Sequence[int]], pad_id: int = 0) -> Int[Tensor, "batch length"]:
-    """One row a sequence, filled up with `pad_id` at the end.
-
-    Defined in chapter 51: `batching`.
-    """
-    longest = max(len(sequence) for sequence in sequences)
-    return torch.tensor([[*sequence, *[pad_id] * (longest - len(sequence))] for sequence in sequences])
 
 
 @dataclass(frozen=True)
@@ -51,20 +62,159 @@ class Batch:
         return Batch(*(tensor.pin_memory() for tensor in tensors), self.num_tokens)
 
 
+# book/51_data_and_batching.ipynb#side
+@dataclass(frozen=True)
+class Side:
+    """The sentences of one language as two flat rows: sentence i is `ids[offsets[i] : offsets[i + 1]]`.
+
+    Defined in chapter 51: `side`.
+    """
+
+    ids: Ids
+    offsets: Ids  # one more than there are sentences; the first is 0
+    maps: tuple[mmap.mmap, ...] = ()  # the files, if the rows lie in some
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[int]]) -> "Side":
+        """The same sentences, from lists."""
+        offsets = np.cumsum([0, *map(len, sentences)])
+        ids = np.fromiter(itertools.chain.from_iterable(sentences), np.int32, offsets[-1])
+        return cls(ids, offsets)
+
+    def __getitem__(self, i: int) -> list[int]:
+        return self.ids[self.offsets[i] : self.offsets[i + 1]].tolist()
+
+    def lengths(self) -> Ids:
+        """Tokens of each sentence."""
+        return np.subtract(self.offsets[1:], self.offsets[:-1], dtype=np.int32, casting="unsafe")
+
+    def release_pages(self) -> None:
+        """Count the pages that were looked at no longer as this process's; the system keeps them while it has room."""
+        for one in self.maps:
+            if hasattr(mmap, "MADV_DONTNEED"):
+                one.madvise(mmap.MADV_DONTNEED)
+
+    def rectangle(self, chosen: Ids, pad_id: int) -> Ids:
+        """The chosen sentences, one a row, filled up with `pad_id` at the end."""
+        begin, end = self.offsets[chosen], self.offsets[chosen + 1]
+        inside = np.arange((end - begin).max()) < (end - begin)[:, None]
+        found = np.full(inside.shape, pad_id, np.int64)
+        found[inside] = np.concatenate([self.ids[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)])
+        return found
+
+
+# book/51_data_and_batching.ipynb#pairs
+@dataclass(frozen=True)
+class Pairs(Sequence[Example]):
+    """Examples in flat rows, in memory or mapped from a file. An index gives lists, as `tokenize_pairs` does.
+
+    Defined in chapter 51: `pairs`.
+    """
+
+    source: Side
+    target: Side
+
+    @classmethod
+    def of(cls, examples: Sequence[Example]) -> "Pairs":
+        """The same examples; those that lie in rows already stay where they are."""
+        if isinstance(examples, cls):
+            return examples
+        return cls(*(Side.of([example[side] for example in examples]) for side in (0, 1)))
+
+    def __len__(self) -> int:
+        return len(self.source.offsets) - 1
+
+    def __getitem__(self, i: int) -> Example:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"pair {i} of {len(self)}")
+        return self.source[i % len(self)], self.target[i % len(self)]
+
+    def longest(self) -> int:
+        """The most tokens that a side has."""
+        return max(int(side.lengths().max()) for side in (self.source, self.target))
+
+    def plan(self, max_tokens: int, seed: int | None = None) -> list[Ids]:
+        """`plan_batches` of these examples."""
+        lengths = self.source.lengths(), self.target.lengths()
+        self.release_pages()
+        return plan_batches(*lengths, max_tokens, seed)
+
+    def release_pages(self) -> None:
+        """Release those of both sides."""
+        self.source.release_pages()
+        self.target.release_pages()
+
+    def num_tokens(self, chosen: Ids) -> int:
+        """Target tokens of the chosen examples."""
+        return int((self.target.offsets[chosen + 1] - self.target.offsets[chosen]).sum())
+
+    def batch(self, chosen: Ids, pad_id: int = 0, start_id: int = 2) -> Batch:
+        """The chosen examples padded, and their targets shifted to the right."""
+        source, output = (side.rectangle(chosen, pad_id) for side in (self.source, self.target))
+        lengths = self.target.offsets[chosen + 1] - self.target.offsets[chosen]
+        shifted = np.concatenate((np.full((len(output), 1), start_id), output[:, :-1]), axis=1)
+        shifted[np.arange(output.shape[1]) >= lengths[:, None]] = pad_id
+        self.release_pages()
+        return Batch(*map(torch.from_numpy, (source, shifted, output)), int(lengths.sum()))
+
+
+# book/51_data_and_batching.ipynb#plan-batches
+def plan_batches(source: Ids, target: Ids, max_tokens: int, seed: int | None = None) -> list[Ids]:
+    """Divide examples of these lengths into batches of at most `max_tokens` source and target tokens each.
+
+    Padding counts. Neighbours have about the same longer side, and of those about the same difference, which runs up
+    and down in turn, so that it does not jump where the longer side grows by one. With a `seed`, equal lengths are
+    mixed and the batches shuffled; without one, the order is by length. An example longer than `max_tokens` is a batch
+    of its own (section 5.1).
+    """
+    generator, order = random.Random(seed), np.arange(len(source), dtype=np.uint32)
+    if seed is not None:
+        mixed = array.array("I", order.tobytes())
+        generator.shuffle(mixed)
+        order = np.frombuffer(mixed, np.uint32)
+    longer, parts = np.maximum(source, target)[order], [order[:0]]
+    for length in np.unique(longer).tolist():  # one length after the other needs the least memory
+        same = order[longer == length]
+        difference = source[same] - target[same]
+        parts.append(same[np.argsort(difference if length % 2 else -difference, kind="stable")])
+    order = np.concatenate(parts)
+    longer = np.maximum(source[order], target[order])
+    batches, begin = [], 0
+    while begin < len(order):
+        end = begin + 1
+        # sentences of the next length, as many of them as there are, or as still fit
+        while end < len(order) and (most := max_tokens // int(longer[end])) > end - begin:
+            end = min(begin + most, int(np.searchsorted(longer, longer[end], side="right")))
+        batches.append(order[begin:end])
+        begin = end
+    if seed is not None:
+        generator.shuffle(batches)
+    return batches
+
+
 # book/51_data_and_batching.ipynb#make-batch
-def make_batch(
-    examples: Sequence[Example],
-    pad_id: int = 0,
-    start_id: int = 2,
-) -> Batch:
-    """Pad both sides and shift the targets to the right.
+def pad_sequences(sequences: Sequence[Sequence[int]], pad_id: int = 0) -> Int[Tensor, "batch length"]:
+    """One row a sequence, filled up with `pad_id` at the end.
 
     Defined in chapter 51: `make-batch`.
     """
-    sources, targets = zip(*examples, strict=True)
-    shifted = [[start_id, *target[:-1]] for target in targets]
-    tensors = (pad_sequences(side, pad_id) for side in (sources, shifted, targets))
-    return Batch(*tensors, num_tokens=sum(map(len, targets)))
+    return torch.from_numpy(Side.of(sequences).rectangle(np.arange(len(sequences)), pad_id))
+
+
+def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) -> Batch:
+    """All of the examples as one batch: both sides padded, the targets shifted to the right.
+
+    Defined in chapter 51: `make-batch`.
+    """
+    return Pairs.of(examples).batch(np.arange(len(examples)), pad_id, start_id)
+
+
+def token_batches(examples: Sequence[Example], max_tokens: int, seed: int | None = None) -> list[list[int]]:
+    """`plan_batches` of these examples, as lists of indices into them (section 5.1).
+
+    Defined in chapter 51: `make-batch`.
+    """
+    return [batch.tolist() for batch in Pairs.of(examples).plan(max_tokens, seed)]
 
 
 # book/51_data_and_batching.ipynb#padding-share
@@ -78,41 +228,44 @@ def padding_share(examples: Sequence[Example], batches: Sequence[Sequence[int]])
     return 1 - real / total
 
 
-# book/51_data_and_batching.ipynb#token-batches
-def similar_length(source: list[int], target: list[int]) -> tuple[int, int]:
-    """What to sort by so that neighbours need little padding on both sides: the longer side, then the difference.
+# book/51_data_and_batching.ipynb#prefetch
+def prefetch(items: Iterable[T], count: int = 2) -> Iterator[T]:
+    """The items, of which up to `count` are made by a thread before they are asked for. An error comes in its place.
 
-    The difference runs up and down in turn, so that it does not jump where the longer side grows by one.
+    Defined in chapter 51: `prefetch`.
     """
-    longer, difference = max(len(source), len(target)), len(source) - len(target)
-    return longer, difference if longer % 2 else -difference
+    ready: queue.Queue = queue.Queue(count)
+    ended = threading.Event()
 
+    def put(what: Any, item: Any = None) -> bool:
+        while not ended.is_set():
+            with suppress(queue.Full):
+                ready.put((what, item), timeout=0.1)
+                return True
+        return False
 
-def token_batches(examples: Sequence[Example], max_tokens: int, seed: int | None = None) -> list[list[int]]:
-    """Divide examples of about the same length into batches of at most `max_tokens` source and target tokens each.
+    def work() -> None:
+        try:
+            for item in items:
+                if not put("item", item):
+                    return
+            put("end")
+        except BaseException as error:
+            put("error", error)
 
-    Padding counts. Returns indices into `examples`. With a `seed`, equal lengths are mixed and the batches shuffled;
-    without one, the order is by length. An example longer than `max_tokens` is a batch of its own (section 5.1).
-
-    Defined in chapter 51: `token-batches`.
-    """
-    order = list(range(len(examples)))
-    generator = random.Random(seed)
-    if seed is not None:
-        generator.shuffle(order)
-    order.sort(key=lambda i: similar_length(*examples[i]))
-    batches: list[list[int]] = []
-    longest = 0
-    for i in order:
-        length = max(len(side) for side in examples[i])
-        if not batches or max(longest, length) * (len(batches[-1]) + 1) > max_tokens:
-            batches.append([])
-            longest = 0
-        batches[-1].append(i)
-        longest = max(longest, length)
-    if seed is not None:
-        generator.shuffle(batches)
-    return batches
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    try:
+        while True:
+            what, item = ready.get()
+            if what == "error":
+                raise item
+            if what == "end":
+                return
+            yield item
+    finally:
+        ended.set()
+        worker.join()  # a thread within PyTorch when Python ends would abort the process
 
 
 # book/51_data_and_batching.ipynb#in-batches

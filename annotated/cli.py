@@ -36,8 +36,9 @@ from annotated.machine import PRECISIONS, best_device, choose_precision, describ
 from annotated.marian import load_marian, save_ctranslate2, save_marian
 from annotated.model import Transformer, TransformerConfig
 from annotated.options import HELP, add_options, count, flag, not_negative, penalty, settings_of
+from annotated.preparation import StoreSettings, prepare, text_of, wmt14
 from annotated.recipes import RECIPES, recipe_for
-from annotated.store import Store, StoreSettings, is_store, open_store, prepare, text_of, wmt14
+from annotated.store import Store, is_store, open_store
 from annotated.tokenization import load_tokenizer
 from annotated.training import TrainingConfig, TrainingState, check_checkpoint, checkpoints, train_on_corpus
 from annotated.translation import Translator, find_model, search_from

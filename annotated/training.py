@@ -27,7 +27,7 @@ from annotated.acceleration import (
     hidden_states,
     working_copy,
 )
-from annotated.batching import Batch, Example, make_batch, token_batches
+from annotated.batching import Batch, Example, Pairs, prefetch
 from annotated.checkpoint import check_finite, load_weights, save_model, weights_of
 from annotated.corpora import Corpus, SentencePair
 from annotated.distributed import (
@@ -60,7 +60,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentTranslator
 from annotated.regularization import label_smoothed_loss
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
-from annotated.store import Pairs, Store, ahead
+from annotated.store import Store
 from annotated.subwords import PieceDropout
 from annotated.tokenization import Tokenizer, load_tokenizer, tokenize, train_tokenizer
 
@@ -246,8 +246,8 @@ def batch_all(examples: Sequence[Example], max_tokens: int, pad_id: int = 0, sta
 
     Defined in chapter 59: `tokenize-pairs`.
     """
-    batches = token_batches(examples, max_tokens)
-    return [make_batch([examples[i] for i in indices], pad_id, start_id) for indices in batches]
+    pairs = Pairs.of(examples)
+    return [pairs.batch(chosen, pad_id, start_id) for chosen in pairs.plan(max_tokens)]
 
 
 # book/59_training.ipynb#training-state
@@ -422,7 +422,7 @@ def batch_groups(
         examples = source(epoch) if callable(source) else source
         if not examples:
             raise InputError("there are no examples to train on")
-        pairs = Pairs.of(examples)  # chapter 93: the same batches as those of token_batches and make_batch
+        pairs = Pairs.of(examples)
         batches = pairs.plan(config.max_tokens, seed=config.seed * 1_000_003 + epoch)
         for done in range(position, len(batches)):
             if count % world_size() == rank():
@@ -656,7 +656,7 @@ def train(
         save_checkpoint(folder, state, config.keep_checkpoints)
     log = TrainingLog(config, state, folder / "metrics.jsonl" if folder and not rank() else None, progress)
     ids = model.config.pad_id, model.config.start_id
-    groups = ahead(ready(batch_groups(examples, config, state.epoch, state.batch, *ids), device))
+    groups = prefetch(ready(batch_groups(examples, config, state.epoch, state.batch, *ids), device))
     start, saved = time.perf_counter() - state.seconds, state.seconds
     step_loss, valid_loss = losses_of(model, state.optimizer, config)
     with closing(log.bar), closing(groups):

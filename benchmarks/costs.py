@@ -21,12 +21,11 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from annotated.acceleration import loss_and_surplus, tune_machine
-from annotated.batching import make_batch
+from annotated.batching import Pairs, make_batch
 from annotated.cost import seconds_of
 from annotated.distributed import processes, rank
 from annotated.forecast import Device, moved_numbers, num_calls, num_weights, step_seconds
 from annotated.model import Transformer, TransformerConfig
-from annotated.store import Pairs
 from annotated.training import TrainingConfig, train
 from benchmarks.common import ROOT, record, say, torchrun
 

@@ -20,10 +20,13 @@ from pathlib import Path
 
 import torch
 
-from annotated import store, training
+from annotated import training
+from annotated.batching import prefetch
 from annotated.corpora import multi30k_folder
 from annotated.model import Transformer, TransformerConfig
+from annotated.preparation import StoreSettings, prepare, text_of
 from annotated.recipes import RECIPES
+from annotated.store import open_store
 from annotated.training import TrainingConfig, batch_all, tokenize_pairs, train
 from benchmarks.common import ROOT, THREADS, in_a_process, record, say
 from benchmarks.engine import peak_memory
@@ -65,8 +68,8 @@ def prepare_it(folder: str) -> dict[str, float]:
         kind = next(word for word in ("read", "learned", "encoded", "store") if word in line)
         moments[kind] = time.perf_counter() - begun
 
-    settings, text = store.StoreSettings(vocab_size=PIECES, max_ratio=9.0), store.text_of([folder], "en", "de")
-    made = store.prepare(text, Path(folder) / "store", settings, workers=THREADS, say=say_when)
+    settings, text = StoreSettings(vocab_size=PIECES, max_ratio=9.0), text_of([folder], "en", "de")
+    made = prepare(text, Path(folder) / "store", settings, workers=THREADS, say=say_when)
     tokens = made.notes["tokens"][0] / len(made.train)
     seconds = {"reading": moments["read"], "learning": moments["learned"] - moments["read"]}
     seconds["encoding"] = moments["store"] - moments["learned"]
@@ -78,22 +81,22 @@ def train_on(folder: str, wait: str = "") -> dict[str, float]:
 
     With `wait`, the process then stays until its input ends, so that its memory can be looked at.
     """
-    opened, recipe = store.open_store(Path(folder)), RECIPES["small"]
+    opened, recipe = open_store(Path(folder)), RECIPES["small"]
     sizes = {name: recipe[name] for name in ("d_model", "d_ff", "num_heads", "num_layers", "max_length", "dropout")}
     torch.manual_seed(1)
     model = Transformer(TransformerConfig(len(opened.tokenizer), **sizes))
     config = TrainingConfig(max_tokens=recipe["max_tokens"], max_steps=STEPS, precision="float32", validate_every=10**9)
-    waited, ahead = [], store.ahead
+    waited = []
 
     def timed(items: Iterable) -> Iterator:
-        found = ahead(items)
+        found = prefetch(items)
         while True:
             begun = time.perf_counter()
             item = next(found)
             waited.append(time.perf_counter() - begun)
             yield item
 
-    training.ahead = timed
+    training.prefetch = timed
     valid = batch_all(tokenize_pairs(opened.tokenizer, opened.split("valid")[:50], 256), 2000)
     state = train(model, opened.train, valid, config)
     found = {"first_batch_seconds": waited[0], "share_waited": sum(waited[1:]) / (state.seconds - waited[0])}
@@ -175,8 +178,8 @@ def run() -> None:
         tables[f"{MANY:,} pairs"] = measure(Path(name), MANY)
     if multi30k_folder().is_dir():
         with tempfile.TemporaryDirectory() as name:
-            text = store.text_of(["multi30k"], "en", "de")
-            store.prepare(text, Path(name) / "store", store.StoreSettings(8000), workers=THREADS)
+            text = text_of(["multi30k"], "en", "de")
+            prepare(text, Path(name) / "store", StoreSettings(8000), workers=THREADS)
             tables["Multi30k"] = {"training": in_a_process("benchmarks.store", "train_on", f"{name}/store")}
             say(f"training on Multi30k: {tables['Multi30k']['training']}")
     with tempfile.TemporaryDirectory() as name:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotated.batching import Batch, Example, in_batches, make_batch, pad_sequences, padding_share, token_batches
+from annotated.batching import (
+    Batch,
+    Example,
+    Pairs,
+    in_batches,
+    make_batch,
+    pad_sequences,
+    padding_share,
+    prefetch,
+    token_batches,
+)
+from annotated.files import InputError
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=60)
 
@@ -29,6 +43,37 @@ def caption_lengths(count: int, seed: int = 0) -> list[tuple[int, int]]:
 def positions(examples: list[Example], batch: list[int], side: int) -> int:
     """How many positions a side of a batch has, padding included."""
     return len(batch) * max(len(examples[i][side]) for i in batch)
+
+
+def plain_batches(examples: list[Example], max_tokens: int, seed: int | None) -> list[list[int]]:
+    """One example after the other: mixed, sorted, and a new batch where the next would be too much."""
+    order, chance = list(range(len(examples))), random.Random(seed)
+    if seed is not None:
+        chance.shuffle(order)
+
+    def similar(i: int) -> tuple[int, int]:
+        source, target = map(len, examples[i])
+        longer, difference = max(source, target), source - target
+        return longer, difference if longer % 2 else -difference
+
+    batches: list[list[int]] = []
+    for i in sorted(order, key=similar):
+        if not batches or (len(batches[-1]) + 1) * max(map(len, examples[i])) > max_tokens:
+            batches.append([])
+        batches[-1].append(i)
+    if seed is not None:
+        chance.shuffle(batches)
+    return batches
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 7, 400])
+@pytest.mark.parametrize("max_tokens", [1, 25, 60, 1000])
+@pytest.mark.parametrize("seed", [None, 0, 5])
+def test_batches_are_those_of_a_plain_loop(number: int, max_tokens: int, seed: int | None) -> None:
+    """Also where a sentence is longer than a batch, or all of them fit into one."""
+    choose = random.Random(number)
+    examples = examples_of([(choose.randint(1, 40), choose.randint(1, 40)) for _ in range(number)])
+    assert token_batches(examples, max_tokens, seed) == plain_batches(examples, max_tokens, seed)
 
 
 @settings(max_examples=60, deadline=None)
@@ -200,6 +245,63 @@ def test_a_batch_moves_as_a_whole() -> None:
     assert isinstance(moved, Batch)
     assert {tensor.device.type for tensor in (moved.source, moved.target_input, moved.target_output)} == {"meta"}
     assert moved.num_tokens == batch.num_tokens == 7
+
+
+def test_any_examples_make_a_batch() -> None:
+    """Those chosen, in their order, by ids as PyTorch takes them."""
+    choose = random.Random(1)
+    examples = [tuple([choose.randint(4, 99) for _ in range(choose.randint(1, 12))] for _ in "st") for _ in range(9)]
+    for chosen in ([3], [0, 8, 4], list(range(9))):
+        batch = Pairs.of(examples).batch(np.array(chosen), pad_id=1, start_id=7)
+        sources, targets = zip(*(examples[i] for i in chosen), strict=True)
+        wanted = {"source": sources, "target_input": [[7, *row[:-1]] for row in targets], "target_output": targets}
+        for name, rows in wanted.items():
+            longest = max(map(len, rows))
+            assert getattr(batch, name).tolist() == [[*row, *[1] * (longest - len(row))] for row in rows]
+            assert getattr(batch, name).dtype == torch.int64
+        assert batch.num_tokens == sum(map(len, targets))
+
+
+def test_pairs_are_a_sequence() -> None:
+    lists = examples_of([(3, 2), (2, 5), (4, 1), (1, 1), (9, 6)])
+    pairs = Pairs.of(lists)
+    assert list(pairs) == lists
+    assert pairs[-1] == lists[-1]
+    assert len(pairs) == 5
+    assert Pairs.of(pairs) is pairs
+    assert pairs.longest() == 9
+    for i in (5, -6):
+        with pytest.raises(IndexError):
+            pairs[i]
+
+
+def test_what_is_made_ahead_comes_in_order_and_its_error_in_its_place() -> None:
+    def failing() -> Iterator[int]:
+        yield from range(5)
+        raise InputError("the sixth")
+
+    items = prefetch(failing())
+    assert [next(items) for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(InputError, match="the sixth"):
+        next(items)
+    assert list(prefetch([])) == []
+
+
+def test_only_so_many_are_made_ahead_and_the_thread_ends_with_its_reader() -> None:
+    made = []
+
+    def numbers() -> Iterator[int]:
+        for number in range(1000):
+            made.append(number)
+            yield number
+
+    before = threading.active_count()
+    items = prefetch(numbers(), count=2)
+    assert next(items) == 0
+    time.sleep(0.3)
+    assert len(made) <= 4  # given, two in the queue, one in hand
+    items.close()  # at once: a thread that still lets go of tensors when Python ends aborts the process
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize(("target", "pinned"), [("cuda", 3), ("cuda:1", 3), ("mps", 0), ("cpu", 0)])

@@ -9,12 +9,12 @@ import random
 import pytest
 
 from annotated import training
+from annotated.batching import Pairs
 from annotated.cli import build_parser
 from annotated.corpora import EMBEDDED
 from annotated.model import TransformerConfig
 from annotated.options import flag, settings_of
 from annotated.recipes import RECIPES, recipe_for
-from annotated.store import Pairs
 from annotated.training import Group, TrainingConfig, batch_groups
 
 FIELDS = {field.name for part in (TransformerConfig, TrainingConfig) for field in dataclasses.fields(part)}

@@ -315,7 +315,7 @@ def test_batches_for_a_gpu_are_pinned_by_the_thread_that_works_ahead(monkeypatch
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext(entered.append(str(device))))
     gpu, config = torch.device("cuda:3"), replace(CONFIG, accumulation=2)
     plain = next(batch_groups(PAIRS, config, 0, 0))
-    with closing(training.ahead(training.ready(batch_groups(PAIRS, config, 0, 0), gpu))) as groups:
+    with closing(training.prefetch(training.ready(batch_groups(PAIRS, config, 0, 0), gpu))) as groups:
         group = next(groups)
     assert entered == ["cuda:3"]
     assert threading.main_thread() not in where
