@@ -4,11 +4,10 @@
 import array
 import itertools
 import mmap
-import queue
 import random
-import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -234,38 +233,15 @@ def prefetch(items: Iterable[T], count: int = 2) -> Iterator[T]:
 
     Defined in chapter 51: `prefetch`.
     """
-    ready: queue.Queue = queue.Queue(count)
-    ended = threading.Event()
-
-    def put(what: Any, item: Any = None) -> bool:
-        while not ended.is_set():
-            with suppress(queue.Full):
-                ready.put((what, item), timeout=0.1)
-                return True
-        return False
-
-    def work() -> None:
-        try:
-            for item in items:
-                if not put("item", item):
-                    return
-            put("end")
-        except BaseException as error:
-            put("error", error)
-
-    worker = threading.Thread(target=work, daemon=True)
-    worker.start()
+    source, end = iter(items), object()
+    pool = ThreadPoolExecutor(1)
     try:
-        while True:
-            what, item = ready.get()
-            if what == "error":
-                raise item
-            if what == "end":
-                return
+        made = deque(pool.submit(next, source, end) for _ in range(count))
+        while (item := made.popleft().result()) is not end:
+            made.append(pool.submit(next, source, end))
             yield item
     finally:
-        ended.set()
-        worker.join()  # a thread within PyTorch when Python ends would abort the process
+        pool.shutdown(cancel_futures=True)  # waits: a thread within PyTorch when Python ends would abort the process
 
 
 # book/51_data_and_batching.ipynb#in-batches

@@ -9,15 +9,13 @@ import re
 import signal
 import sys
 import textwrap
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -25,20 +23,20 @@ import torch
 from annotated import __version__
 from annotated.acceleration import PROCESS_SETTINGS, tune_machine
 from annotated.checkpoint import average_weights, load_config, load_model, load_weights, save_model
-from annotated.corpora import NAMED, Corpus, load_corpus
-from annotated.decoding import PENALTIES
+from annotated.corpora import Corpus, load_corpus
 from annotated.distributed import Abandoned, first_to_tell, from_first, processes, rank, world_size
 from annotated.engine import FastTranslator, check_search
 from annotated.evaluation import antecedent_accuracy, bleu_by_ruler, evaluate_translations
 from annotated.files import InputError, disk, manifest_of, read_json, write_atomically, write_json
-from annotated.grammar import SPLITS, SentencePair
+from annotated.grammar import SentencePair
 from annotated.machine import PRECISIONS, best_device, choose_precision, describe_machine
-from annotated.marian import load_marian, save_ctranslate2, save_marian
+from annotated.marian import load_marian
 from annotated.model import Transformer, TransformerConfig
-from annotated.options import HELP, add_options, count, flag, not_negative, penalty, settings_of
+from annotated.options import COMMANDS, EXIT, FORMATS, STORE_OPTIONS, epilog, settings_of
 from annotated.preparation import StoreSettings, prepare, text_of, wmt14
-from annotated.recipes import RECIPES, recipe_for
+from annotated.recipes import recipe_for
 from annotated.store import Store, is_store, open_store
+from annotated.terminal import Stop, chunks, ended_like_ctrl_c, forget_output, input_lines, say, shared, tell
 from annotated.tokenization import load_tokenizer
 from annotated.training import TrainingConfig, TrainingState, check_checkpoint, checkpoints, train_on_corpus
 from annotated.translation import Translator, find_model, search_from
@@ -170,44 +168,6 @@ def report_training(state: TrainingState, folder: Path, run: dict) -> None:
         say(f"best validation loss {state.best_loss:.4f}; the model is in {folder}")
 
 
-# book/91_command_line.ipynb#signals
-SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-
-class Stop:
-    """Whether a signal asked training to stop: called before each step.
-
-    From the first call on, the first signal (Ctrl-C, a request to end, a closed terminal) is kept in `number`, said,
-    and obeyed after the step; the second ends the process at once. Until then, while nothing is there to be saved,
-    signals do what they always do. One that is ignored, as under `nohup`, stays so. Outside the main thread, which
-    alone gets signals, nothing changes.
-    """
-
-    def __init__(self):
-        self.number = 0
-        self.before: dict[int, Any] = {}
-
-    def __call__(self) -> bool:
-        if not self.before and threading.current_thread() is threading.main_thread():
-            heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-            self.before = {number: signal.signal(number, self.remember) for number in heard}
-        return self.number > 0
-
-    def __enter__(self) -> "Stop":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
-
-    def remember(self, number: int, frame: FrameType | None) -> None:
-        self.number = number
-        for one in self.before:
-            signal.signal(one, signal.default_int_handler if one == signal.SIGINT else signal.SIG_DFL)
-        if world_size() == 1:  # torchrun tells all of them, also when one has died
-            say("stopping after this step; once more ends at once, without saving")
-
-
 # book/91_command_line.ipynb#translate-command
 def translate_command(arguments: argparse.Namespace) -> None:
     """Translate standard input to standard output: one line out for one line in."""
@@ -240,25 +200,6 @@ def translate_command(arguments: argparse.Namespace) -> None:
         raise
 
 
-@contextmanager
-def ended_like_ctrl_c() -> Iterator[None]:
-    """Let a request to end, or a closed terminal, raise KeyboardInterrupt: a command can say how far it came."""
-
-    def end(number: int, _: FrameType | None) -> None:
-        raise KeyboardInterrupt(number)
-
-    heard = [number for number in SIGNALS if number != signal.SIGINT and signal.getsignal(number) == signal.SIG_DFL]
-    if threading.current_thread() is not threading.main_thread():
-        heard = []
-    try:
-        for number in heard:
-            signal.signal(number, end)
-        yield
-    finally:
-        for number in heard:
-            signal.signal(number, signal.SIG_DFL)
-
-
 # book/91_command_line.ipynb#translate-parts
 def search_options(arguments: argparse.Namespace, own: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the search, as `translate` takes them: the given ones, else the model's own."""
@@ -283,42 +224,6 @@ def load_translator(arguments: argparse.Namespace, workers: int) -> Translator:
 def about_lines(done: int) -> Callable[[str], None]:
     """What says the translator's remarks: its "sentence 3" is a line of the whole input, `done` lines later."""
     return lambda text: say(re.sub(r"^sentence (\d+)", lambda found: f"line {done + int(found[1])}", text))
-
-
-# book/91_command_line.ipynb#input-lines
-def input_lines() -> Iterator[str]:
-    """Lines of standard input as UTF-8. Raises InputError, naming the line, where it is not."""
-    for number, line in enumerate(sys.stdin.buffer if sys.stdin else (), start=1):
-        try:
-            yield line.decode("utf-8").removeprefix("\ufeff").strip()
-        except UnicodeDecodeError as error:
-            byte = line[error.start]
-            raise InputError(f"standard input: line {number} is not UTF-8 (byte 0x{byte:02x})") from None
-
-
-# book/91_command_line.ipynb#chunks
-def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Lists of `size` lines; the last may be shorter. What came before an error is still handed on."""
-    chunk: list[str] = []
-    try:
-        for line in lines:
-            chunk.append(line)
-            if len(chunk) == size:
-                yield chunk
-                chunk = []
-    except InputError:
-        if chunk:
-            yield chunk
-        raise
-    if chunk:
-        yield chunk
-
-
-# book/91_command_line.ipynb#shared-lines
-def shared(chunks: Iterator[list[str]]) -> Iterator[list[str]]:
-    """What the first process reads, in all of them."""
-    while chunk := from_first(lambda: next(chunks, None)):
-        yield chunk
 
 
 # book/91_command_line.ipynb#evaluate-command
@@ -445,13 +350,7 @@ def info_command(arguments: argparse.Namespace) -> None:
         print(f"{key:<{width}}  {value}")
 
 
-# book/91_command_line.ipynb#formats
-FORMATS = {  # name: what writes it, and for whom
-    "marian": (save_marian, "MarianMTModel and MarianTokenizer of transformers"),
-    "ctranslate2": (save_ctranslate2, "CTranslate2, which needs the package ctranslate2"),
-}
-
-
+# book/91_command_line.ipynb#other-formats
 def import_command(arguments: argparse.Namespace) -> None:
     """Make a model folder from one in Hugging Face's MarianMT format."""
     output = Path(arguments.output)
@@ -472,104 +371,13 @@ def export_command(arguments: argparse.Namespace) -> None:
     say(f"the model is in {output}, in the format of {arguments.format}")
 
 
-# book/91_command_line.ipynb#format-options
-def add_import_options(command: argparse.ArgumentParser) -> None:
-    """The options of `import-marian`."""
-    command.add_argument("folder", metavar="FOLDER", help="folder with config.json, model.safetensors, source.spm, "
-        "target.spm and vocab.json, such as a downloaded OPUS-MT model")  # fmt: skip
-    command.add_argument("output", metavar="OUTPUT", help="folder for the model")
-
-
-def add_export_options(command: argparse.ArgumentParser) -> None:
-    """The options of `export`."""
-    command.add_argument("--format", choices=tuple(FORMATS), required=True, help="the format to write")
-    command.add_argument("model", **MODEL)
-    command.add_argument("output", metavar="OUTPUT", help="folder for the exported model")
-
-
-# book/91_command_line.ipynb#examples
-EXAMPLES = {
-    "train": """
-        annotated train --corpus embedded --output runs/embedded
-        annotated train --corpus multi30k --download --output runs/multi30k --max-minutes 30
-        annotated train --corpus pairs.tsv --vocab-size 2000 --output runs/own
-        annotated train --corpus news.en,news.fr --target fr --output runs/news
-        annotated train --resume --output runs/own --max-minutes 60""",
-    "prepare": """
-        annotated prepare --corpus news.en.gz,news.de.gz --output stores/news
-        annotated train --corpus stores/news --recipe base --output runs/news
-        annotated prepare --corpus europarl/ crawl.en,crawl.de --vocab-size 32000 --output stores/both
-        annotated prepare --corpus wmt14 --from downloads/wmt14 --output stores/wmt14""",
-    "translate": """
-        echo "The old aunt found the keys yesterday." | annotated translate embedded
-        annotated translate runs/multi30k < input.txt > output.txt
-        echo "A dog runs through the snow." | annotated translate runs/multi30k --n-best 4
-        annotated translate runs/multi30k --engine ctranslate2 --penalty power < input.txt""",
-    "evaluate": """
-        annotated evaluate runs/multi30k
-        annotated evaluate runs/multi30k --beam-size 1 --json greedy.json
-        annotated evaluate runs/multi30k --corpus pairs.tsv --split valid --translations out.txt""",
-    "average": """
-        annotated average runs/multi30k --last 5 --output runs/multi30k-average""",
-    "info": """
-        annotated info
-        annotated info runs/multi30k""",
-    "import-marian": """
-        annotated import-marian opus-mt-en-de models/opus-mt-en-de
-        annotated translate models/opus-mt-en-de < input.txt""",
-    "export": """
-        annotated export --format marian runs/multi30k marian
-        annotated export --format ctranslate2 runs/multi30k ctranslate2""",
-}
-
-
-# book/91_command_line.ipynb#epilog
-def epilog(command: str) -> str:
-    """What follows the options in a command's help: examples, and for `train` the recipes before them."""
-    text = "examples:\n" + textwrap.indent(textwrap.dedent(EXAMPLES[command]).strip(), "  ")
-    if command != "train":
-        return text
-    parts = ["recipes, as the options they stand for:"]
-    for name, recipe in RECIPES.items():
-        options = " ".join(flag(key) if value is True else f"{flag(key)}\u00a0{value}" for key, value in recipe.items())
-        lines = textwrap.wrap(options, 72, break_on_hyphens=False, break_long_words=False)
-        parts += [f"  {name}", *(f"      {line}" for line in lines)]
-    return "\n".join(parts).replace("\u00a0", " ") + "\n\n" + text
-
-
-# book/91_command_line.ipynb#about-commands
-COMMANDS = {  # name: usage, description
-    "train": ("--corpus NAME --output FOLDER [options]",
-        "Learn a vocabulary and train a model on a corpus. The output folder gets the best model by validation loss, "
-        "run.json (settings, machine, result), metrics.jsonl, and checkpoints to average. Training ends at the first "
-        "limit of steps, epochs and minutes. Ctrl-C saves the state; --resume goes on with it."),
-    "prepare": ("--corpus NAME [NAME ...] --output FOLDER [options]",
-        "Read corpora as a stream, leave out pairs that are empty, too long, of an unlikely ratio or there already, "
-        "learn a vocabulary, and write a store: a folder that `train --corpus` reads without loading it."),
-    "translate": ("MODEL [options] < input.txt > output.txt",
-        "Translate standard input to standard output, both UTF-8: one line out for one line in, in the same order, "
-        "also for empty lines. A line longer than the model allows is cut, and said on standard error."),
-    "evaluate": ("MODEL [options]",
-        "Translate a split of a corpus and score it with sacreBLEU: BLEU by three rulers and chrF, each with its "
-        "signature, and the share of exact matches. The rulers: 13a, international tokens, and hyphens split as in "
-        "the paper's time."),
-    "average": ("RUN --output FOLDER [--last N]",
-        "Write the mean of a run's last checkpoints as a model of its own (section 6.1 of the paper)."),
-    "info": ("[MODEL]",
-        "Say what a model folder holds, or, without one, what this installation is and which device it would use."),
-    "import-marian": ("FOLDER OUTPUT",
-        "Make a model folder from one in Hugging Face's MarianMT format, such as a downloaded OPUS-MT model with "
-        "weights in model.safetensors. Beam size and length penalty come with it."),
-    "export": (f"--format {'|'.join(FORMATS)} MODEL OUTPUT",
-        f"Write a model for {', or for '.join(readers for _, readers in FORMATS.values())}."),
-}  # fmt: skip
-EXIT = (
-    "exit status: 0 done; 1 something is wrong with the input, said in one line; 2 wrong options; "
-    "130 ended by Ctrl-C, 128 + N by signal N; 141 nobody read the output"
-)
-
-
 # book/91_command_line.ipynb#parser
+RUN = {
+    "train": train_command, "prepare": prepare_command, "translate": translate_command, "evaluate": evaluate_command,
+    "average": average_command, "info": info_command, "import-marian": import_command, "export": export_command,
+}  # fmt: skip
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The command's options; those of `train` come from the configuration dataclasses."""
     form = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
@@ -578,136 +386,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="annotated", description=about, epilog=more, **form)
     parser.add_argument("--version", action="version", version=f"annotated {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    parts = {
-        "train": (train_command, add_train_options),
-        "prepare": (prepare_command, add_prepare_options),
-        "translate": (translate_command, add_translate_options),
-        "evaluate": (evaluate_command, add_evaluate_options),
-        "average": (average_command, add_average_options),
-        "info": (info_command, add_info_options),
-        "import-marian": (import_command, add_import_options),
-        "export": (export_command, add_export_options),
-    }
-    for name, (run, add) in parts.items():
-        usage, about = COMMANDS[name]
+    for name, run in RUN.items():
+        usage, about, add = COMMANDS[name]
         texts = {"description": textwrap.fill(about, 90), "epilog": epilog(name), "help": run.__doc__.splitlines()[0]}
         command = commands.add_parser(name, usage=f"annotated {name} {usage}", **texts, **form)
         command.set_defaults(run=run, error=command.error)
         add(command)
     return parser
-
-
-# book/91_command_line.ipynb#train-options
-MODEL = {"metavar": "MODEL", "help": "model folder, or embedded: the book's own model, which the package carries"}
-DEVICE = {"default": "auto", "metavar": "NAME", "help": "cpu, cuda, cuda:1 ...; auto takes a GPU if there is one"}
-
-
-def add_train_options(command: argparse.ArgumentParser) -> None:
-    """The options of `train`."""
-    command.add_argument("--corpus", metavar="NAME",
-        help=f"{', '.join(NAMED)}, a folder with train.en and train.de (or train.tsv), a TSV file, "
-             "two text files joined by a comma, or a store; needed unless --resume")  # fmt: skip
-    command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
-    command.add_argument("--target", metavar="CODE", help="target language (default: de)")
-    command.add_argument("--download", action="store_true", help="fetch multi30k from its public repository")
-    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for model, metrics and checkpoints")
-    command.add_argument("--resume", action="store_true",
-        help="go on with the run in the output folder, with its settings; only the limits may change")  # fmt: skip
-    command.add_argument("--recipe", choices=RECIPES, help="settings to start from (default: embedded for that corpus, "
-        "else small); see the end of this help")  # fmt: skip
-    command.add_argument("--vocab-size", type=count, metavar="N", help="pieces of the shared vocabulary; by the recipe")
-    command.add_argument("--device", **DEVICE)
-    command.add_argument("--quiet", action="store_true", help="no progress bar")
-    add_options(command, "model", TransformerConfig, "The defaults are the paper's base model; a recipe changes some.")
-    add_options(command, "training", TrainingConfig, "A recipe changes some of these, too. An option wins over both.")
-
-
-# book/91_command_line.ipynb#prepare-options
-STORE_OPTIONS = {  # name: parser, what it is
-    "vocab_size": (count, "N", "pieces of the shared vocabulary"),
-    "max_length": (count, "N", "longest sentence in tokens"),
-    "max_ratio": (not_negative, "X", "largest ratio of the sides' tokens"),
-    "sample": (count, "N", "pairs from which the vocabulary is learned"),
-    "held_out": (count, "N", "pairs for valid and for test where the corpus has none, at most a fiftieth"),
-}
-
-
-def add_prepare_options(command: argparse.ArgumentParser) -> None:
-    """The options of `prepare`."""
-    command.add_argument("--corpus", metavar="NAME", nargs="+", required=True,
-        help=f"{', '.join(NAMED)}, folders with train.en and train.de (or train.tsv), TSV files, pairs of text files "
-             "joined by a comma, .gz or not; or wmt14")  # fmt: skip
-    command.add_argument("--from", dest="folder", metavar="FOLDER", help="where the files of wmt14 were unpacked")
-    command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
-    command.add_argument("--target", metavar="CODE", help="target language (default: de)")
-    command.add_argument("--download", action="store_true", help="fetch multi30k from its public repository")
-    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the store")
-    for name, (parse, metavar, what) in STORE_OPTIONS.items():
-        default = getattr(StoreSettings, name)
-        command.add_argument(flag(name), type=parse, metavar=metavar, help=f"{what} (default: {default})")
-    command.add_argument("--workers", type=count, metavar="N", help="processes that encode (default: one a core)")
-    command.add_argument("--quiet", action="store_true", help="no progress bar")
-
-
-# book/91_command_line.ipynb#search-options
-def add_search_options(command: argparse.ArgumentParser) -> None:
-    """The options of searching for a translation."""
-    command.add_argument("--beam-size", type=count, metavar="N",
-        help="1 is greedy search (default: 4, or what an imported model brings)")  # fmt: skip
-    command.add_argument("--length-penalty", type=penalty, metavar="A",
-        help="alpha of the length penalty; more favours longer outputs (default: 0.6, or likewise)")  # fmt: skip
-    command.add_argument("--penalty", choices=tuple(PENALTIES),
-        help="what is raised to alpha: (5 + length) / 6, or the length (default: gnmt, or likewise)")  # fmt: skip
-    command.add_argument("--engine", choices=("annotated", "ctranslate2"), default="annotated",
-        help="whose search; CTranslate2's is faster, and needs the extra fast (default: annotated)")  # fmt: skip
-    command.add_argument("--max-tokens", type=count, default=2048, metavar="N",
-        help="source tokens a batch, padding counted; fewer need less memory (default: 2048)")  # fmt: skip
-    command.add_argument("--precision", choices=(*PRECISIONS, "int8"), default="float32",
-        help="bfloat16 is faster where the processor has instructions for it, int8 needs --engine ctranslate2 "
-             "(default: float32)")  # fmt: skip
-    command.add_argument("--workers", type=count, metavar="N",
-        help="processes that translate, on the CPU; with CTranslate2, batches at a time (default: one a core; for line "
-             "by line, one)")  # fmt: skip
-    command.add_argument("--accelerate", action=argparse.BooleanOptionalAction, default=True, help=HELP["accelerate"])
-    command.add_argument("--device", **DEVICE)
-
-
-def add_translate_options(command: argparse.ArgumentParser) -> None:
-    """The options of `translate`."""
-    command.add_argument("model", **MODEL)
-    command.add_argument("--n-best", type=count, metavar="N",
-        help="print up to N lines a sentence, at most the beam's size: line number, score, translation")  # fmt: skip
-    command.add_argument("--chunk", type=count, metavar="N",
-        help="lines to read before translating them (default: 1000, on a terminal 1)")  # fmt: skip
-    add_search_options(command)
-
-
-# book/91_command_line.ipynb#other-options
-def add_evaluate_options(command: argparse.ArgumentParser) -> None:
-    """The options of `evaluate`."""
-    command.add_argument("model", **MODEL)
-    command.add_argument("--corpus", metavar="NAME", help="default: the corpus that the model was trained on")
-    command.add_argument("--source", metavar="CODE", help="source language (default: the model's)")
-    command.add_argument("--target", metavar="CODE", help="target language (default: the model's)")
-    command.add_argument("--split", default="test", metavar="NAME",
-        help=f"part of the corpus; the book's own has {', '.join(SPLITS)} (default: test)")  # fmt: skip
-    command.add_argument("--max-words", type=count, metavar="N", help="only sources of at most N words")
-    command.add_argument("--translations", metavar="FILE", help="write the translations there")
-    command.add_argument("--json", metavar="FILE", help="write scores, settings and machine there")
-    add_search_options(command)
-
-
-def add_average_options(command: argparse.ArgumentParser) -> None:
-    """The options of `average`."""
-    command.add_argument("run_folder", metavar="RUN", help="folder of a training run")
-    command.add_argument("--last", type=count, default=5, metavar="N",
-        help="how many checkpoints (default: 5, as in the paper for the base model; 20 for the big one)")  # fmt: skip
-    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the averaged model")
-
-
-def add_info_options(command: argparse.ArgumentParser) -> None:
-    """The options of `info`."""
-    command.add_argument("model", nargs="?", **MODEL)
 
 
 # book/91_command_line.ipynb#main
@@ -723,7 +408,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = build_parser().parse_args(arguments)
         name = f"annotated {options.command}"
-        with processes() if options.run in TOGETHER else nullcontext():
+        with processes() if options.run in DISTRIBUTED else nullcontext():
             if rank():  # one process speaks
                 sys.stdout = open(os.devnull, "w")  # noqa: SIM115
             status = options.run(options) or 0
@@ -740,7 +425,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 # book/91_command_line.ipynb#explained
-TOGETHER = (train_command, translate_command, evaluate_command)  # what several processes do together
+DISTRIBUTED = (train_command, translate_command, evaluate_command)  # what several processes do together
 
 
 def explained(error: BaseException) -> tuple[int, str]:
@@ -760,26 +445,3 @@ def explained(error: BaseException) -> tuple[int, str]:
     if isinstance(error, InputError | OSError):
         return 1, str(error)
     raise error
-
-
-# book/91_command_line.ipynb#say
-def say(text: str) -> None:
-    """A line for people, on standard error; of several processes only the first says it."""
-    if not rank():
-        tell(text)
-
-
-def tell(text: str) -> None:
-    """`say` of any process."""
-    if sys.stderr is not None:
-        with suppress(OSError):  # a command goes on when nobody listens
-            print(text, file=sys.stderr, flush=True)
-
-
-def forget_output() -> None:
-    """After an error: write out what can be written, and keep Python's exit from failing on the rest."""
-    try:
-        print(end="", flush=True)
-    except OSError:
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

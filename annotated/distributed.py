@@ -17,16 +17,16 @@ from annotated.files import InputError
 
 __all__ = [
     "Abandoned",
-    "alone_until_last",
-    "anywhere",
+    "any_process",
+    "data_parallel",
     "first_to_tell",
     "from_all",
     "from_first",
+    "no_sync",
     "own_share",
     "processes",
     "rank",
     "summed",
-    "together",
     "world_size",
 ]
 
@@ -60,7 +60,7 @@ def own_share(items: Sequence[T]) -> Sequence[T]:
     return items[rank() :: world_size()]
 
 
-def anywhere(flag: bool) -> bool:
+def any_process(flag: bool) -> bool:
     """Whether the flag is set in any process; all of them get the same answer.
 
     Defined in chapter 93: `distributed`.
@@ -209,7 +209,7 @@ class LossOf(nn.Module):
         return self.loss_of(batch, smoothing)
 
 
-def together(model: nn.Module, loss_of: Callable[[Batch, float], Tensor]) -> Callable[[Batch, float], Tensor]:
+def data_parallel(model: nn.Module, loss_of: Callable[[Batch, float], Tensor]) -> Callable[[Batch, float], Tensor]:
     """The loss of a batch, after whose backward pass each process has the sum of all gradients.
 
     That is PyTorch's `DistributedDataParallel`, which adds up gradients while the backward pass goes on. It would then
@@ -220,19 +220,22 @@ def together(model: nn.Module, loss_of: Callable[[Batch, float], Tensor]) -> Cal
     if world_size() == 1:
         return loss_of
     engine = DistributedDataParallel(LossOf(model, loss_of))
-    engine.register_comm_hook(None, added_up)
+    engine.register_comm_hook(None, all_reduce_hook)
     return engine
 
 
-def added_up(_: object, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+def all_reduce_hook(_: object, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
     """Gradients summed over the processes, without a mean."""
     work = dist.all_reduce(bucket.buffer(), async_op=True)
     return work.get_future().then(lambda done: done.value()[0])
 
 
-def alone_until_last(loss_of: Callable[[Batch, float], Tensor], last: bool) -> Any:
+def no_sync(loss_of: Callable[[Batch, float], Tensor], last: bool) -> Any:
     """A context in which gradients stay in this process, but for the last of the batches that make a step.
 
     Defined in chapter 93: `loss-module`.
     """
     return nullcontext() if last or not isinstance(loss_of, DistributedDataParallel) else loss_of.no_sync()
+
+
+anywhere, together, alone_until_last = any_process, data_parallel, no_sync  # the names that these had

@@ -3,17 +3,24 @@
 
 import argparse
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from types import UnionType
 from typing import Any, get_args
 
+from annotated.corpora import NAMED
+from annotated.decoding import PENALTIES
 from annotated.files import InputError
+from annotated.grammar import SPLITS
+from annotated.machine import PRECISIONS
+from annotated.marian import save_ctranslate2, save_marian
 from annotated.model import CHOICES, TransformerConfig
+from annotated.preparation import StoreSettings
 from annotated.recipes import RECIPES, recipe_for
 from annotated.training import TRAINING_CHOICES, TrainingConfig
 
-__all__ = ["HELP", "add_options", "count", "flag", "not_negative", "penalty", "settings_of"]
+__all__ = ["COMMANDS", "EXIT", "FORMATS", "STORE_OPTIONS", "epilog", "settings_of"]
 
 
 # book/91_command_line.ipynb#help-model
@@ -97,10 +104,7 @@ NUMBERS = {
 
 # book/91_command_line.ipynb#options-from-dataclass
 def flag(name: str) -> str:
-    """The option of a field: --d-model for d_model.
-
-    Defined in chapter 91: `options-from-dataclass`.
-    """
+    """The option of a field: --d-model for d_model."""
     return "--" + name.replace("_", "-")
 
 
@@ -111,10 +115,7 @@ def one_of(values: Sequence[str]) -> str:
 
 # book/91_command_line.ipynb#add-options
 def add_options(parser: argparse.ArgumentParser, title: str, configuration: type, about: str = "") -> None:
-    """An option for every field of a configuration dataclass. Unset ones stay None: recipe or dataclass give them.
-
-    Defined in chapter 91: `add-options`.
-    """
+    """An option for every field of a configuration dataclass. Unset ones stay None: recipe or dataclass give them."""
     group = parser.add_argument_group(title, about)
     for field in fields(configuration):
         if field.name in FIXED:
@@ -190,3 +191,230 @@ def settings_of(arguments: argparse.Namespace, run: dict) -> tuple[dict[str, Any
         return model, TrainingConfig(**chosen(arguments, TrainingConfig)), size
     except ValueError as error:
         raise InputError(str(error)) from None
+
+
+# book/91_command_line.ipynb#format-options
+FORMATS = {  # name: what writes it, and for whom
+    "marian": (save_marian, "MarianMTModel and MarianTokenizer of transformers"),
+    "ctranslate2": (save_ctranslate2, "CTranslate2, which needs the package ctranslate2"),
+}
+
+
+def add_import_options(command: argparse.ArgumentParser) -> None:
+    """The options of `import-marian`."""
+    command.add_argument("folder", metavar="FOLDER", help="folder with config.json, model.safetensors, source.spm, "
+        "target.spm and vocab.json, such as a downloaded OPUS-MT model")  # fmt: skip
+    command.add_argument("output", metavar="OUTPUT", help="folder for the model")
+
+
+def add_export_options(command: argparse.ArgumentParser) -> None:
+    """The options of `export`."""
+    command.add_argument("--format", choices=tuple(FORMATS), required=True, help="the format to write")
+    command.add_argument("model", **MODEL)
+    command.add_argument("output", metavar="OUTPUT", help="folder for the exported model")
+
+
+# book/91_command_line.ipynb#examples
+EXAMPLES = {
+    "train": """
+        annotated train --corpus embedded --output runs/embedded
+        annotated train --corpus multi30k --download --output runs/multi30k --max-minutes 30
+        annotated train --corpus pairs.tsv --vocab-size 2000 --output runs/own
+        annotated train --corpus news.en,news.fr --target fr --output runs/news
+        annotated train --resume --output runs/own --max-minutes 60""",
+    "prepare": """
+        annotated prepare --corpus news.en.gz,news.de.gz --output stores/news
+        annotated train --corpus stores/news --recipe base --output runs/news
+        annotated prepare --corpus europarl/ crawl.en,crawl.de --vocab-size 32000 --output stores/both
+        annotated prepare --corpus wmt14 --from downloads/wmt14 --output stores/wmt14""",
+    "translate": """
+        echo "The old aunt found the keys yesterday." | annotated translate embedded
+        annotated translate runs/multi30k < input.txt > output.txt
+        echo "A dog runs through the snow." | annotated translate runs/multi30k --n-best 4
+        annotated translate runs/multi30k --engine ctranslate2 --penalty power < input.txt""",
+    "evaluate": """
+        annotated evaluate runs/multi30k
+        annotated evaluate runs/multi30k --beam-size 1 --json greedy.json
+        annotated evaluate runs/multi30k --corpus pairs.tsv --split valid --translations out.txt""",
+    "average": """
+        annotated average runs/multi30k --last 5 --output runs/multi30k-average""",
+    "info": """
+        annotated info
+        annotated info runs/multi30k""",
+    "import-marian": """
+        annotated import-marian opus-mt-en-de models/opus-mt-en-de
+        annotated translate models/opus-mt-en-de < input.txt""",
+    "export": """
+        annotated export --format marian runs/multi30k marian
+        annotated export --format ctranslate2 runs/multi30k ctranslate2""",
+}
+
+
+# book/91_command_line.ipynb#epilog
+def epilog(command: str) -> str:
+    """What follows the options in a command's help: examples, and for `train` the recipes before them.
+
+    Defined in chapter 91: `epilog`.
+    """
+    text = "examples:\n" + textwrap.indent(textwrap.dedent(EXAMPLES[command]).strip(), "  ")
+    if command != "train":
+        return text
+    parts = ["recipes, as the options they stand for:"]
+    for name, recipe in RECIPES.items():
+        options = " ".join(flag(key) if value is True else f"{flag(key)}\u00a0{value}" for key, value in recipe.items())
+        lines = textwrap.wrap(options, 72, break_on_hyphens=False, break_long_words=False)
+        parts += [f"  {name}", *(f"      {line}" for line in lines)]
+    return "\n".join(parts).replace("\u00a0", " ") + "\n\n" + text
+
+
+# book/91_command_line.ipynb#train-options
+MODEL = {"metavar": "MODEL", "help": "model folder, or embedded: the book's own model, which the package carries"}
+DEVICE = {"default": "auto", "metavar": "NAME", "help": "cpu, cuda, cuda:1 ...; auto takes a GPU if there is one"}
+
+
+def add_train_options(command: argparse.ArgumentParser) -> None:
+    """The options of `train`."""
+    command.add_argument("--corpus", metavar="NAME",
+        help=f"{', '.join(NAMED)}, a folder with train.en and train.de (or train.tsv), a TSV file, "
+             "two text files joined by a comma, or a store; needed unless --resume")  # fmt: skip
+    command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
+    command.add_argument("--target", metavar="CODE", help="target language (default: de)")
+    command.add_argument("--download", action="store_true", help="fetch multi30k from its public repository")
+    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for model, metrics and checkpoints")
+    command.add_argument("--resume", action="store_true",
+        help="go on with the run in the output folder, with its settings; only the limits may change")  # fmt: skip
+    command.add_argument("--recipe", choices=RECIPES, help="settings to start from (default: embedded for that corpus, "
+        "else small); see the end of this help")  # fmt: skip
+    command.add_argument("--vocab-size", type=count, metavar="N", help="pieces of the shared vocabulary; by the recipe")
+    command.add_argument("--device", **DEVICE)
+    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_options(command, "model", TransformerConfig, "The defaults are the paper's base model; a recipe changes some.")
+    add_options(command, "training", TrainingConfig, "A recipe changes some of these, too. An option wins over both.")
+
+
+# book/91_command_line.ipynb#prepare-options
+STORE_OPTIONS = {  # name: parser, what it is
+    "vocab_size": (count, "N", "pieces of the shared vocabulary"),
+    "max_length": (count, "N", "longest sentence in tokens"),
+    "max_ratio": (not_negative, "X", "largest ratio of the sides' tokens"),
+    "sample": (count, "N", "pairs from which the vocabulary is learned"),
+    "held_out": (count, "N", "pairs for valid and for test where the corpus has none, at most a fiftieth"),
+}
+
+
+def add_prepare_options(command: argparse.ArgumentParser) -> None:
+    """The options of `prepare`."""
+    command.add_argument("--corpus", metavar="NAME", nargs="+", required=True,
+        help=f"{', '.join(NAMED)}, folders with train.en and train.de (or train.tsv), TSV files, pairs of text files "
+             "joined by a comma, .gz or not; or wmt14")  # fmt: skip
+    command.add_argument("--from", dest="folder", metavar="FOLDER", help="where the files of wmt14 were unpacked")
+    command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
+    command.add_argument("--target", metavar="CODE", help="target language (default: de)")
+    command.add_argument("--download", action="store_true", help="fetch multi30k from its public repository")
+    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the store")
+    for name, (parse, metavar, what) in STORE_OPTIONS.items():
+        default = getattr(StoreSettings, name)
+        command.add_argument(flag(name), type=parse, metavar=metavar, help=f"{what} (default: {default})")
+    command.add_argument("--workers", type=count, metavar="N", help="processes that encode (default: one a core)")
+    command.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+# book/91_command_line.ipynb#search-options
+def add_search_options(command: argparse.ArgumentParser) -> None:
+    """The options of searching for a translation."""
+    command.add_argument("--beam-size", type=count, metavar="N",
+        help="1 is greedy search (default: 4, or what an imported model brings)")  # fmt: skip
+    command.add_argument("--length-penalty", type=penalty, metavar="A",
+        help="alpha of the length penalty; more favours longer outputs (default: 0.6, or likewise)")  # fmt: skip
+    command.add_argument("--penalty", choices=tuple(PENALTIES),
+        help="what is raised to alpha: (5 + length) / 6, or the length (default: gnmt, or likewise)")  # fmt: skip
+    command.add_argument("--engine", choices=("annotated", "ctranslate2"), default="annotated",
+        help="whose search; CTranslate2's is faster, and needs the extra fast (default: annotated)")  # fmt: skip
+    command.add_argument("--max-tokens", type=count, default=2048, metavar="N",
+        help="source tokens a batch, padding counted; fewer need less memory (default: 2048)")  # fmt: skip
+    command.add_argument("--precision", choices=(*PRECISIONS, "int8"), default="float32",
+        help="bfloat16 is faster where the processor has instructions for it, int8 needs --engine ctranslate2 "
+             "(default: float32)")  # fmt: skip
+    command.add_argument("--workers", type=count, metavar="N",
+        help="processes that translate, on the CPU; with CTranslate2, batches at a time (default: one a core; for line "
+             "by line, one)")  # fmt: skip
+    command.add_argument("--accelerate", action=argparse.BooleanOptionalAction, default=True, help=HELP["accelerate"])
+    command.add_argument("--device", **DEVICE)
+
+
+def add_translate_options(command: argparse.ArgumentParser) -> None:
+    """The options of `translate`."""
+    command.add_argument("model", **MODEL)
+    command.add_argument("--n-best", type=count, metavar="N",
+        help="print up to N lines a sentence, at most the beam's size: line number, score, translation")  # fmt: skip
+    command.add_argument("--chunk", type=count, metavar="N",
+        help="lines to read before translating them (default: 1000, on a terminal 1)")  # fmt: skip
+    add_search_options(command)
+
+
+# book/91_command_line.ipynb#other-options
+def add_evaluate_options(command: argparse.ArgumentParser) -> None:
+    """The options of `evaluate`."""
+    command.add_argument("model", **MODEL)
+    command.add_argument("--corpus", metavar="NAME", help="default: the corpus that the model was trained on")
+    command.add_argument("--source", metavar="CODE", help="source language (default: the model's)")
+    command.add_argument("--target", metavar="CODE", help="target language (default: the model's)")
+    command.add_argument("--split", default="test", metavar="NAME",
+        help=f"part of the corpus; the book's own has {', '.join(SPLITS)} (default: test)")  # fmt: skip
+    command.add_argument("--max-words", type=count, metavar="N", help="only sources of at most N words")
+    command.add_argument("--translations", metavar="FILE", help="write the translations there")
+    command.add_argument("--json", metavar="FILE", help="write scores, settings and machine there")
+    add_search_options(command)
+
+
+def add_average_options(command: argparse.ArgumentParser) -> None:
+    """The options of `average`."""
+    command.add_argument("run_folder", metavar="RUN", help="folder of a training run")
+    command.add_argument("--last", type=count, default=5, metavar="N",
+        help="how many checkpoints (default: 5, as in the paper for the base model; 20 for the big one)")  # fmt: skip
+    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the averaged model")
+
+
+def add_info_options(command: argparse.ArgumentParser) -> None:
+    """The options of `info`."""
+    command.add_argument("model", nargs="?", **MODEL)
+
+
+# book/91_command_line.ipynb#about-commands
+COMMANDS = {  # name: usage, description, what adds its options
+    "train": ("--corpus NAME --output FOLDER [options]",
+        "Learn a vocabulary and train a model on a corpus. The output folder gets the best model by validation loss, "
+        "run.json (settings, machine, result), metrics.jsonl, and checkpoints to average. Training ends at the first "
+        "limit of steps, epochs and minutes. Ctrl-C saves the state; --resume goes on with it.",
+        add_train_options),
+    "prepare": ("--corpus NAME [NAME ...] --output FOLDER [options]",
+        "Read corpora as a stream, leave out pairs that are empty, too long, of an unlikely ratio or there already, "
+        "learn a vocabulary, and write a store: a folder that `train --corpus` reads without loading it.",
+        add_prepare_options),
+    "translate": ("MODEL [options] < input.txt > output.txt",
+        "Translate standard input to standard output, both UTF-8: one line out for one line in, in the same order, "
+        "also for empty lines. A line longer than the model allows is cut, and said on standard error.",
+        add_translate_options),
+    "evaluate": ("MODEL [options]",
+        "Translate a split of a corpus and score it with sacreBLEU: BLEU by three rulers and chrF, each with its "
+        "signature, and the share of exact matches. The rulers: 13a, international tokens, and hyphens split as in "
+        "the paper's time.",
+        add_evaluate_options),
+    "average": ("RUN --output FOLDER [--last N]",
+        "Write the mean of a run's last checkpoints as a model of its own (section 6.1 of the paper).",
+        add_average_options),
+    "info": ("[MODEL]",
+        "Say what a model folder holds, or, without one, what this installation is and which device it would use.",
+        add_info_options),
+    "import-marian": ("FOLDER OUTPUT",
+        "Make a model folder from one in Hugging Face's MarianMT format, such as a downloaded OPUS-MT model with "
+        "weights in model.safetensors. Beam size and length penalty come with it.",
+        add_import_options),
+    "export": (f"--format {'|'.join(FORMATS)} MODEL OUTPUT",
+        f"Write a model for {', or for '.join(readers for _, readers in FORMATS.values())}.",
+        add_export_options),
+}  # fmt: skip
+EXIT = (
+    "exit status: 0 done; 1 something is wrong with the input, said in one line; 2 wrong options; "
+    "130 ended by Ctrl-C, 128 + N by signal N; 141 nobody read the output"
+)

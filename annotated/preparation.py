@@ -90,16 +90,17 @@ def streams_of(name: str, source: str, target: str, download: bool) -> dict[str,
     return {"train": partial(stream_pairs, *files)}
 
 
+def chained(streams: Sequence[Stream]) -> Iterator[tuple[str, str]]:
+    """The pairs of all streams, one after the other."""
+    return itertools.chain.from_iterable(stream() for stream in streams)
+
+
 def text_of(names: Sequence[str], source: str, target: str, download: bool = False) -> Text:
     """The corpora of these names, one after the other. Raises InputError when one is missing.
 
     Defined in chapter 93: `text-of`.
     """
     parts = [streams_of(name, source, target, download) for name in names]
-
-    def chained(streams: Sequence[Stream]) -> Iterator[tuple[str, str]]:
-        return itertools.chain.from_iterable(stream() for stream in streams)
-
     splits = {split: [part[split] for part in parts if split in part] for split in ("train", "valid", "test")}
     return Text(" ".join(names), source, target, {s: partial(chained, found) for s, found in splits.items() if found})
 
@@ -136,15 +137,11 @@ def wmt14(folder: Path, source: str = "en", target: str = "de") -> Text:
                 return there[name]
         raise InputError(f"{folder}: no {names[0]} in it, nor {names[0]}.gz, nor {names[1]}")
 
-    files = {
-        split: [(find(stem, source, "src"), find(stem, target, "ref")) for stem in stems]
-        for split, stems in WMT14[target].items()
-    }
+    def stream(stem: str) -> Stream:
+        return partial(stream_pairs, find(stem, source, "src"), find(stem, target, "ref"))
 
-    def chained(split: str) -> Iterator[tuple[str, str]]:
-        return itertools.chain.from_iterable(stream_pairs(*pair) for pair in files[split])
-
-    return Text("wmt14", source, target, {split: partial(chained, split) for split in files})
+    splits = {split: list(map(stream, stems)) for split, stems in WMT14[target].items()}
+    return Text("wmt14", source, target, {split: partial(chained, found) for split, found in splits.items()})
 
 
 # book/93_at_scale.ipynb#scan
@@ -163,8 +160,8 @@ class StoreSettings:
     seed: int = 1
 
     def __post_init__(self):
-        for name in ("vocab_size", "max_length", "max_ratio", "sample", "held_out"):
-            if not getattr(self, name) >= (least := {"max_length": 2}.get(name, 1)):
+        for name, least in {"vocab_size": 1, "max_length": 2, "max_ratio": 1, "sample": 1, "held_out": 1}.items():
+            if not getattr(self, name) >= least:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
 
 
@@ -308,12 +305,12 @@ def encode_all(
             pool.shutdown(cancel_futures=True)
 
 
-# book/93_at_scale.ipynb#growing
+# book/93_at_scale.ipynb#hashing-writer
 ARRAYS = [f"train.{side}.{what}" for side in ("source", "target") for what in ("ids", "offsets")]
 
 
-class Growing:
-    """A file NAME.new that is written piece by piece, and what a manifest says of it."""
+class HashingWriter:
+    """A file NAME.new that is written and hashed piece by piece, and what a manifest says of it."""
 
     def __init__(self, folder: Path, name: str):
         self.path, self.bytes, self.digest = folder / f"{name}.new", 0, hashlib.sha256()
@@ -339,7 +336,7 @@ class Growing:
 
 def write_arrays(folder: Path, parts: Iterable[Encoded]) -> tuple[dict[str, Any], list[int], dict[str, int]]:
     """Write the training pairs; returns the files for the manifest, the tokens of each side, and what was left out."""
-    files, tokens, left_out = {name: Growing(folder, name) for name in ARRAYS}, [0, 0], Counter()
+    files, tokens, left_out = {name: HashingWriter(folder, name) for name in ARRAYS}, [0, 0], Counter()
     for side in ("source", "target"):
         files[f"train.{side}.offsets"].append(np.zeros(1, "<i8").tobytes())
     for part in parts:

@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -31,14 +32,14 @@ from annotated.batching import Batch, Example, Pairs, prefetch
 from annotated.checkpoint import check_finite, load_weights, save_model, weights_of
 from annotated.corpora import Corpus, SentencePair
 from annotated.distributed import (
-    alone_until_last,
-    anywhere,
+    any_process,
+    data_parallel,
     from_all,
     from_first,
+    no_sync,
     own_share,
     rank,
     summed,
-    together,
     world_size,
 )
 from annotated.files import (
@@ -187,7 +188,7 @@ def train_step(
     num_tokens = num_tokens or sum(batch.num_tokens for batch in batches)
     total = torch.zeros((), device=device)
     for number, batch in enumerate(batches, start=1):
-        with alone_until_last(loss_of, last=number == len(batches)):
+        with no_sync(loss_of, last=number == len(batches)):
             loss = loss_of(batch.to(device), config.label_smoothing) / num_tokens
             scaler.scale(loss).backward()
         total += loss.detach()
@@ -600,16 +601,16 @@ def losses_of(
         accelerate(model)
     validation = chunked_training_loss if config.accelerate else training_loss
     if not config.accelerate or (world_size() > 1 and precision != torch.float32):
-        return together(model, partial(training_loss, model, precision=precision)), validation
+        return data_parallel(model, partial(training_loss, model, precision=precision)), validation
     worker = working_copy(model, optimizer, precision)
     hidden_of = compiled(hidden_states) if config.compile else hidden_states
-    return together(model, partial(chunked_training_loss, worker, hidden_of=hidden_of)), validation
+    return data_parallel(model, partial(chunked_training_loss, worker, hidden_of=hidden_of)), validation
 
 
 def ready(groups: Iterator[Group], device: torch.device) -> Iterator[Group]:
     """Groups whose batches lie where a GPU can fetch them at once; for other devices as they are."""
     if device.type == "cuda":
-        with torch.cuda.device(device):  # that of this process, also in the thread that works ahead
+        with torch.cuda.device(device):  # that of this process, also in the thread that prefetches
             yield from (replace(group, batches=[batch.pinned() for batch in group.batches]) for group in groups)
     else:
         yield from groups
@@ -660,7 +661,7 @@ def train(
     start, saved = time.perf_counter() - state.seconds, state.seconds
     step_loss, valid_loss = losses_of(model, state.optimizer, config)
     with closing(log.bar), closing(groups):
-        while not anywhere(share_done(config, state) >= 1 or stop()):
+        while not any_process(share_done(config, state) >= 1 or stop()):
             group = next(groups)
             state.epoch, state.batch = group.epoch, group.batch
             rate = learning_rate(state.step + 1, model.config.d_model, config.warmup_steps, config.rate_factor)
@@ -670,10 +671,10 @@ def train(
             log.after_step(loss, rate)
             if state.step % config.validate_every == 0:
                 validate(state, valid, log, on_best, valid_loss)
-            if folder and anywhere(state.seconds - saved > 60 * config.checkpoint_minutes):
+            if folder and any_process(state.seconds - saved > 60 * config.checkpoint_minutes):
                 save_checkpoint(folder, state, config.keep_checkpoints)
                 saved = state.seconds
-        over = anywhere(share_done(config, state) >= 1)
+        over = any_process(share_done(config, state) >= 1)
         if over and not any(line["step"] == state.step and "valid_loss" in line for line in state.history):
             validate(state, valid, log, on_best, valid_loss)
         elif not over and math.isinf(state.best_loss):
@@ -708,16 +709,19 @@ def resumable(folder: Path) -> bool:
     return (folder / "state.safetensors").exists() or bool(manifests(folder))
 
 
-def fingerprint(corpus: Corpus | Store, examples: Sequence[Example]) -> str:
-    """A hash of what a run learns from; a resumed run must have the same."""
-    if isinstance(corpus, Store):
-        return corpus.notes["key"]
-    found = hashlib.sha256()
-    for example in examples:
-        found.update(repr(example).encode())
-    return found.hexdigest()
+@contextmanager
+def run_folder(folder: Path, resume: bool, warn: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    """Keep a folder for one run; gives the record of the run to resume, else an empty one."""
+    if resume and not folder.exists():
+        raise InputError(f"{folder}: nothing to resume there")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file, not a folder")
+    with nullcontext() if rank() else locked(folder, warn):
+        from_first(lambda: prepare_folder(folder, resume))
+        yield read_json(folder / "run.json") if resume else {}
 
 
+# book/59_training.ipynb#run-examples
 def texts_of(corpus: Corpus | Store) -> tuple[list[SentencePair], list[SentencePair]]:
     """The pairs of train, which a store has as ids only, and of valid. Raises InputError when there are none."""
     pairs, kept_apart = [] if isinstance(corpus, Store) else corpus.split("train"), corpus.split("valid")
@@ -736,15 +740,35 @@ def learn_pieces(corpus: Corpus | Store, pairs: Sequence[SentencePair], vocab_si
 
 
 def examples_of(
-    corpus: Corpus | Store, pairs: Sequence[SentencePair], tokenizer: Tokenizer, max_length: int
-) -> Sequence[Example]:
-    """The training examples. Raises InputError when a store has longer ones than the model takes."""
+    corpus: Corpus | Store, pairs: Sequence[SentencePair], kept_apart: Sequence[SentencePair], tokenizer: Tokenizer,
+    max_length: int,
+) -> tuple[Sequence[Example], list[Example]]:  # fmt: skip
+    """The examples to train on, and those to validate by.
+
+    Raises InputError when there are none, or when a store has longer ones than the model takes.
+    """
+    if not isinstance(corpus, Store):
+        examples = tokenize_pairs(tokenizer, pairs, max_length)
+    elif (longest := corpus.train.longest()) <= max_length:
+        examples = corpus.train
+    else:
+        advice = f"prepare it with --max-length {max_length}, or train with a larger one"
+        raise InputError(f"{corpus.name}: has sentences of {longest} tokens, max_length is {max_length}: {advice}")
+    valid = tokenize_pairs(tokenizer, kept_apart, max_length)
+    if not examples or not valid:
+        raise InputError(f"corpus {corpus.name}: no usable pairs in train or valid")
+    return examples, valid
+
+
+# book/59_training.ipynb#run-record
+def fingerprint(corpus: Corpus | Store, examples: Sequence[Example]) -> str:
+    """A hash of what a run learns from; a resumed run must have the same."""
     if isinstance(corpus, Store):
-        if (longest := corpus.train.longest()) > max_length:
-            advice = f"prepare it with --max-length {max_length}, or train with a larger one"
-            raise InputError(f"{corpus.name}: has sentences of {longest} tokens, max_length is {max_length}: {advice}")
-        return corpus.train
-    return tokenize_pairs(tokenizer, pairs, max_length)
+        return corpus.notes["key"]
+    found = hashlib.sha256()
+    for example in examples:
+        found.update(repr(example).encode())
+    return found.hexdigest()
 
 
 def best_of(state: TrainingState, name: str) -> dict[str, float]:
@@ -757,6 +781,38 @@ def command_line() -> str:
     program, *arguments = sys.argv
     name = Path(program).name
     return shlex.join(["annotated" if name == "__main__.py" else name, *arguments])
+
+
+def run_record(
+    before: Mapping[str, Any], corpus: Corpus | Store, examples: Sequence[Example], left_out: int, model: Transformer,
+    config: TrainingConfig, settings: Mapping[str, bool] | None, device: torch.device,
+) -> dict[str, Any]:  # fmt: skip
+    """What `run.json` says of a run that begins. Raises InputError when the run to resume had other examples."""
+    known_by = fingerprint(corpus, examples)
+    if before.get("examples", known_by) != known_by:
+        raise InputError(f"corpus {corpus.name}: not the pairs, or not the vocabulary, that the run began with")
+    run = {"command": before.get("command", command_line()), "corpus": corpus.name}
+    run |= {"source": corpus.source_language, "target": corpus.target_language, "pairs": len(examples)}
+    run |= {"pairs_left_out": left_out, "examples": known_by}
+    run |= {"parameters": model.num_parameters(), "model": asdict(model.config), "training": asdict(config)}
+    run |= {"beyond_the_paper": config.beyond_the_paper(model.config), "settings": dict(settings or {})}
+    run |= describe_machine(device)  # now: the files may change while it trains
+    return run | ({"processes": world_size()} if world_size() > 1 else {})
+
+
+def result_of(state: TrainingState, config: TrainingConfig) -> dict[str, Any]:
+    """What `run.json` says of a run that has ended."""
+    found = {"finished": share_done(config, state) >= 1, "steps": state.step, "epochs": state.epoch}
+    found |= {"target_tokens": state.tokens, "wall_seconds": round(state.seconds, 1)}
+    return found | best_of(state, "best_valid_loss")
+
+
+def save_best(folder: Path, tokenizer: Tokenizer, run: Mapping[str, Any], state: TrainingState) -> None:
+    """Make the weights of `state` the model in a run's folder; one process writes."""
+    if not rank():
+        notes = {name: run[name] for name in ("corpus", "source", "target")}
+        notes |= {"step": state.step, **best_of(state, "valid_loss")}
+        save_model(folder, state.model, tokenizer, state.weights(), **notes)
 
 
 # book/59_training.ipynb#run-training
@@ -784,16 +840,10 @@ def train_on_corpus(
     Defined in chapter 59: `run-training`.
     """
     warn = warn or (lambda text: print(text, file=sys.stderr))
-    if resume and not folder.exists():
-        raise InputError(f"{folder}: nothing to resume there")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file, not a folder")
     if config.compile:
         check_compiler(device)
-    with nullcontext() if rank() else locked(folder, warn):
-        from_first(lambda: prepare_folder(folder, resume))
+    with run_folder(folder, resume, warn) as before:
         config = replace(config, precision=str(choose_precision(config.precision, device)).removeprefix("torch."))
-        before = read_json(folder / "run.json") if resume else {}
         pairs, kept_apart = texts_of(corpus)
         if resume:
             tokenizer = load_tokenizer(folder)
@@ -801,38 +851,20 @@ def train_on_corpus(
             tokenizer = Tokenizer(from_first(lambda: learn_pieces(corpus, pairs, vocab_size).model))
         torch.manual_seed(config.seed)
         model = Transformer(model_config(len(tokenizer))).to(device)
-        examples = examples_of(corpus, pairs, tokenizer, model.config.max_length)
-        valid = tokenize_pairs(tokenizer, kept_apart, model.config.max_length)
-        if not examples or not valid:
-            raise InputError(f"corpus {corpus.name}: no usable pairs in train or valid")
-        if left_out := max(len(pairs) - len(examples), 0):
+        examples, valid = examples_of(corpus, pairs, kept_apart, tokenizer, model.config.max_length)
+        left_out = max(len(pairs) - len(examples), 0)  # a store has left them out before
+        if left_out:
             warn(f"{left_out} of {len(pairs)} pairs are left out: a side is empty, or longer than max_length")
-        known_by = fingerprint(corpus, examples)
-        if before.get("examples", known_by) != known_by:
-            raise InputError(f"corpus {corpus.name}: not the pairs, or not the vocabulary, that the run began with")
-        notes = {"corpus": corpus.name, "source": corpus.source_language, "target": corpus.target_language}
-        run = {"command": before.get("command", command_line()), **notes, "pairs": len(examples)}
-        run |= {"pairs_left_out": left_out, "examples": known_by}
-        run |= {"parameters": model.num_parameters(), "model": asdict(model.config), "training": asdict(config)}
-        run |= {"beyond_the_paper": config.beyond_the_paper(model.config), "settings": dict(settings or {})}
-        run |= describe_machine(device)  # now: the files may change while it trains
-        run |= {"processes": world_size()} if world_size() > 1 else {}
+        run = run_record(before, corpus, examples, left_out, model, config, settings, device)
         if not rank():
             write_json(folder / "run.json", run | {"finished": False})
             for name, content in {} if resume else tokenizer.files().items():
                 write_atomically(folder / name, content)
-
-        def keep_best(state: TrainingState) -> None:
-            if not rank():
-                about = notes | {"step": state.step, **best_of(state, "valid_loss")}
-                save_model(folder, model, tokenizer, state.weights(), **about)
-
-        batches = batch_all(valid, config.max_tokens, model.config.pad_id, model.config.start_id)
-        options = {"folder": folder, "resume": resume, "progress": progress, "on_best": keep_best, "stop": stop}
-        learned = examples_by_epoch(tokenizer, examples, config, model.config)
-        state = train(model, learned, batches, config, warn=warn, **options)
-        run |= {"finished": share_done(config, state) >= 1, "steps": state.step, "epochs": state.epoch}
-        run |= {"target_tokens": state.tokens, "wall_seconds": round(state.seconds, 1)}
+        state = train(
+            model, examples_by_epoch(tokenizer, examples, config, model.config),
+            batch_all(valid, config.max_tokens, model.config.pad_id, model.config.start_id), config, folder=folder,
+            resume=resume, progress=progress, on_best=partial(save_best, folder, tokenizer, run), stop=stop, warn=warn,
+        )  # fmt: skip
         if not rank():
-            write_json(folder / "run.json", run | best_of(state, "best_valid_loss"))
+            write_json(folder / "run.json", run | result_of(state, config))
         return state

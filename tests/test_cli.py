@@ -300,22 +300,6 @@ def test_other_signals_save_as_well(corpus, tmp_path, name, ignored):
     assert json.loads((folder / "run.json").read_text())["finished"] is False
 
 
-def test_signal_handlers_are_put_back():
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        pytest.skip("Ctrl-C is ignored where these tests were started")
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with cli.Stop() as stop:
-        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before  # nothing to save yet
-        assert not stop()
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert stop()
-        assert stop.number == signal.SIGTERM
-        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL  # a second one ends the process
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-
-
 @pytest.mark.parametrize(("flags", "precision", "said"), [
     ("avx2", "float32", "matrix products in float32; switched on: "),
     ("avx2 avx512_bf16", "bfloat16", "matrix products in bfloat16, which cpu has instructions for; switched on: "),

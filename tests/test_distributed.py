@@ -18,7 +18,16 @@ from annotated import distributed
 from annotated.checkpoint import load_model
 from annotated.cli import main
 from annotated.corpora import load_corpus
-from annotated.distributed import anywhere, from_all, from_first, launched, own_share, summed, together, world_size
+from annotated.distributed import (
+    any_process,
+    data_parallel,
+    from_all,
+    from_first,
+    launched,
+    own_share,
+    summed,
+    world_size,
+)
 from annotated.model import Transformer, TransformerConfig
 from annotated.training import TrainingConfig, train
 from tests import forked
@@ -257,14 +266,14 @@ def test_alone_everything_is_as_it_was(monkeypatch):
     assert own_share([1, 2, 3]) == [1, 2, 3]
     assert from_all("a") == ["a"]
     assert from_first(lambda: 5) == 5
-    assert anywhere(True)
-    assert not anywhere(False)
+    assert any_process(True)
+    assert not any_process(False)
     assert summed(0.1) == 0.1
 
     def loss(batch, smoothing):
         return torch.zeros(())
 
-    assert together(torch.nn.Linear(1, 1), loss) is loss
+    assert data_parallel(torch.nn.Linear(1, 1), loss) is loss
 
 
 def test_a_step_without_a_batch_for_each_is_refused(monkeypatch):

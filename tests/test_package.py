@@ -75,6 +75,30 @@ def test_the_top_level_is_short_and_what_moved_from_it_still_works():
     assert not moved & set(dir(annotated)), "used or not, it is not listed"
 
 
+OLD_NAMES = {
+    **{f"store.{name}": f"preparation.{name}" for name in ("StoreSettings", "prepare", "text_of", "wmt14")},
+    "store.Pairs": "batching.Pairs",
+    "store.ahead": "batching.prefetch",
+    "distributed.alone_until_last": "distributed.no_sync",
+    "distributed.anywhere": "distributed.any_process",
+    "distributed.together": "distributed.data_parallel",
+}
+
+
+@pytest.mark.parametrize("old", OLD_NAMES)
+def test_names_that_a_module_had_before_still_work(old):
+    found = []
+    for name in (old, OLD_NAMES[old]):
+        module, _, attribute = name.partition(".")
+        found.append(getattr(importlib.import_module(f"annotated.{module}"), attribute))
+    assert found[0] is found[1]
+
+
+def test_a_name_that_a_module_never_had_is_refused():
+    with pytest.raises(AttributeError, match=r"module 'annotated\.store' has no attribute 'scan'"):
+        importlib.import_module("annotated.store").scan
+
+
 def test_type_checkers_see_the_same_names():
     """A name that is not in `__all__` is for others where it is imported as itself."""
     guarded = next(node for node in tree_of("__init__").body if isinstance(node, ast.If))

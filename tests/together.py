@@ -41,10 +41,10 @@ def main(folder: str, steps: str, resume: str = "") -> None:
         seen.extend(chosen.tolist())
         return make(self, chosen, *ids)
 
+    valid = [make_batch(pairs[i : i + 50]) for i in (0, 50, 100)]
     training.Pairs.batch, training.prefetch = noted, iter  # nothing made ahead: what is made is used
     config = TrainingConfig(**{**CONFIG.__dict__, "max_steps": int(steps)})
-    state = train(model, pairs, [make_batch(pairs[i : i + 50]) for i in (0, 50, 100)], config, folder=Path(folder),
-                  resume=bool(resume))  # fmt: skip
+    state = train(model, pairs, valid, config, folder=Path(folder), resume=bool(resume))
     shares = from_all(seen)
     if not rank():
         found = {"history": state.history, "seen": shares, "tokens": state.tokens, "epoch": state.epoch}
