@@ -99,14 +99,9 @@ def test_a_workshop_does_not_part_the_chapters_of_the_main_line(tmp_path):
     assert said.endswith(f"does not lead to the next chapter: link to [chapter {line[1][:2]}]({line[1]}.ipynb)")
 
 
-STOPWATCH = """def spent_here():
-    start = time.perf_counter()
-    return time.perf_counter() - start
-
-
-spent = []
-spent.append(spent_here())
-assert spent[0] < 1
+STOPWATCH = """start = time.perf_counter()
+spent = time.perf_counter() - start
+assert spent < 1
 """
 LACKS = {  # what is taken away from the chapter, or added: what the test says
     "line of the table": (('{"shows"', '{"hidden"'), 'write `%% notebook MODULE {"shows": "..."}`'),
@@ -126,7 +121,7 @@ LACKS = {  # what is taken away from the chapter, or added: what the test says
         ("torch.tensor([1.0, 2.0])", f"torch.tensor([1.0, 2.0]  # {'x' * 70}\n)"),
         "-by-hand: an open line of ",
     ),
-    "count": (("return x", f"return x\n\n\n{STOPWATCH}"), "a busy machine can break `assert spent[0] < 1`"),
+    "count": (("return x", f"return x\n\n\n{STOPWATCH}"), "a busy machine can break `assert spent < 1`"),
 }
 
 
