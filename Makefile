@@ -83,11 +83,7 @@ bench-full: html ## train on Multi30k first (25 minutes), then every table
 	@$(PY) -m benchmarks quality training decoding memory gains kernels growth waiting page
 
 lint: env ## ruff, Prettier, and whether notebooks and package are as they should be
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@node_modules/.bin/prettier --check --log-level=warn $(SCRIPTS)
-	@$(PY) -m tools.clean --check
-	@$(PY) -m tools.export --check
+	@$(PY) -m tools.check --style
 
 format: env ## let ruff, Prettier and the notebook cleaner put right what they can
 	@status=0; \

@@ -35,6 +35,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     cell = getattr(item, "cell", None)
     if cell is not None:
         item.output_timeout = limits.OUTPUT
+        item.add_marker(pytest.mark.random_order(disabled=True))  # a notebook's cells keep theirs
         item.parent.skip_compare = tuple({*item.parent.skip_compare, SVG, NARROW})
         if cell.execution_count is None:
             cell.execution_count = 0

@@ -1,5 +1,8 @@
 """The one summary of `make test` counts what happened: tools/check.py."""
 
+import sys
+from collections import Counter
+
 import pytest
 
 from tools import check
@@ -65,6 +68,17 @@ def test_a_run_that_never_began_has_failed(tmp_path, capfd):
     assert check.pytest(str(tmp_path / "test_syntax.py"))["failed"] == 1
 
 
-def test_a_single_step(capfd):
-    assert check.single("json.tool", "--help") == {"passed": 1}
-    assert check.single("json.tool", "absent.json") == {"failed": 1}
+def test_what_style_finds_is_printed_and_counted(capfd):
+    good, bad = (
+        [sys.executable, "-c", f"print({word!r}); raise SystemExit({word == 'bad'})"] for word in ("ok", "bad")
+    )
+    assert check.style(good, bad, good) == {"passed": 2, "failed": 1}
+    assert capfd.readouterr().out == "bad\n"
+
+
+def test_what_follows_a_failure_is_begun_unless_a_run_is_strict(capsys):
+    steps = {"style": lambda: Counter(failed=1), "tests": lambda: Counter(passed=1)}
+    assert check.run_steps(steps) == 1
+    assert capsys.readouterr().out.endswith("\n1 passed, 1 failed\n")
+    assert check.run_steps(steps, strict=True) == 1
+    assert capsys.readouterr().out.endswith("\n0 passed, 1 failed\n")

@@ -44,10 +44,10 @@ def git(*arguments: str, root: Path = ROOT) -> str | None:
 def changed_since(since: str | None, root: Path = ROOT) -> Change:
     """What differs from a revision, uncommitted and untracked files included. Raises ValueError for an unknown one."""
     base = since or (git("merge-base", "HEAD", "origin/main", root=root) or "HEAD").strip()
-    listed = git("diff", "--name-only", "--no-renames", base, "--", root=root)
+    listed = git("diff", "--name-only", "--no-renames", "-z", base, "--", root=root)
     if listed is None:
         raise ValueError(f"git knows no revision {base!r}")
-    names = [*listed.splitlines(), *git("ls-files", "--others", "--exclude-standard", root=root).splitlines()]
+    names = (listed + git("ls-files", "--others", "--exclude-standard", "-z", root=root)).split("\0")[:-1]
     change = Change(set(names))
     for name in names:
         if Path(name).parent == Path("book") and name.endswith(".ipynb") and (root / name).is_file():

@@ -1,7 +1,7 @@
 """All tests, one summary: `python -m tools.check`, which is `make test`; with `--changed` the short gate, `make check`.
 
 Chapters are run again by nbval, which compares their stored outputs, together with the tests and the site in a browser;
-chapter 59, which trains, is the longest and comes first. Pytest runs even when an earlier step failed. `--times` says
+chapter 59, which trains, is the longest and comes first. Pytest runs even when the style is wrong. `--times` says
 where the time of its last run went.
 
 The short gate takes about a minute. It runs style, export and structure, and stops there where one of them fails. Then
@@ -20,6 +20,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools import limits
@@ -32,43 +33,47 @@ BUILD = "tests/test_build.py"
 SITE = ("tests/test_site.py", "tests/test_site_widgets.py")
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with=tests/nbval.cfg"]
 NBVAL += [f"--nbval-cell-timeout={limits.CELL}", f"--nbval-kernel-startup-timeout={limits.KERNEL}"]
+PRETTIER = ["node_modules/.bin/prettier", "--check", "--log-level=warn"]
+STYLE = [
+    [sys.executable, "-m", "tools.export", "--check"],
+    [*PRETTIER, "book/web/**/*.js", "book/_ext/*.cjs", "tests/web/*.mjs"],
+    [sys.executable, "-m", "tools.clean", "--check"],
+    [sys.executable, "-m", "ruff", "format", "--check", "--quiet", "."],
+    [sys.executable, "-m", "ruff", "check", "--quiet", "--output-format=concise", "."],
+]
+STRUCTURE = [sys.executable, "-m", "tools.structure"]
 FILES = ["--dist=loadfile", "--no-loadscope-reorder"]  # a file is one piece of work, and begun in the order given
 
 
-def command(*arguments: str, threads: int = 1) -> int:
-    """Run a module of this Python; returns its exit status."""
-    return subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, env=environment(threads)).returncode
+def style(*commands: list[str]) -> Counter:
+    """Run commands, two at a time; print what those say that fail, and count."""
+
+    def passes(command: list[str]) -> bool:
+        done = subprocess.run(command, cwd=ROOT, env=environment(1), capture_output=True, text=True)
+        if done.returncode:
+            print("\n".join(map(in_chapter, (done.stdout + done.stderr).splitlines())), flush=True)
+        return done.returncode == 0
+
+    with ThreadPoolExecutor(2) as pool:
+        passed = sum(pool.map(passes, commands))
+    return Counter(passed=passed, failed=len(commands) - passed)
 
 
-def single(*arguments: str) -> Counter:
-    """A step that passes or fails as a whole."""
-    return Counter(failed=1) if command(*arguments) else Counter(passed=1)
+def in_chapter(complaint: str, root: Path = ROOT) -> str:
+    """A line of ruff's about the package, said of the cell that the package's line comes from; others as they are."""
+    found = re.match(r"(annotated/\w+\.py):(\d+):\d+: (.*)", complaint)
+    if not found:
+        return complaint
+    lines = (root / found[1]).read_text(encoding="utf-8").splitlines()[: int(found[2])]
+    cells = [line.removeprefix("# ") for line in lines if re.match(r"# book/\S+#\S+$", line)]
+    return f"{cells[-1] if cells else found[1]}: {found[3]}: {lines[-1].strip()}"
 
 
-def ruff() -> Counter:
-    """Whether ruff finds fault; what it says of a module of the package is said of the cell that was exported."""
-    command = [sys.executable, "-m", "ruff", "check", "--quiet", "--output-format=concise", "."]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    for line in (done.stdout + done.stderr).splitlines():
-        if place := re.match(r"(annotated/\w+\.py):(\d+):\d+: ", line):
-            above = (ROOT / place[1]).read_text(encoding="utf-8").splitlines()[: int(place[2])]
-            cells = [text.removeprefix("# ") for text in above if re.match(r"# book/\S+#\S+$", text)]
-            line = f"{cells[-1] if cells else place[1]}: {line[place.end() :]}"
-        print(line)
-    return Counter(failed=1) if done.returncode else Counter(passed=1)
-
-
-def prettier(*files: str) -> Counter:
-    """Whether scripts of the page look as Prettier writes them."""
-    check = ["node_modules/.bin/prettier", "--check", "--log-level=warn", *files]
-    return Counter(failed=1) if subprocess.run(check, cwd=ROOT).returncode else Counter(passed=1)
-
-
-def pytest(*arguments: str, threads: int = 1) -> Counter:
+def pytest(*arguments: str) -> Counter:
     """A run of pytest and how many of its tests passed, failed and were skipped."""
     REPORT.unlink(missing_ok=True)
-    options = ["-q", "--no-header", "-p", "no:cacheprovider", f"--junitxml={REPORT}"]
-    status = command("pytest", *options, *arguments, threads=threads)
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", f"--junitxml={REPORT}"]
+    status = subprocess.run([*command, *arguments], cwd=ROOT, env=environment(1)).returncode
     counts = Counter()
     if REPORT.exists():
         for suite in ElementTree.parse(REPORT).getroot().iter("testsuite"):
@@ -92,13 +97,6 @@ def times() -> str:
 
 
 Steps = dict[str, Callable[[], Counter]]
-STYLE: Steps = {
-    "ruff": ruff,
-    "format": lambda: single("ruff", "format", "--check", "--quiet", "."),
-    "scripts": lambda: prettier("book/web/**/*.js", "book/_ext/*.cjs", "tests/web/*.mjs"),
-    "notebooks": lambda: single("tools.clean", "--check"),
-    "export": lambda: single("tools.export", "--check"),
-}
 
 
 def everything() -> Steps:
@@ -107,7 +105,10 @@ def everything() -> Steps:
     tests = sorted((ROOT / "tests").glob("test_*.py"), key=lambda path: (-path.read_text().count("mark.slow"), path))
     files = [str(path.relative_to(ROOT)) for path in [*chapters, *tests]]
     files = [*files[:1], BUILD, *(file for file in files[1:] if file not in (BUILD, *SITE)), *SITE]
-    return STYLE | {"tests": lambda: pytest(*NBVAL, "-n4", *FILES, "-m", "not again", *files)}
+    return {
+        "style": lambda: style(*STYLE),
+        "tests": lambda: pytest(*NBVAL, "-n4", *FILES, "-m", "not again", *files),
+    }
 
 
 def gate(change: Change, named: bool, root: Path = ROOT) -> tuple[Steps, list[str]]:
@@ -122,10 +123,9 @@ def gate(change: Change, named: bool, root: Path = ROOT) -> tuple[Steps, list[st
         run = [file for file in run if file in own or file in reading_the_book(root)]
     chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
     options = [*NBVAL, "-n2", *FILES, "-m", "not browser and not again", f"--slow-in={','.join(own)}"]
-    threads = max([1, *(threads_of(Path(file)) for file in chapters)])
-    steps = STYLE | {
-        "structure": lambda: single("tools.structure"),
-        "tests": lambda: pytest(*options, *chapters, *run, threads=threads),
+    steps = {
+        "style": lambda: style(STRUCTURE, *STYLE),
+        "tests": lambda: pytest(*options, *chapters, *run),
     }
     books = [str(path.relative_to(root)) for path in sorted((root / "book").glob("[0-9]*.ipynb"))]
     slow = [file for file in run if file not in own and "mark.slow" in (root / file).read_text(encoding="utf-8")]
@@ -142,22 +142,19 @@ def name_of(test: str | Path) -> str:
     return Path(test).stem.removeprefix("test_")
 
 
-def run_steps(steps: Steps, first: str | None = None) -> int:
-    """Run all steps, print a line on each and the sum; 1 when anything failed.
-
-    Where one has failed up to the step `first`, the steps after it are not begun.
-    """
+def run_steps(steps: Steps, strict: bool = False) -> int:
+    """Run all steps, print a line on each and the sum; 1 when anything failed. If strict, nothing follows a failure."""
     began, total, lines = time.monotonic(), Counter(), []
-    for number, (name, step) in enumerate(steps.items(), start=1):
-        print(f"\n== {number}/{len(steps)} {name}", flush=True)
+    for name, step in steps.items():
+        if strict and total["failed"]:
+            lines.append(f"{name:<8}not begun; `make format` mends style, `make export` the package")
+            break
+        print(f"\n== {name}", flush=True)
         start = time.monotonic()
         counts = step()
         total += counts
         said = ", ".join(f"{counts[kind]} {kind}" for kind in ("passed", "failed", "skipped") if counts[kind])
-        lines.append(f"{name:<17}{said or 'nothing to do':<32}{time.monotonic() - start:6.0f} s")
-        if name == first and total["failed"]:
-            lines.append("the rest was not begun; `make format` mends style, `make export` the package")
-            break
+        lines.append(f"{name:<8}{said:<36}{time.monotonic() - start:6.0f} s")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print("\n" + "\n".join(lines))
     print(f"{time.monotonic() - began:.0f} s in all, {used.ru_utime + used.ru_stime:.0f} s of processors' time")
@@ -169,15 +166,16 @@ def run_steps(steps: Steps, first: str | None = None) -> int:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.check", description=__doc__.split("\n\n")[0])
     parser.add_argument("--times", action="store_true", help="where the time of the last run of pytest went")
-    parser.add_argument(
-        "--changed", action="store_true", help="the short gate: only what changed, and what that reaches"
-    )
+    parser.add_argument("--style", action="store_true", help="style and export alone, which is `make lint`")
+    parser.add_argument("--changed", action="store_true", help="the short gate: what changed, and what that can break")
     parser.add_argument("--since", metavar="REV", help="changed since then (default: the merge base with origin/main)")
     parser.add_argument("--chapter", nargs="+", metavar="CH", help="as if these chapters had changed, and nothing else")
     options = parser.parse_args(arguments)
     if options.times:
         print(times() if REPORT.exists() else "no test was run yet")
         return 0
+    if options.style:
+        return 1 if style(*STYLE)["failed"] else 0
     if not options.changed:
         if options.since or options.chapter:
             parser.error("--since and --chapter go with --changed")
@@ -188,7 +186,7 @@ def main(arguments: list[str]) -> int:
         parser.error(str(error))
     print("changed:", ", ".join(sorted(change.files)) or "nothing", flush=True)
     steps, left = gate(change, named=bool(options.chapter))
-    status = run_steps(steps, first="structure")
+    status = run_steps(steps, strict=True)
     print(f"left out: {'; '.join(left)}: `make test` runs all")
     return status
 
