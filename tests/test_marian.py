@@ -43,8 +43,8 @@ from tools.parity import GRID, LOGITS, SHARE, Case, compare, generate, quiet, ra
 
 with quiet():
     import ctranslate2
+    import transformers  # whose models are imported by the test that asks for one: that takes seconds
     from ctranslate2.converters import TransformersConverter
-    from transformers import MarianMTModel, MarianTokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "data" / "models" / "embedded"
@@ -76,18 +76,18 @@ def shipped() -> Translator:
     return Translator.load(SHIPPED, "cpu")
 
 
-def theirs(folder: Path) -> MarianMTModel:
+def theirs(folder: Path) -> "transformers.MarianMTModel":
     with quiet():
-        return MarianMTModel.from_pretrained(folder).eval()
+        return transformers.MarianMTModel.from_pretrained(folder).eval()
 
 
-def their_tokenizer(folder: Path) -> MarianTokenizer:
+def their_tokenizer(folder: Path) -> "transformers.MarianTokenizer":
     with quiet():
-        return MarianTokenizer.from_pretrained(folder)
+        return transformers.MarianTokenizer.from_pretrained(folder)
 
 
 @torch.inference_mode()
-def their_logits(model: MarianMTModel, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def their_logits(model: "transformers.MarianMTModel", source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     mask = (source != model.config.pad_token_id).long()
     return model(input_ids=source, attention_mask=mask, decoder_input_ids=target).logits
 
@@ -182,7 +182,7 @@ def test_half_precision_weights_become_float32(folder: Path):
 def test_a_stored_table_of_sinusoids_and_a_missing_bias_are_fine(folder: Path):
     tensors = load_file(folder / "model.safetensors")
     with quiet():
-        model = MarianMTModel.from_pretrained(folder)
+        model = transformers.MarianMTModel.from_pretrained(folder)
     tensors["model.encoder.embed_positions.weight"] = model.model.encoder.embed_positions.weight.detach().clone()
     del tensors["final_logits_bias"]
     save_file(tensors, folder / "model.safetensors")
