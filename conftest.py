@@ -32,6 +32,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     Pictures are not compared: kernels that do not store them draw PNG. For an output that comes late nbval has no
     option, and waits five seconds.
     """
+    if item.get_closest_marker("slow"):
+        item.user_properties.append(("slow", True))  # for the report
     cell = getattr(item, "cell", None)
     if cell is not None:
         item.output_timeout = limits.OUTPUT

@@ -94,6 +94,7 @@ def test_dropout_scales_each_element_and_its_gradient():
     assert torch.equal(torch.autograd.grad(result.sum(), x)[0], 2 * kept.float())
 
 
+@pytest.mark.slow
 def test_dropout_rounds_p_to_a_65536th_and_scales_by_the_rounded_value():
     """0.1 becomes 6554/65536; a tiny p drops a little all the same; one close to 1 still keeps a little."""
     assert IntegerDropout(0.1)(torch.ones(5000)).max() == torch.tensor(65536 / (65536 - 6554))
@@ -243,6 +244,7 @@ EXAMPLES = [
 forms = pytest.mark.parametrize("attention", [FusedAttention, FusedOnCPU])
 
 
+@pytest.mark.slow
 @forms
 @settings(max_examples=12, derandomize=True)
 @given(configurations())
@@ -259,6 +261,7 @@ def test_plain_and_accelerated_learn_the_same(attention: type, config: Transform
         assert (grad - fast_grads[name]).abs().max() < 1e-4, name
 
 
+@pytest.mark.slow
 @forms
 @settings(max_examples=8, derandomize=True)
 @given(configurations())
@@ -399,6 +402,7 @@ def steps_of(start, model: Transformer, source: Tensor, width: int) -> list[Tens
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=15, derandomize=True)
 @given(configurations(), st.integers(1, 5), st.booleans())
 def test_the_fast_step_is_the_plain_one(config: TransformerConfig, width: int, padded: bool):
@@ -452,6 +456,7 @@ def test_the_plain_step_is_taken_where_the_fast_one_would_differ(reason: str):
     assert type(start_fast_decoding(model, source, 4, 5)) is expected
 
 
+@pytest.mark.slow
 def test_edits_hold_in_the_fast_search():
     """An intervention of chapter 80 takes place, whichever step is wished for."""
     model, source = accelerate(Transformer(SMALL).eval()), torch.tensor([[5, 9, 3]])

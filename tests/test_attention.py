@@ -154,6 +154,7 @@ def random_scores(d_k: int, rows: int = 1000, keys: int = 32) -> Tensor:
     return (double(rows, 1, d_k) @ double(rows, d_k, keys)).squeeze(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d_k", [4, 64, 512])
 def test_variance_of_the_dot_product_is_d_k(d_k):
     """C-3.2.1-j, C-3.2.1-k: mean 0 and variance d_k, and variance 1 after the division that the function makes."""
@@ -166,6 +167,7 @@ def test_variance_of_the_dot_product_is_d_k(d_k):
     assert within_rows == pytest.approx(1, rel=0.08)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("d_k", "scale", "entropy", "largest"),
     [(64, 1.0, 0.47, 0.83), (512, 1.0, 0.15, 0.94), (64, 8.0, 3.01, 0.165), (512, math.sqrt(512), 3.01, 0.165)],
@@ -178,6 +180,7 @@ def test_wide_dot_products_saturate_the_softmax(d_k, scale, entropy, largest):
     assert weights.amax(dim=-1).mean().item() == pytest.approx(largest, abs=0.02)
 
 
+@pytest.mark.slow
 def test_saturated_softmax_passes_little_gradient():
     """C-3.2.1-i, C-3.2.1-k: of the weights with respect to q.k, for which the scaled form has a further 1/sqrt(d_k).
 
@@ -258,6 +261,7 @@ def learned_weights(kind: str, d_k: int, rate: float, seed: int, steps: int = 10
     return history[0], history[-1]
 
 
+@pytest.mark.slow
 def test_additive_beats_unscaled_dot_products_only_when_wide():
     """C-3.2.1-h, C-3.2.1-i: only the wide unscaled dot product fails, where the right keys began with no weight."""
 

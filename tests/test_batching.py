@@ -194,6 +194,7 @@ def test_a_result_that_is_missing_is_an_error(lost) -> None:
         in_batches([[1, 2], [3], [4, 5, 6]], 4, lost)
 
 
+@pytest.mark.slow
 def test_padding_is_below_five_percent_on_real_lengths() -> None:
     """C-5.1-d: batches of similar lengths; the same batches filled at random waste several times as much."""
     examples = examples_of(caption_lengths(29_000))
@@ -323,6 +324,7 @@ def test_copies_to_cuda_are_from_pinned_memory(monkeypatch: pytest.MonkeyPatch, 
     assert len(calls) == pinned
 
 
+@pytest.mark.slow
 def test_captions_need_little_padding() -> None:
     """Pairs whose sides differ by a few tokens, as in Multi30k: under 5% at the size of a training batch."""
     examples = examples_of(caption_lengths(20_000))

@@ -43,6 +43,7 @@ def test_torch_transformer_has_our_weights(translator, batches):
         assert (system(batch.source, batch.target_input) - ours)[real].abs().max() < 1e-4
 
 
+@pytest.mark.slow
 def test_dropout_acts_at_the_same_places(translator):
     """On embeddings and sub-layer outputs: nowhere else in any system."""
     model = copy.deepcopy(translator.model)
@@ -105,6 +106,7 @@ def without_dropout(translator: Translator) -> SimpleNamespace:
     return SimpleNamespace(model=model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
 def test_what_is_taken_back_computes_the_same(precision, translator, batches):
     """Two steps with every part against two without it: the second loss follows from the first gradient."""
@@ -192,6 +194,7 @@ def test_kept_memory_grows_with_the_batch():
     assert two - one < weights  # the weights are not counted
 
 
+@pytest.mark.slow
 def test_growth_has_a_point_for_each_size():
     point = growth.decoding_point({"beam": 2, "batch": 1, "length": 3})
     assert point.keys() == {"seconds", "bytes"}
@@ -252,6 +255,7 @@ def test_what_a_byte_takes_is_found_from_what_the_other_parts_leave():
     assert costs.memory_speed(found_by(1.5e10)) == pytest.approx(1.5e10)
 
 
+@pytest.mark.slow
 def test_the_parts_of_two_processes_become_those_of_a_device():
     device = costs.device_of(found_by(1e10), 1e10)
     assert device.link == pytest.approx(1e9)

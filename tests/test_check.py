@@ -43,21 +43,28 @@ def test_counts_of_a_run(tmp_path, capfd):
     assert len([line for line in check.times().splitlines() if "test_sample::test_" in line]) == 4
 
 
+SLOW = '<properties><property name="slow" value="True" /></properties>'
+CASES = [
+    ("book/1.ipynb", "Cell 0", 2.04, ""),
+    ("tests.test_a", "test_x", 1, ""),
+    ("tests.test_a", "test_y[1]", 2.5, SLOW),
+    ("tests.test_site", "test_z", 0.25, ""),
+]
+
+
 def test_the_time_of_a_run_is_said_by_file_and_test(capsys):
     assert check.main(["--times"]) == 0
     assert capsys.readouterr().out == "no test was run yet\n"
-    cases = [("book/1.ipynb", "Cell 0", 2.04), ("tests.test_a", "test_x", 1), ("tests.test_a", "test_y[1]", 2.5)]
-    lines = [f'<testcase classname="{file}" name="{name}" time="{seconds}" />' for file, name, seconds in cases]
-    check.REPORT.write_text(f"<testsuites><testsuite>{''.join(lines)}</testsuite></testsuites>")
+    cases = [
+        f'<testcase classname="{file}" name="{name}" time="{t}">{part}</testcase>' for file, name, t, part in CASES
+    ]
+    check.REPORT.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
     assert check.main(["--times"]) == 0
-    assert [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()] == [
-        ["5.5", "seconds of all processes together"],
-        ["3.5", "tests.test_a"],
-        ["2.0", "book/1.ipynb"],
-        ["the", "slowest tests"],
-        ["2.5", "tests.test_a::test_y[1]"],
-        ["2.0", "book/1.ipynb::Cell 0"],
-        ["1.0", "tests.test_a::test_x"],
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [
+        *("6 seconds of all processes", "3.5  tests.test_a", "2.0  book/1.ipynb", "0.2  tests.test_site"),
+        *("the slowest tests", "2.5  tests.test_a::test_y[1]", "2.0  book/1.ipynb::Cell 0"),
+        *("1.0  tests.test_a::test_x", "0.2  tests.test_site::test_z"),
+        *("the slowest that are not marked slow", "1.0  tests.test_a::test_x"),
     ]
 
 

@@ -316,6 +316,7 @@ def test_train_says_once_what_the_processor_chose(corpus, says, tmp_path, monkey
     assert line.removeprefix(said) == (", ".join(name for name, on in run["settings"].items() if on) or "nothing")
 
 
+@pytest.mark.slow
 def test_settings_are_those_of_the_run_that_is_resumed_and_none_without_acceleration(
     corpus, says, tmp_path, monkeypatch
 ):
@@ -364,6 +365,7 @@ def test_training_works_outside_the_main_thread(corpus, tmp_path):
 # What training refuses
 
 
+@pytest.mark.slow
 def test_train_with_a_loss_that_is_no_number(corpus, refuses, tmp_path):
     arguments = ["train", "--corpus", corpus, "--output", tmp_path / "run", *TINY, "--max-steps", 40]
     said = refuses(*arguments, "--rate-factor", "1e30")
@@ -458,6 +460,7 @@ def test_translate_gives_one_line_for_one_line_in_order_whatever_the_locale(run,
     assert any(letter in "".join(alone) for letter in "äöüß")
 
 
+@pytest.mark.slow
 def test_translate_says_what_was_cut_and_does_the_other_lines(run, says, monkeypatch):
     lines = ["The dog sees the old bird.", "The king likes the big man. " * 30, "The man hears the nice dog now."]
     type_in(monkeypatch, "\n".join(["", "", "", *lines]).encode())
@@ -472,6 +475,7 @@ def test_translate_says_what_was_cut_and_does_the_other_lines(run, says, monkeyp
     assert translated[4] != ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 2, 1000])
 def test_translate_stops_at_a_line_that_is_not_utf8(run, says, monkeypatch, chunk):
     type_in(monkeypatch, b"The dog sees the old bird.\n\nThe man sees the big dog.\nB\xfccher\nThe king.\n")
@@ -488,6 +492,7 @@ def test_translate_nothing(run, says, monkeypatch):
     assert says("translate", run, "--device", "cpu") == (0, "", "")
 
 
+@pytest.mark.slow
 def test_n_best_lists(run, says, monkeypatch):
     type_in(monkeypatch, b"The dog sees the old bird.\n\nThe man sees the big dog.\n")
     status, out, err = says("translate", run, "--n-best", 3, "--beam-size", 5, "--chunk", 1, "--device", "cpu")
@@ -639,6 +644,7 @@ def test_a_model_folder_with_a_missing_or_foreign_file(own_run, refuses, monkeyp
 # Evaluating
 
 
+@pytest.mark.slow
 def test_evaluate_prints_and_writes_scores(run, corpus, says, tmp_path):
     files = ["--json", tmp_path / "new" / "scores.json", "--translations", tmp_path / "test.de"]
     status, out, err = says("evaluate", run, "--beam-size", 2, "--device", "cpu", *files)
@@ -659,6 +665,7 @@ def test_evaluate_prints_and_writes_scores(run, corpus, says, tmp_path):
     assert list(tmp_path.rglob("*.partial")) == []
 
 
+@pytest.mark.slow
 def test_evaluate_another_split_of_another_corpus(run, says, tmp_path):
     (tmp_path / "dev.en").write_text("The dog sees the old bird.\nThe dog.\nThe big man knows it.\n")
     (tmp_path / "dev.de").write_text("Der Hund sieht der alte Vogel.\nDer Hund.\nDer große Mann kennt es.\n")
@@ -727,6 +734,7 @@ def test_evaluate_on_a_disk_that_fills_up(run, refuses, monkeypatch, tmp_path, o
 # Averaging, and saying what is there
 
 
+@pytest.mark.slow
 def test_average_is_the_mean_of_the_last_checkpoints(run, says, tmp_path):
     status, out, err = says("average", run, "--last", 3, "--output", tmp_path / "mean")
     assert (status, out) == (0, "")

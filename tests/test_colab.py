@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import annotated_book  # noqa: E402
 
 
+@pytest.mark.slow
 def test_every_chapter_gets_the_cell_and_nothing_else_changes(tmp_path):
     assert main([str(tmp_path), "--address", "https://example.org/book.git"]) == 0
     chapters = sorted((ROOT / "book").glob("*.ipynb"))

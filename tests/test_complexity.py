@@ -48,6 +48,7 @@ ROWS = {  # the layer for width d, and kernel or window w, and its stack for pat
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "factors", "waits", "hops"),
     [

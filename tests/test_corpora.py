@@ -267,6 +267,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     generated.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_split_is_generated_once_and_then_read(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = generated("pronoun")
     assert list(first) == embedded_split("pronoun")
@@ -437,6 +438,7 @@ def test_a_web_page_in_place_of_the_file_is_named(tmp_path: Path, monkeypatch: p
         assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.slow
 def test_a_small_file_that_unpacks_without_end_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bomb.tsv.gz").write_bytes(gzip.compress((b"x" * 99_999 + b"\n") * 1_000))
     reason = "it unpacks to more than 67,108,864 bytes, which no text of its size does"
@@ -461,6 +463,7 @@ def real_multi30k() -> Path:
     return multi30k_folder()
 
 
+@pytest.mark.slow
 def test_real_multi30k_has_its_known_size_and_first_pair() -> None:
     real_multi30k()
     corpus = load_corpus("multi30k")

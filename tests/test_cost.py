@@ -20,6 +20,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 def test_a_training_step_counts_as_pytorch_counts(changes: dict):
     """Every product, forward and backward, of the model and of its loss; no sentence is padded here."""

@@ -152,6 +152,7 @@ def test_cached_steps_equal_one_masked_pass(kind):
 # Step by step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_cached_steps_equal_the_full_pass(shape: str) -> None:
     """C-3-c: one token at a time gives the logits of the pass over the whole prefix, in a padded batch too."""
@@ -166,6 +167,7 @@ def test_cached_steps_equal_the_full_pass(shape: str) -> None:
     assert state.step == 9
 
 
+@pytest.mark.slow
 def test_hypotheses_follow_their_parents() -> None:
     """After changes of places, and with sentences dropped, each hypothesis sees its own past and no other's."""
     model, width, random = randomised(SMALL), 3, torch.Generator().manual_seed(4)
@@ -259,6 +261,7 @@ def test_a_limit_replaces_the_rule_of_the_source():
 # Greedy search
 
 
+@pytest.mark.slow
 def test_cached_and_uncached_greedy_search_agree(copier):
     """Chapter 60: keys and values kept from earlier steps change nothing but the time."""
     for model in (random_model(), random_model(norm_first=True), random_model(positions="learned"), copier):
@@ -352,6 +355,7 @@ def test_search_ends_soon_after_the_best_has_finished():
     assert len(plain_beam_search(model, padded(random_sources(1))).tokens) == 6
 
 
+@pytest.mark.slow
 def test_the_best_output_is_the_same_however_many_are_asked_for():
     """A prefix that is behind by its score now may still win when a longer output costs less (power 1)."""
     torch.manual_seed(7)
@@ -381,6 +385,7 @@ def test_the_beam_stays_full_when_hypotheses_end():
     assert (continuations[2][:, :width] == EOS).all()  # the likeliest continuations did end
 
 
+@pytest.mark.slow
 def test_beam_of_one_is_greedy_search(copier):
     """Chapter 60: greedy search is the beam of width one."""
     for model in (copier, random_model(), random_model(seed=5)):
@@ -391,6 +396,7 @@ def test_beam_of_one_is_greedy_search(copier):
             assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_sentence_alone_and_in_any_batch_give_the_same(copier):
     """Chapter 60: neither padding nor neighbours that finish sooner or later change an output."""
     for model in (copier, random_model()):
@@ -422,6 +428,7 @@ def test_sentences_leave_the_batch_a_fifth_at_a_time(copier, monkeypatch):
     assert all(1 <= len(hypotheses) <= 2 for hypotheses in results)
 
 
+@pytest.mark.slow
 def test_hypotheses_are_sorted_distinct_and_end_once(copier):
     """Chapter 60: n_best hypotheses come best first, and no output is there twice."""
     for alpha in (0.0, 0.6, 1.0):
@@ -446,6 +453,7 @@ def test_scores_are_those_of_teacher_forcing(copier):
             assert hypothesis.score == pytest.approx(total / length_penalty(len(hypothesis.tokens), 0.6), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_only_what_is_allowed_is_written(copier):
     """Chapter 60: each sentence follows its own rule, also after others have left; scores stay those of the model.
 
@@ -506,6 +514,7 @@ def confident(seed: int, **changes) -> Transformer:
     return random_model(9, seed, 6.0, **changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"norm_first": True}, {"positions": "learned", "output_bias": True}], ids=str)
 @pytest.mark.parametrize("seed", range(4))
 def test_greedy_search_is_the_plain_one(seed, changes):
@@ -520,6 +529,7 @@ def test_greedy_search_is_the_plain_one(seed, changes):
                 assert hypothesis.log_probability == pytest.approx(total, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("width", [1, 2, 4, 6])
 @pytest.mark.parametrize(("seed", "end"), [(0, 0.0), (1, 0.0), (2, 4.0), (3, 4.0), (4, 6.0)])
@@ -539,6 +549,7 @@ def test_beam_search_is_the_plain_one(seed, end, width, alpha):
         assert hypothesis.log_probability == pytest.approx(plain.log_probability, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_the_plain_searches_agree_on_a_trained_model(copier):
     for source in random_sources(6, seed=8):
         tokens, total = plain_greedy_search(copier, torch.tensor([source]))
@@ -548,6 +559,7 @@ def test_the_plain_searches_agree_on_a_trained_model(copier):
         assert plain_beam_search(copier, torch.tensor([source])).tokens == wide.tokens
 
 
+@pytest.mark.slow
 def test_a_second_hypothesis_mends_the_sentence_of_the_chapter():
     """Chapter 60: the shipped model loses a word greedily and finds it with a beam of two, in both forms."""
     model, tokenizer, _ = load_model(Path(__file__).resolve().parents[1] / "data" / "models" / "embedded")
@@ -563,6 +575,7 @@ def test_a_second_hypothesis_mends_the_sentence_of_the_chapter():
 # Limits
 
 
+@pytest.mark.slow
 def test_outputs_are_at_most_fifty_tokens_longer_than_the_source():
     """C-6.1-h: a model that never ends stops at source length + 50, each sentence at its own limit."""
     model = never_ending(random_model())
@@ -574,6 +587,7 @@ def test_outputs_are_at_most_fifty_tokens_longer_than_the_source():
         assert len(best.tokens) == len(source) + 50
 
 
+@pytest.mark.slow
 def test_outputs_stay_within_the_longest_length_of_the_model():
     """Chapter 60: learned positions end somewhere, and the search ends there, too."""
     model = never_ending(random_model(positions="learned", max_length=12))
@@ -583,6 +597,7 @@ def test_outputs_stay_within_the_longest_length_of_the_model():
     assert [len(best.tokens) for (best,) in beam_search(model, source)] == [12, 12]
 
 
+@pytest.mark.slow
 def test_at_the_limit_unfinished_hypotheses_fill_the_list_after_finished_ones():
     """Chapter 60: as many hypotheses as asked for, finished ones first."""
     model = never_ending(random_model())

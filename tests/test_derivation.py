@@ -57,6 +57,7 @@ def test_the_examples_of_words_are_what_they_print() -> None:
     assert not failed
 
 
+@pytest.mark.slow
 def test_what_the_grammar_does_not_have() -> None:
     assert express("The soup helps her.", limit=300) is None
     assert express("Tom helps her.").target == "Tom hilft ihr."

@@ -42,6 +42,7 @@ def texts(svg: str) -> list[str]:
     return ["".join(node.itertext()) for node in ElementTree.fromstring(svg).iter() if node.tag.endswith("}text")]
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_short_and_the_same_each_time():
     first, second = drawn(line()), drawn(line())
     assert first == second
@@ -82,6 +83,7 @@ def test_a_short_colour_bar_stands_beside_its_matrix():
     assert min(float(cell.get("x")) for cell in bar) > 400
 
 
+@pytest.mark.slow
 def test_panels_are_stacked_for_a_phone():
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3), sharey=True, layout="constrained")
     left.set(ylabel="loss", title="one")
@@ -101,6 +103,7 @@ def test_panels_are_stacked_for_a_phone():
         assert box.x1 <= width * figure.dpi
 
 
+@pytest.mark.slow
 def test_labels_that_touch_are_turned_and_long_ones_are_broken():
     figure, axes = plt.subplots(figsize=(8, 3), layout="constrained")
     axes.bar([f"number {n}" for n in range(12)], range(12))
@@ -112,6 +115,7 @@ def test_labels_that_touch_are_turned_and_long_ones_are_broken():
     assert [label.get_text() for label in axes.get_yticklabels()] == ["pronoun decided by\nthe adjective", "passive"]
 
 
+@pytest.mark.slow
 def test_names_beside_a_panel_have_room_and_curves_have_height():
     figure, axes = plt.subplots(figsize=(6, 2), layout="constrained")
     axes.barh([f"row {'abcdefghijklmnopqrst'[n]} of many" for n in range(20)], range(20))

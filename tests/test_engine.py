@@ -68,6 +68,7 @@ def test_the_lines_are_those_of_our_own_search(shipped, fast, width: int, alpha:
     assert kinds["same"] >= 0.85 * kinds.total()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", ["power", "gnmt"])
 def test_greedy_search_has_no_use_for_a_penalty(shipped, fast, penalty: str):
     texts = [pair.source for pair in embedded_split("test")[:20]]
@@ -78,6 +79,7 @@ def test_greedy_search_has_no_use_for_a_penalty(shipped, fast, penalty: str):
         assert theirs[0].log_probability == pytest.approx(ours[0].log_probability, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_scores_are_by_the_penalty_asked_for(shipped, fast):
     texts = ["The king asked whether the friendly neighbours heard a dog yesterday.", "", "zebra"]
     options = {"beam_size": 4, "penalty": "power", "length_penalty": 1.0}
@@ -92,6 +94,7 @@ def test_scores_are_by_the_penalty_asked_for(shipped, fast):
     assert [len(one) for one in theirs] == [4, 1, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 4])
 def test_each_output_has_its_own_limit(tokenizer, tmp_path, width: int):
     """Random weights do not end: every output is cut, 50 tokens after its source or at the model's longest."""
@@ -162,6 +165,7 @@ def test_a_damaged_export_is_made_anew(exported, tmp_path, name: str):
     assert path.read_bytes() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["no space", "error", "crash before", "crash half", "power cut"])
 def test_no_fault_leaves_half_an_export(tokenizer, tmp_path, kind: str):
     translator = random_translator(SMALL, tokenizer)
@@ -246,6 +250,7 @@ def test_two_processes_of_torchrun(exported, tmp_path):
     assert (folder / "ctranslate2" / "model.bin").exists()
 
 
+@pytest.mark.slow
 def test_evaluate_says_which_engine_and_penalty(exported, tmp_path, capsys):
     line = ["evaluate", str(exported), "--engine", "ctranslate2", "--penalty", "power", "--precision", "int8"]
     assert cli.main([*line, "--device", "cpu", "--max-words", "5", "--json", str(tmp_path / "scores.json")]) == 0

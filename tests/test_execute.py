@@ -27,6 +27,7 @@ def outputs(path):
     return [output for cell in nbformat.read(path, as_version=4).cells for output in cell.get("outputs", [])]
 
 
+@pytest.mark.slow
 def test_outputs_are_stored_and_a_second_run_changes_nothing(tmp_path, capsys):
     path = write_notebook(tmp_path, "31_first", GOOD)
     assert execute.main(["31"], tmp_path) == 0
@@ -55,6 +56,7 @@ def test_all_runs_the_training_chapter_first_with_two_threads(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[0].startswith("[1/3] 59_training")
 
 
+@pytest.mark.slow
 def test_failure_names_chapter_cell_and_error_and_stores_nothing(tmp_path, capsys):
     path = write_notebook(tmp_path, "31_first", GOOD + "\n%% code fails\n{}['absent']\n")
     before = path.read_bytes()
@@ -65,6 +67,7 @@ def test_failure_names_chapter_cell_and_error_and_stores_nothing(tmp_path, capsy
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_chapter_edited_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
     path = write_notebook(tmp_path, "31_first", GOOD)
     run = execute.run
@@ -124,6 +127,7 @@ print(time.time(), "seconds")
 """
 
 
+@pytest.mark.slow
 def test_a_time_stays_until_it_is_refreshed_and_what_was_renewed_is_said(tmp_path, capsys, monkeypatch):
     path = write_notebook(tmp_path, "31_first", TIMED)
     for arguments, refresh, said in (

@@ -47,6 +47,7 @@ def test_all_rows_come_with_their_first_seed_before_the_next():
     assert units(plan) == [("a", 1), ("b", 7), ("c", 5), ("a", 2), ("c", 6), ("c", 9)]
 
 
+@pytest.mark.slow
 def test_a_unit_that_was_stopped_ends_like_one_that_was_not(small: Path):
     plan, whole = load_plan("small"), train_unit(load_plan("small"), "base", 1)[0]
     asked = iter([False] * 3 + [True] * 9)
@@ -58,6 +59,7 @@ def test_a_unit_that_was_stopped_ends_like_one_that_was_not(small: Path):
         assert torch.equal(one, other)
 
 
+@pytest.mark.slow
 def test_what_is_recorded(small: Path):
     said = experiments.run_unit("small", "blind", 2, float("inf"))
     assert said.startswith("small, blind 2: 6 steps")
@@ -69,6 +71,7 @@ def test_what_is_recorded(small: Path):
     assert missing("small") == [("base", 1), ("blind", 1), ("base", 2)]
 
 
+@pytest.mark.slow
 def test_a_changed_plan_asks_for_every_unit_again(small: Path):
     experiments.run_unit("small", "base", 1, float("inf"))
     assert len(missing("small")) == 3
@@ -90,6 +93,7 @@ def test_without_a_plan(capsys: pytest.CaptureFixture):
     assert "nothing/plan.yml: no such plan" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_positions_are_taken_out_from_outside(small: Path):
     plan = load_plan("small")
     models = [train_unit(plan, row, 1)[0].model.eval() for row in ("base", "blind")]

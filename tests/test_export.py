@@ -328,6 +328,7 @@ ORDER = [  # the chapter's module, the cell in it that imports another module, a
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "cell", "imported", "may"), ORDER)
 def test_the_main_line_imports_what_came_before_and_workshops(book, capsys, module, cell, imported, may):
     texts = {}
@@ -494,6 +495,7 @@ def test_chapters_and_package_are_identical(capsys):
     assert export.main(["--check"]) == 0, capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_every_exported_cell_is_in_the_package():
     """Read without the exporter: each exported cell's marker stands in the module that it names."""
     for path in sorted((ROOT / "book").glob("[0-9]*.ipynb")):

@@ -32,6 +32,7 @@ def test_nothing_is_lost_at_any_point_that_is_tried():
     assert all(scenario["points"] >= 1 for scenario in found["scenarios"].values())
 
 
+@pytest.mark.slow
 def test_a_model_is_the_old_one_or_the_new_one_wherever_saving_crashes(tokenizer: Tokenizer, tmp_path: Path):
     saving = Saving(tokenizer)
     operations = try_point(saving, tmp_path, 0, "error")[1]
@@ -39,6 +40,7 @@ def test_a_model_is_the_old_one_or_the_new_one_wherever_saving_crashes(tokenizer
         assert try_point(saving, tmp_path, at, "crash half")[0] == "", at
 
 
+@pytest.mark.slow
 def test_files_written_one_by_one_are_found_out(tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Guards the test above: without the manifest's single act there is a point at which the model is a mixture."""
 
@@ -72,6 +74,7 @@ def test_a_disk_that_is_gone_does_nothing_any_more(tmp_path: Path):
     assert "write" not in vars(files.disk)  # the real one is back
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_training_goes_on_after_each_kind_of_fault(kind: str, tmp_path: Path):
     """While its fourth checkpoint is being written."""
@@ -81,6 +84,7 @@ def test_a_training_goes_on_after_each_kind_of_fault(kind: str, tmp_path: Path):
     assert try_point(training, tmp_path, at, kind)[0] == ""
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_was_complete_and_is_gone_is_found_out(tmp_path: Path):
     """Guards the test above: a run that merely starts anew ends with the right weights as well."""
     training, disk = faults.Training(), FaultyDisk()

@@ -231,6 +231,7 @@ def test_where_there_are_no_locks_that_is_said(tmp_path: Path, monkeypatch: pyte
     assert "no lock can be had here" in said[0]
 
 
+@pytest.mark.slow
 def test_without_posix_the_module_can_be_imported():
     """No locks, and no folder that can be waited for: a weaker promise, and no error."""
     program = (

@@ -78,6 +78,7 @@ def some_batch(config: TransformerConfig, sentences: int, source: int, target: i
     return make_batch([([5] * (source - 1) + [3], [7] * (target - 1) + [3])] * sentences)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 @pytest.mark.parametrize(("sentences", "source", "target"), [(10, 20, 20), (24, 12, 30)])
 def test_what_is_moved_and_begun_is_what_a_real_step_has(changes, sentences, source, target):

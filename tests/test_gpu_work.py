@@ -77,6 +77,7 @@ def test_a_rehearsal_that_is_stopped_goes_on_and_records_each_slice_once(
     assert records == experiments.RUNS
 
 
+@pytest.mark.slow
 def test_a_rehearsal_has_every_row_of_every_plan(tmp_path: Path):
     """A row whose settings do not go together is found on the CPU, not after minutes on a GPU."""
     real = {name: experiments.load_plan(name) for name in gpu.PLANS}

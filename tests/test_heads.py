@@ -27,6 +27,7 @@ def task(shipped: Translator) -> heads.Pronouns:
     return heads.Pronouns(shipped.model, shipped.tokenizer, COUNT)
 
 
+@pytest.mark.slow
 def test_the_pronoun_is_what_the_translator_writes(shipped: Translator, task: heads.Pronouns):
     """The choice among three genders is that of the translation, where greedy search comes as far as the pronoun."""
     pairs, right = embedded_split("pronoun")[:COUNT], task.right()
@@ -63,6 +64,7 @@ def test_shares_have_the_scatter_of_twins():
     assert heads.share(mixed, mixed) == [[0.5, 0.0]]
 
 
+@pytest.mark.slow
 def test_what_is_borrowed_decides(task: heads.Pronouns):
     """With weights and values of the twin everywhere, each sentence gets what its twin would have chosen."""
     found = heads.borrowed(task)
@@ -73,6 +75,7 @@ def test_what_is_borrowed_decides(task: heads.Pronouns):
     assert found["shares"]["encoder: weights"][0][0] < own[0]
 
 
+@pytest.mark.slow
 def test_pairs_cost_more_than_their_parts_as_counted(shipped: Translator, task: heads.Pronouns, monkeypatch):
     """The extra cost of a pair is the cost of both less the two costs, by zero and by the mean."""
     few = [("encoder", 1, 0), ("encoder", 1, 3), ("cross", 1, 2)]
@@ -91,6 +94,7 @@ def test_pairs_cost_more_than_their_parts_as_counted(shipped: Translator, task: 
     assert found["zero"]["alone"] != found["mean"]["alone"]
 
 
+@pytest.mark.slow
 def test_rules_of_grammar_beside_trivial_ones(shipped: Translator, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(heads, "RULES_ON", 20)
     found = heads.fits(shipped.model, shipped.tokenizer)

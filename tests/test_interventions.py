@@ -88,6 +88,7 @@ def test_a_mean_is_that_of_all_positions_but_padding(model: Transformer):
         torch.testing.assert_close(head_means(model, [padded])[kind], sum(parts) / sum(count))
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_a_silenced_head_is_silent_in_every_search():
     """The searches with a cache and without one go the same way, which is another one than before."""

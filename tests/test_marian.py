@@ -138,6 +138,7 @@ def test_the_configuration_says_what_the_folder_says(folders):
     assert load_marian(folders[True], "cpu").model.config.tie_embeddings
 
 
+@pytest.mark.slow
 def test_the_start_symbol_is_seen_though_it_is_padding(folders):
     """Teacher forcing, full decoding and cached decoding agree: none of them masks the first place."""
     translator = load_marian(folders[True], "cpu")
@@ -192,6 +193,7 @@ def test_a_stored_table_of_sinusoids_and_a_missing_bias_are_fine(folder: Path):
 # Settings of the search
 
 
+@pytest.mark.slow
 def test_the_search_settings_come_with_the_folder(folder: Path):
     write_json(folder / "generation_config.json", {"num_beams": 3, "length_penalty": 0.5, "no_repeat_ngram_size": 2})
     translator = load_marian(folder, "cpu")
@@ -255,6 +257,7 @@ def strings() -> list[str]:
     return odd + real + random_ones
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 def test_ids_are_those_of_marian_tokenizer(folders, shared: bool):
     texts = strings()
@@ -383,6 +386,7 @@ def random_translator(config: TransformerConfig, tokenizer) -> Translator:
     return Translator(model, tokenizer, {"source": "en", "target": "de"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", variants("marian").values(), ids=variants("marian"))
 @torch.inference_mode()
 def test_every_layout_goes_out_and_comes_back(changes: dict, tokenizer, tmp_path: Path):
@@ -423,6 +427,7 @@ def test_ctranslate2_scores_outputs_as_we_do(changes: dict, tokenizer, tmp_path:
     assert totals == pytest.approx(chosen.sum(dim=-1).tolist(), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_ctranslate2_never_writes_padding(folder: Path, tmp_path: Path):
     """A padding row of zeros has the best logit where all others are negative; every system must block it."""
     translator = load_marian(folder, "cpu")
@@ -446,6 +451,7 @@ def test_the_stock_converter_refuses_our_layout(shipped, tmp_path: Path):
         TransformersConverter(str(tmp_path / "marian")).convert(str(tmp_path / "stock"))
 
 
+@pytest.mark.slow
 def test_a_folder_from_outside_survives_the_round_trip(folders, tmp_path: Path):
     """Names, values and vocabularies; then the stock converter is right about it, and agrees with ours."""
     translator = load_marian(folders[True], "cpu")
@@ -723,6 +729,7 @@ def test_no_folder(tmp_path: Path):
 # The command line
 
 
+@pytest.mark.slow
 def test_import_translate_and_export(folder: Path, tmp_path: Path, capsys, monkeypatch):
     model, again, engine = (tmp_path / name for name in ("model", "again", "engine"))
     write_json(folder / "generation_config.json", {"num_beams": 2, "do_sample": True})

@@ -46,6 +46,7 @@ def test_one_that_cannot_be_read_ends_the_build(typesetter, tex):
         typesetter.formula(tex, display=False)
 
 
+@pytest.mark.slow
 def test_lines_and_paragraphs_of_a_displayed_formula():
     assert mathematics.block("a = b") == "a = b"
     assert mathematics.block("a \\\\ b") == r"\begin{split}a \\ b\end{split}"

@@ -108,6 +108,7 @@ def test_type_checkers_see_the_same_names():
     assert (PACKAGE / "py.typed").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_lists_what_others_use_of_it(module):
     home = importlib.import_module(f"annotated.{module}")

@@ -86,6 +86,7 @@ def test_trees_are_read_as_they_are_written():
     assert read_trees(f"\n( {TEXT} )\n\n( {TEXT} )") == [Tree("", (TREE,))] * 2
 
 
+@pytest.mark.slow
 @given(trees)
 def test_reading_undoes_writing(tree: Tree):
     assert read_tree(str(tree)) == tree
@@ -110,6 +111,7 @@ def test_malformed_gold_trees_are_refused(text: str, says: str):
         read_tree(text)
 
 
+@pytest.mark.slow
 def test_words_are_counted_without_punctuation():
     assert count_words(TREE) == 4
     assert count_words(read_tree("(NP (`` ``) (NP (NNP Anna) (POS 's)) (NN cat) ('' ''))")) == 2
@@ -123,6 +125,7 @@ def test_linearised_trees_have_no_words():
     assert linearise(TREE, copied=True) == "(S (NP The dog ) (VP saw (NP it ) ) . )"
 
 
+@pytest.mark.slow
 @given(trees)
 def test_words_put_back_give_the_tree(tree: Tree):
     assert parse_brackets(linearise(tree), tree.words()) == Parse(tree)
@@ -383,6 +386,7 @@ def stop(source: torch.Tensor) -> list[list]:
     return [[Hypothesis([3], 0.0, 0.0)] for _ in source]
 
 
+@pytest.mark.slow
 def test_outputs_come_in_the_order_of_the_inputs():
     tokenizer = train_tokenizer(["a b c (S XX )"] * 3, 270)
     config = TransformerConfig(len(tokenizer), d_model=16, d_ff=16, num_heads=2, num_layers=1, max_length=64)
@@ -418,6 +422,7 @@ def rules_for(parser: Translator, tree: Tree, copied: bool, limit: int) -> TreeR
     return TreeRules(parser.tokenizer, labels, leaves, limit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copied", [False, True])
 @settings(deadline=None)
 @given(tree=trees)
@@ -429,6 +434,7 @@ def test_every_tree_can_be_written(parser: Translator, tree: Tree, copied: bool)
         assert piece in rules.allowed(pieces[:place])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copied", [False, True])
 @settings(deadline=None)
 @given(tree=trees, data=st.data())
@@ -475,6 +481,7 @@ def test_a_tree_that_does_not_fit_is_refused(parser: Translator):
         rules_for(parser, TREE, True, 6)
 
 
+@pytest.mark.slow
 def test_the_shipped_parser_writes_only_trees(parser: Translator):
     """C-6.3-a: of sentences longer than any in training, no free output is a tree, and each one under the rules is."""
     pairs = task_corpus("parsing").split("long")[:3]
@@ -755,6 +762,7 @@ def test_a_right_branching_tree_by_hand():
     assert parser.parse(read_tree("(X (UH Oh) (. !))")).tree.words() == ["Oh", "!"]
 
 
+@pytest.mark.slow
 def test_the_grammar_parses_what_it_was_read_from():
     """A grammar of unambiguous sentences gives their trees back, for a word that it has not seen, too."""
     text = "(S (NP (DT the) ({0} dog)) (VP (VBD saw) (NP (DT a) (NN cat))) (. .))"

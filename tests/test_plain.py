@@ -69,6 +69,7 @@ def test_logits_are_the_packages(both: Both):
     assert (ours - theirs)[real].abs().max() <= 1e-5 * theirs[real].abs().max()
 
 
+@pytest.mark.slow
 def test_greedy_translations_are_the_packages(both: Both):
     copy, model, tokenizer = both
     source, _ = sides(tokenizer, "test", 200)
@@ -100,6 +101,7 @@ def test_the_rate_is_the_papers():
         assert plain.learning_rate(step, 128, 400) == pytest.approx(learning_rate(step, 128, 400))
 
 
+@pytest.mark.slow
 def test_training_steps_learn_two_pairs_by_heart():
     torch.manual_seed(0)
     model = plain.Transformer(30, d_model=32, d_ff=64, num_heads=4, num_layers=2, dropout=0.0)

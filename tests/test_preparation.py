@@ -42,6 +42,7 @@ def test_pairs_from_files_of_all_kinds(tmp_path):
     assert list(preparation.stream_pairs(tmp_path / "c.en.sgm", tmp_path / "c.de.sgm")) == [("A & B", "A < B")]
 
 
+@pytest.mark.slow
 def test_folders_and_named_corpora(tmp_path):
     for name, content in {"train.en": "a\n", "train.de": "b\n", "dev.tsv": "c\td\n"}.items():
         (tmp_path / name).write_text(content)
@@ -165,6 +166,7 @@ ODD = (
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.lists(st.text(max_size=30) | st.sampled_from((*NOUNS, *ODD)), max_size=6).map(" ".join))
 def test_cutting_words_once_gives_the_tokens_of_the_whole(text):
@@ -286,6 +288,7 @@ def is_whole(folder: Path) -> bool:
         raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_store_is_whole_or_not_there(tmp_path, kind):
     """Each operation on files fails once: afterwards all is there or nothing, and preparing again makes it whole."""

@@ -17,6 +17,7 @@ def test_the_numbers_are_those_of_the_records():
     assert written(TEXT, ROOT) == TEXT, "run python -m tools.readme"
 
 
+@pytest.mark.slow
 def test_a_changed_number_is_put_right():
     table = measured(ROOT)
     number = re.search(r"\d+\.\d", table)[0]

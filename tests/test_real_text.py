@@ -36,6 +36,7 @@ def done(small: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: F811
     return small
 
 
+@pytest.mark.slow
 def test_what_is_best_on_valid_is_scored_on_test(done: Path):
     assert real_text.main(["choose", "--name", "small"]) == 0
     record = read_json(done / "choose.json")
@@ -50,6 +51,7 @@ def test_what_is_best_on_valid_is_scored_on_test(done: Path):
     assert all(one["bleu_half_width"] >= 0 and len(one["own"]) == 1 for one in record["test"])
 
 
+@pytest.mark.slow
 def test_each_kind_of_weights_is_what_its_name_says(done: Path):
     folder = experiments.WORK / "small" / "base-1"
     own = {kind: weights_of(real_text.load_unit("small", "base", 1, kind).model) for kind in real_text.KINDS[1:]}
@@ -61,6 +63,7 @@ def test_each_kind_of_weights_is_what_its_name_says(done: Path):
     assert any(not torch.equal(own["last weights"][name], own["mean of the last 3"][name]) for name in last)
 
 
+@pytest.mark.slow
 def test_a_wider_beam_is_searched_with_the_same_penalty(done: Path):
     narrow, wide = (real_text.one_width("small", 0.0, width) for width in (1, 4))
     assert len(narrow["scores"]) == len(wide["scores"])
@@ -68,6 +71,7 @@ def test_a_wider_beam_is_searched_with_the_same_penalty(done: Path):
     assert narrow["length_ratio"] > 0
 
 
+@pytest.mark.slow
 def test_what_one_unit_has_on_valid_is_kept(done: Path, monkeypatch: pytest.MonkeyPatch):
     """A second seed that is not done ends the choice; what the first had is there when it is."""
     other, hidden = experiments.WORK / "small" / "base-2", experiments.WORK / "small" / "hidden"
@@ -81,6 +85,7 @@ def test_what_one_unit_has_on_valid_is_kept(done: Path, monkeypatch: pytest.Monk
     assert [unit[2] for unit in begun[: len(real_text.KINDS)]] == [2] * len(real_text.KINDS)
 
 
+@pytest.mark.slow
 def test_a_unit_that_was_stopped_is_not_judged(done: Path):
     path = done / "plan.yml"
     path.write_text(path.read_text(encoding="utf-8").replace("max_steps: 6", "max_steps: 9"), encoding="utf-8")
@@ -88,6 +93,7 @@ def test_a_unit_that_was_stopped_is_not_judged(done: Path):
         real_text.load_unit("small", "base", 1)
 
 
+@pytest.mark.slow
 def test_a_unit_without_its_state_is_named(done: Path):
     with pytest.raises(InputError, match="base-9"):
         real_text.load_unit("small", "base", 9)
@@ -105,6 +111,7 @@ def run(done: Path) -> Path:
     return done / "run"
 
 
+@pytest.mark.slow
 def test_a_run_is_recorded_with_what_was_best_on_valid(run: Path, done: Path):
     assert real_text.main(["best", str(run), "--name", "best"]) == 0
     record = read_json(done.parent / "best" / "choose.json")
@@ -119,6 +126,7 @@ def test_a_run_is_recorded_with_what_was_best_on_valid(run: Path, done: Path):
     assert all(torch.equal(own[name], tensor) for name, tensor in wanted.items())
 
 
+@pytest.mark.slow
 def test_a_run_that_is_not_finished_or_has_too_few_checkpoints_is_named(run: Path, capsys: pytest.CaptureFixture[str]):
     checkpoints(run)[0].unlink()
     assert real_text.main(["best", str(run)]) == 1

@@ -34,6 +34,7 @@ def test_the_paper_s_recipes_are_the_paper_s_models():
         assert config.max_steps == {"base": 100_000, "big": 300_000}[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["base", "big"])
 @pytest.mark.parametrize("processes", [2, 3, 4, 8])
 def test_the_paper_s_recipes_make_the_same_steps_on_any_number_of_devices(monkeypatch, name, processes):

@@ -199,6 +199,7 @@ def test_smallest_loss_is_the_targets_entropy() -> None:
     assert loss(best) < min(loss(best - 0.5), loss(best + 0.5), loss(best + 20))
 
 
+@pytest.mark.slow
 def test_smoothing_raises_perplexity() -> None:
     """C-5.4-f: the prediction that is best for the smoothed loss has a higher perplexity, the more so the larger eps,
     and the same best token. Accuracy and BLEU need trained translation models."""
@@ -221,6 +222,7 @@ def test_smoothing_raises_perplexity() -> None:
     assert perplexities[0] * 1.05 < perplexities[1] < perplexities[2] / 1.05
 
 
+@pytest.mark.slow
 def test_smoothing_lowers_perplexity_where_too_little_was_seen() -> None:
     """C-5.4-f is no law: a model that never met two of the tokens pays less for them when it was trained smoothed."""
     seen, everything = (

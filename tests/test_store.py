@@ -136,6 +136,7 @@ SMALL = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_training_on_a_store_and_resuming(prepared, tmp_path, capsys):
     run = tmp_path / "run"
     assert main(["train", "--corpus", str(prepared / "store"), "--output", str(run), *SMALL]) == 0
@@ -148,6 +149,7 @@ def test_training_on_a_store_and_resuming(prepared, tmp_path, capsys):
     assert "valid: 2 sentences" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_store_trains_like_its_text(prepared, tmp_path):
     """The same pairs with the same vocabulary: the same batches, and so the same losses to the last bit."""
     opened = open_store(prepared / "store")
@@ -185,6 +187,7 @@ def test_options_that_do_not_fit_a_store(prepared, tmp_path, capsys, options, sa
     assert not (tmp_path / "r" / "run.json").exists()
 
 
+@pytest.mark.slow
 def test_a_run_on_another_store_is_not_resumed(prepared, tmp_path, capsys):
     run = tmp_path / "run"
     assert main(["train", "--corpus", str(prepared / "store"), "--output", str(run), *SMALL]) == 0

@@ -74,6 +74,7 @@ def test_any_bytes_as_a_corpus(place: Path, content: bytes):
     assert pairs is None or len(pairs) <= len(lines)
 
 
+@pytest.mark.slow
 @few
 @given(content=st.binary(max_size=80) | JSON.map(lambda value: json.dumps(value).encode()))
 @example(content=b"[" * 100_000)
@@ -118,6 +119,7 @@ def test_any_value_as_an_option_of_training(one: tuple[str, Any]):
         assert value == value, "no number was taken for one"
 
 
+@pytest.mark.slow
 @few
 @given(
     cut=st.floats(0, 1),
@@ -157,6 +159,7 @@ def test_any_text_as_tokens(texts: list[str]):
     assert len(detokenize(tokenizer(), ids)) == len(texts)
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(texts=st.lists(TEXT, max_size=3))
 @example(texts=["", " ", "\x0b\x0c", "a\u2028b"])
@@ -166,6 +169,7 @@ def test_any_text_is_translated_into_one_line(texts: list[str]):
     assert not any(len(output.splitlines()) > 1 for output in outputs)
 
 
+@pytest.mark.slow
 @few
 @given(text=st.text(alphabet="() \nSNPx", max_size=40) | TEXT)
 @example(text="(" * 50_000)

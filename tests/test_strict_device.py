@@ -266,6 +266,7 @@ def test_elsewhere_nothing_changes():
 # The package on it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_model_computes_the_same(device: torch.device, name: str):
     model, moved = both(transformer(name).eval(), device)
@@ -276,6 +277,7 @@ def test_a_model_computes_the_same(device: torch.device, name: str):
     assert close(moved(long.to(device), long.to(device)), model(long, long))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_model_learns_the_same(device: torch.device, name: str):
     model, moved = both(transformer(name), device)
@@ -283,6 +285,7 @@ def test_a_model_learns_the_same(device: torch.device, name: str):
     assert {weight.device for weight in moved.parameters()} == {device}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_what_is_faster_computes_the_same(device: torch.device, name: str):
     """Chapter 92 there, with the fused attention, against the plain form here."""
@@ -301,12 +304,14 @@ def test_what_is_faster_computes_the_same(device: torch.device, name: str):
     assert [[h.tokens for h in best] for best in found] == [[h.tokens for h in best] for best in expected]
 
 
+@pytest.mark.slow
 def test_a_model_learns_with_dropout(device: torch.device):
     model = transformer(dropout=0.2, attention_dropout=0.1, activation_dropout=0.1).to(device)
     found = losses(model)
     assert found[2] < found[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_searches_find_the_same(device: torch.device, name: str):
     model, moved = both(transformer(name).eval(), device)
@@ -319,6 +324,7 @@ def test_searches_find_the_same(device: torch.device, name: str):
     assert close(score_outputs(moved, SOURCE.to(device), TARGET.to(device)), score_outputs(model, SOURCE, TARGET))
 
 
+@pytest.mark.slow
 def test_maps_and_silenced_heads_are_the_same(device: torch.device):
     model, moved = both(transformer().eval(), device)
     maps, expected = attention_maps(moved, SOURCE.to(device), TARGET.to(device)), attention_maps(model, SOURCE, TARGET)
@@ -345,6 +351,7 @@ def test_training_stops_and_goes_on(device: torch.device, tmp_path: Path, make: 
         assert torch.equal(weight.cpu(), unbroken.weights()[name].cpu())
 
 
+@pytest.mark.slow
 def test_a_state_goes_from_device_to_device(device: torch.device, tmp_path: Path):
     model, moved = both(transformer(), device)
     state = new_state(moved, CONFIG)
@@ -363,6 +370,7 @@ def test_a_state_goes_from_device_to_device(device: torch.device, tmp_path: Path
         train_step(target, loaded.optimizer, BATCHES, CONFIG)
 
 
+@pytest.mark.slow
 def test_the_recurrent_translator_is_the_same(device: torch.device):
     model, moved = both(recurrent(), device)
     assert losses(moved) == pytest.approx(losses(model), rel=1e-4)
@@ -388,6 +396,7 @@ def test_the_shipped_model_translates_the_same(device: torch.device, tmp_path: P
     Translator.load(SHIPPED, "tester", "bfloat16").translate(TEXTS[:2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [transformer, recurrent])
 def test_nothing_needs_float64(tmp_path: Path, make: Callable):
     with strict_device(float64=False) as device:
@@ -423,6 +432,7 @@ def learn(model: Transformer, device: torch.device | str) -> None:
     losses(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "name", "fault", "use"),
     [

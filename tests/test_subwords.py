@@ -25,6 +25,7 @@ def examples(tokenizer: Tokenizer) -> list:
     return tokenize_pairs(tokenizer, embedded_split("valid")[:200], 256)
 
 
+@pytest.mark.slow
 def test_without_dropout_these_are_the_usual_pieces(tokenizer, examples):
     """SentencePiece merges in the same order."""
     assert PieceDropout(tokenizer, 0.0, 1, 256)(examples, 0) == examples
@@ -38,6 +39,7 @@ def test_merges_of_one_word_by_hand():
     assert cut_word("abcd", merges, 0.0, Random(0)) == ["a", "bc", "d"]  # bc is older than ab
 
 
+@pytest.mark.slow
 def test_the_text_stays_and_the_pieces_change(tokenizer, examples):
     dropout = PieceDropout(tokenizer, 0.1, 1, 256)
     first, second = dropout(examples, 0), dropout(examples, 1)
@@ -52,6 +54,7 @@ def test_the_text_stays_and_the_pieces_change(tokenizer, examples):
     assert all(len(ways) <= WAYS for ways in dropout.ways.values())
 
 
+@pytest.mark.slow
 def test_an_epoch_is_the_same_whenever_it_is_made(tokenizer, examples):
     """So that a run that was stopped goes on as if it had not been."""
     dropout = PieceDropout(tokenizer, 0.2, 3, 256)

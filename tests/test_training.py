@@ -153,6 +153,7 @@ def weights_after(config: TrainingConfig, **options) -> tuple[torch.Tensor, list
     return flat(state.model), [line["valid_loss"] for line in state.history if "valid_loss" in line]
 
 
+@pytest.mark.slow
 def test_plain_and_accelerated_training_have_the_same_losses():
     """Five steps, in float32 and without dropout, each with its validation."""
     config = replace(CONFIG, max_steps=5, validate_every=1, precision="float32", max_tokens=12, accumulation=2)
@@ -163,6 +164,7 @@ def test_plain_and_accelerated_training_have_the_same_losses():
     torch.testing.assert_close(plain, fast, rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("faster", [False, True], ids=["plain", "accelerated"])
 def test_both_forms_go_on_where_they_stood(tmp_path: Path, faster: bool, precision: str):
@@ -180,6 +182,7 @@ def test_both_forms_go_on_where_they_stood(tmp_path: Path, faster: bool, precisi
 HALF = replace(CONFIG, precision="float16")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("faster", [False, True], ids=["plain", "accelerated"])
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
 def test_steps_in_float16_learn(faster: bool, clip_norm: float | None):
@@ -355,6 +358,7 @@ def test_without_a_compiler_nothing_is_begun(tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_rate_follows_equation_3():
     """C-5.3-b: each step uses the rate of its own number, counted from 1."""
     state = train(small_model(), PAIRS, [make_batch(PAIRS)], replace(CONFIG, max_steps=20, validate_every=50))
@@ -393,6 +397,7 @@ def test_a_resumed_run_equals_an_unbroken_one(tmp_path: Path):
     assert [line["step"] for line in lines] == sorted(line["step"] for line in lines)
 
 
+@pytest.mark.slow
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path):
     config = replace(CONFIG, max_steps=5, validate_every=2)
     first = train(small_model(), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path)
@@ -408,6 +413,7 @@ def test_resuming_with_another_average_is_refused(tmp_path: Path):
         train(small_model(), PAIRS, [make_batch(PAIRS)], changed, folder=tmp_path, resume=True)
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_what_was_saved(tmp_path: Path):
     train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG, folder=tmp_path)
     kept = {path: path.read_bytes() for path in checkpoints(tmp_path)}
@@ -475,6 +481,7 @@ def test_stop_ends_after_the_step_at_hand(tmp_path: Path):
     assert (tmp_path / "checkpoints" / "step-0000002.state").exists()
 
 
+@pytest.mark.slow
 def test_a_stop_moves_neither_the_best_loss_nor_the_delivered_model(tmp_path: Path):
     """Stopped between two validations and resumed, a run delivers the models of an unbroken one, at the same steps."""
     config = replace(CONFIG, max_steps=6, validate_every=2)
@@ -509,12 +516,14 @@ def test_a_run_stopped_before_its_first_validation_leaves_a_model(tmp_path: Path
     assert len(kept) > 1
 
 
+@pytest.mark.slow
 def test_only_the_last_checkpoints_are_kept(tmp_path: Path):
     config = replace(CONFIG, max_steps=6, checkpoint_minutes=0.0, keep_checkpoints=3)
     train(small_model(), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path)
     assert [path.name for path in checkpoints(tmp_path)] == [f"step-{i:07d}.safetensors" for i in (4, 5, 6)]
 
 
+@pytest.mark.slow
 def test_the_last_two_states_are_kept_however_few_checkpoints(tmp_path: Path):
     config = replace(CONFIG, max_steps=6, checkpoint_minutes=0.0, keep_checkpoints=1)
     train(small_model(), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path)
@@ -531,6 +540,7 @@ def broken_off(tmp_path: Path, **changes) -> tuple[TrainingConfig, dict]:
     return config, weights_of(train(small_model(0.1), PAIRS, [make_batch(PAIRS)], config).model)
 
 
+@pytest.mark.slow
 def test_a_damaged_state_is_named_and_the_one_before_is_used(tmp_path: Path):
     config, unbroken = broken_off(tmp_path)
     path, said = tmp_path / "checkpoints" / "step-0000006.state", []
@@ -541,6 +551,7 @@ def test_a_damaged_state_is_named_and_the_one_before_is_used(tmp_path: Path):
     assert all(torch.equal(weights_of(state.model)[name], weight) for name, weight in unbroken.items())
 
 
+@pytest.mark.slow
 def test_when_no_state_is_whole_nothing_is_used(tmp_path: Path):
     config, _ = broken_off(tmp_path)
     for path in (tmp_path / "checkpoints").glob("*.state"):
@@ -552,6 +563,7 @@ def test_when_no_state_is_whole_nothing_is_used(tmp_path: Path):
 OLD = "old/state.safetensors"  # where the state was before there were manifests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
@@ -598,6 +610,7 @@ def test_without_any_state_a_run_cannot_go_on(tmp_path: Path):
         prepare_folder(tmp_path, resume=True)
 
 
+@pytest.mark.slow
 def test_a_run_from_before_there_were_manifests_goes_on(tmp_path: Path):
     config, unbroken = broken_off(tmp_path)
     (tmp_path / "old").mkdir()
@@ -606,6 +619,7 @@ def test_a_run_from_before_there_were_manifests_goes_on(tmp_path: Path):
     assert all(torch.equal(weights_of(state.model)[name], weight) for name, weight in unbroken.items())
 
 
+@pytest.mark.slow
 def test_weights_that_are_no_numbers_replace_no_checkpoint(tmp_path: Path):
     """A rate far too high, and no loss looked at before the next checkpoint: what is whole stays."""
     broken_off(tmp_path)
@@ -627,6 +641,7 @@ def test_weights_that_are_no_numbers_replace_no_checkpoint(tmp_path: Path):
         assert all(tensor.isfinite().all() for tensor in read_tensors(path).values())
 
 
+@pytest.mark.slow
 def test_a_run_can_go_on_from_its_very_beginning(tmp_path: Path):
     """A state is there before the first step, without weights to average."""
     train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG, folder=tmp_path, stop=lambda: True)
@@ -703,6 +718,7 @@ def write_corpus(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_from_raw_text_to_a_model_folder(tmp_path: Path):
     """The folder holds the best model by validation loss and says how it came about."""
     corpus = load_corpus(str(write_corpus(tmp_path / "corpus")))
@@ -743,6 +759,7 @@ def test_a_run_that_ended_before_its_first_checkpoint_can_be_started_anew(tmp_pa
     assert train_on_corpus(**options).step == 4
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_same_texts(tmp_path: Path):
     options, said = options_for(tmp_path), []
     train_on_corpus(**options, warn=said.append)

@@ -71,11 +71,13 @@ def test_translations_come_in_the_order_of_the_sources(translator):
     assert translator.translate(mixed[::-1]) == alone[::-1]
 
 
+@pytest.mark.slow
 def test_the_model_translates_what_it_has_learned(translator):
     """Chapter 91: text goes through tokenizer, model, search and back, and nothing on the way is lost."""
     assert translator.translate(SOURCES) == [target for _, target in PAIRS]
 
 
+@pytest.mark.slow
 def test_the_plain_form_translates_the_same(translator, tmp_path):
     """Chapter 92 changes the time, not the words; loaded either way."""
     translator.save(tmp_path)
@@ -112,6 +114,7 @@ def test_a_long_sentence_is_cut_and_said_and_the_others_are_not_touched(translat
     assert "sentence 1 has" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_n_best_lists_are_sorted_and_start_with_the_best(translator):
     """Chapter 91: the first of the list is what `translate` gives, scores fall, log-probabilities belong to them."""
     for source in SOURCES[:6]:
@@ -127,6 +130,7 @@ def test_n_best_lists_are_sorted_and_start_with_the_best(translator):
         translator.translate_n_best(SOURCES[:1], n_best=5, beam_size=4)
 
 
+@pytest.mark.slow
 def test_the_options_reach_the_search(translator):
     """Chapter 91: beam size 1 is greedy search, and the length penalty changes the scores."""
     source = torch.tensor(tokenize(translator.tokenizer, SOURCES[:1]))
@@ -140,6 +144,7 @@ def test_the_options_reach_the_search(translator):
     assert penalised.score == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [None, torch.float16, torch.bfloat16])
 def test_a_saved_translator_translates_the_same(translator, tmp_path, dtype):
     """Section 7 of the design: a model is a folder of three files; half precision is half as large."""
@@ -205,6 +210,7 @@ def test_big_for_french_drops_less():
     assert {module.p for module in model.modules() if isinstance(module, nn.Dropout) and module.p} == {0.1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_model_translates_in_every_precision(translator, tmp_path, precision):
     translator.save(tmp_path)

@@ -68,6 +68,7 @@ def strange_texts(count: int) -> list[str]:
     return texts
 
 
+@pytest.mark.slow
 def test_the_tokenizer_is_sentencepieces(shipped: Translator):
     """2,000 strings have the same ids, and ids, also those that no text has, the same text."""
     texts, draw = strange_texts(2000), random.Random(6)
@@ -98,6 +99,7 @@ def test_searches_are_the_packages(shipped: Translator):
         assert four["score"] == pytest.approx(winner.score, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_the_beams_tree(shipped: Translator):
     """Every hypothesis hangs from one that was kept, at most `width` go on at a step, and the others are pruned."""
     (tree,) = ask({"ask": "tree", "text": "The radio wakes the dog because it is very loud.", "options": {"width": 3}})
@@ -199,6 +201,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", VARIANTS, ids=lambda options: next(iter(options)))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 def test_other_models_of_the_package(tmp_path: Path, options: dict[str, Any], dtype: torch.dtype):
@@ -217,6 +220,7 @@ def test_other_models_of_the_package(tmp_path: Path, options: dict[str, Any], dt
     assert np.abs(np.array(logits) - expected).max() < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", list(range(6)))
 def test_every_weight_matters(tmp_path: Path, where: int):
     """A model with one other tensor gives other logits: no tensor is read and then forgotten."""
@@ -271,6 +275,7 @@ SPOILED = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_folder_is_said_in_a_line():
     """Bring your own: absurd configurations and cut files are refused before anything is made of them."""
     tasks = [

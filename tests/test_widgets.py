@@ -75,6 +75,7 @@ def test_the_page_writes_what_the_grammar_writes(parts, choices):
     assert not wrong[:5]
 
 
+@pytest.mark.slow
 def test_a_sentence_leads_back_to_its_choices(parts, choices):
     """The address holds the sentence; the lists are set from it."""
     some = choices[::41]
@@ -105,6 +106,7 @@ def test_choices_that_do_not_fit_are_settled(parts, choices):
         assert (choice["adjective"] in sides[0]) == (twin["adjective"] in sides[1])
 
 
+@pytest.mark.slow
 def test_verbs_can_be_told_apart(parts):
     """The list of verbs has every frame once, under a name of its own."""
     for conjunction, tense in itertools.product(("because", "although"), ("past", "present")):
@@ -113,6 +115,7 @@ def test_verbs_can_be_told_apart(parts):
         assert len({label for _, label in verbs}) == len(verbs)
 
 
+@pytest.mark.slow
 def test_known_words_are_those_of_the_training_split(parts):
     """The page marks what the model has never seen."""
     assert parts["known"] == known_words()
@@ -134,6 +137,7 @@ STATE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_address_holds_the_whole_state():
     """An experiment that is sent arrives as it was."""
     (start,) = ask({"ask": "start"})
@@ -175,6 +179,7 @@ def test_other_addresses_are_left_alone():
     assert ask(*({"ask": "read", "hash": hash_} for hash_ in ("", "#exercises", "#label", "#laboratory"))) == [None] * 4
 
 
+@pytest.mark.slow
 def test_a_row_of_equation_1():
     """Chapter 32: the stages in the page are the package's attention, masked keys included."""
     generator = torch.Generator().manual_seed(3)

@@ -86,14 +86,24 @@ def pytest(*arguments: str) -> Counter:
 
 
 def times() -> str:
-    """The seconds of each file in the last run of pytest, and its ten slowest tests, the longest first."""
-    files, tests = Counter(), Counter()
+    """The seconds of each file in the last run of pytest, its ten slowest tests, and those that want the mark slow."""
+    files, tests, unmarked = Counter(), Counter(), Counter()
     for case in ElementTree.parse(REPORT).getroot().iter("testcase"):
-        files[case.get("classname")] += float(case.get("time"))
-        tests[f"{case.get('classname')}::{case.get('name')}"] += float(case.get("time"))
-    lines = [f"{seconds:7.1f}  {name}" for name, seconds in files.most_common() + tests.most_common(10)]
-    lines.insert(len(files), "the slowest tests")
-    return "\n".join([f"{files.total():7.1f}  seconds of all processes together", *lines])
+        file, seconds = case.get("classname"), float(case.get("time"))
+        files[file] += seconds
+        tests[f"{file}::{case.get('name')}"] += seconds
+        if file.startswith("tests.") and not file.startswith("tests.test_site") and case.find("properties") is None:
+            unmarked[f"{file}::{case.get('name')}"] += seconds
+    parts = {
+        f"{files.total():.0f} seconds of all processes": files.most_common(),
+        "the slowest tests": tests.most_common(10),
+        "the slowest that are not marked slow": unmarked.most_common(10),
+    }
+    return "\n".join(
+        line
+        for part, found in parts.items()
+        for line in (part, *(f"{seconds:7.1f}  {name}" for name, seconds in found))
+    )
 
 
 Steps = dict[str, Callable[[], Counter]]
