@@ -1,5 +1,7 @@
 """Shapes and types in signatures are enforced while the tests run, on one thread, and no test fails by the clock.
 
+What git is told by a user's settings, or by a hook that runs the tests, does not count either.
+
 The grammar, the search in it and the trees are left out: they have next to no tensors, and checking each of their
 millions of calls would take minutes. Their tests compare every pair and every tree that is written.
 """
@@ -14,13 +16,19 @@ from jaxtyping import install_import_hook
 
 import annotated
 
+GIT = {"user.name": "a", "user.email": "a@b.c", "commit.gpgsign": "false", "safe.directory": "*"}
 MODULES = sorted(
     path.stem for path in Path(annotated.__file__).parent.glob("*.py") if path.stem not in ("__init__", "__main__")
 )
 CHECKED = [f"annotated.{name}" for name in MODULES if name not in ("grammar", "derivation", "parsing")]
 install_import_hook(CHECKED, "beartype.beartype")
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # before torch is imported, and for all that a test starts
-    os.environ.setdefault(name, "1")
+    os.environ[name] = "1"
+for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"):
+    os.environ.pop(name, None)
+for number, (name, value) in enumerate(GIT.items()):
+    os.environ |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+os.environ["GIT_CONFIG_COUNT"] = str(len(GIT))
 a_busy_machine_is_no_bug = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("without a clock", **a_busy_machine_is_no_bug)
 settings.load_profile("without a clock")

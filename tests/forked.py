@@ -7,10 +7,12 @@ tests let them do.
 import multiprocessing
 import os
 import runpy
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tools import limits
@@ -19,6 +21,16 @@ SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
     ["torch._dynamo", "annotated.cli", "annotated.training", "annotated.distributed", "annotated.translation"]
 )
+
+
+def hearing(*ignored: int) -> Callable[[], None]:
+    """For `preexec_fn`: signals but these have their usual effect, also where the tests were started without it."""
+
+    def prepare() -> None:
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
+    return prepare
 
 
 def free_port() -> int:

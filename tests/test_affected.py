@@ -53,8 +53,7 @@ FILES = {
 
 
 def git(root, *arguments):
-    command = ["git", "-C", root, "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(["git", "-C", root, *arguments], check=True, capture_output=True)
 
 
 @pytest.fixture

