@@ -526,6 +526,7 @@ def flat(model: nn.Module) -> Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
+@pytest.mark.slow
 def test_in_float32_the_model_works_itself():
     model = small_model()
     assert working_copy(model, build_optimizer(model.parameters()), torch.float32) is model

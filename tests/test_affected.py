@@ -48,7 +48,9 @@ FILES = {
     "tests/test_devices.py": "",
     "tests/test_grammar.py": "export = 1\n",
     "tests/test_pages.py": "import pytest\n\nBOOK = ROOT / 'book'\n\n@pytest.mark.slow\ndef test_all(): ...\n",
-    "tests/test_web_model.py": "",
+    "tests/test_web_model.py": "its_book = 1\n",
+    "tests/test_prose.py": "from tools.prose import figures\n",
+    "tools/prose.py": "open('book/31_stacks.ipynb')\n",
 }
 
 
@@ -163,7 +165,7 @@ def test_after_a_change_of_text_the_tests_that_read_the_book_run(root, monkeypat
     """A figure in a sentence is held against what cells print: such tests stood out once, unnamed."""
     edit(root, "31_stacks", "# Stacks", "# Stacks of 7613 layers")
     run, _, left = gate(root, monkeypatch)
-    assert run == ["pages"]
+    assert run == ["pages", "prose"]
     others = "build, devices, export, grammar, model, stacks, web_model"
     assert left == ["chapters 31, 39", f"tests of {others}", "slow tests of pages", "the site in a browser"]
 

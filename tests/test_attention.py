@@ -395,6 +395,7 @@ def test_biases_are_off_by_default():
     assert sum(parameter.numel() for parameter in biased.parameters()) == 8 * (6 + 6 + 10 + 10) + 6 + 6 + 10 + 8
 
 
+@pytest.mark.slow
 def test_cost_does_not_depend_on_the_number_of_heads():
     """C-3.2.2-h: the same weights and the same multiplications for one wide head and many narrow ones."""
     costs = set()

@@ -84,6 +84,7 @@ def test_every_example_is_in_one_batch(lengths: list[tuple[int, int]], max_token
     assert all(batches)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(LENGTHS, st.integers(1, 100), st.one_of(st.none(), st.integers(0, 5)))
 def test_both_sides_stay_within_the_budget(lengths: list[tuple[int, int]], max_tokens: int, seed: int | None) -> None:

@@ -276,6 +276,7 @@ def test_a_split_is_generated_once_and_then_read(own_home: Path, monkeypatch: py
     assert generated("pronoun") == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [b"", b"\xff", b"of another grammar\n", None])
 def test_a_damaged_file_of_the_cache_is_generated_anew(own_home: Path, damage: bytes | None) -> None:
     first = generated("pronoun")

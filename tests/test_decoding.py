@@ -338,6 +338,7 @@ def test_search_does_not_stop_before_a_longer_output_can_win():
     assert plain_beam_search(model, source, 4, 1.0, 10 - source.shape[1]).tokens == best.tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_stumps_do_not_end_the_search(alpha):
     """Chapter 60: endings that are a poor second choice may fill the list, the search goes on while a prefix leads."""

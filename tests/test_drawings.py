@@ -52,6 +52,7 @@ def test_what_is_stored_is_short_and_the_same_each_time():
     assert len(first) < 7000
 
 
+@pytest.mark.slow
 def test_text_stays_text_and_formulas_are_in_order():
     found = texts(drawn(line()))
     assert {"steps", "loss", "share of n-grams, xk"} <= {text.replace("\xa0", " ") for text in found}

@@ -151,6 +151,7 @@ def test_the_start_symbol_is_seen_though_it_is_padding(folders):
     assert torch.allclose(totals, torch.tensor([h.log_probability for h in cached]), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_model_may_start_with_its_end_symbol(folder: Path):
     """As BART does: the end symbol must stay possible, or no output would ever end."""
     write_json(folder / "config.json", read_json(folder / "config.json") | {"decoder_start_token_id": 0})

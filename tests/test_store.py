@@ -37,6 +37,7 @@ def test_ids_that_cannot_be_read(tmp_path, monkeypatch):
         open_store(tmp_path / "s")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux tells the pages of a mapped file")
 def test_pages_of_a_store_are_released(tmp_path):
     """A process that has read all of a store does not keep it; looked at again, it is the same."""

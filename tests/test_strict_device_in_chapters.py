@@ -57,6 +57,7 @@ def run_cells(chapter: str, left_out: set[str] = frozenset(), old: str = "", new
     return names
 
 
+@pytest.mark.slow
 def test_models_trained_in_a_chapter(device: torch.device):
     names = run_cells("35_positional_encoding", {"experiment-curves", "experiment-picture"}, "range(300)", "range(2)")
     assert {weight.device for model in names["models"].values() for weight in model.parameters()} == {device}

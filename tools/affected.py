@@ -30,8 +30,8 @@ class Change:
 
     @property
     def is_prose(self) -> bool:
-        """Whether only texts changed: pages, and lists of the book."""
-        texts = (".ipynb", ".md", ".yml", ".bib")
+        """Whether only texts changed, pages and references of the book."""
+        texts = (".ipynb", ".md", ".bib")
         return not self.chapters and all(file.endswith(texts) and file.startswith("book/") for file in self.files)
 
 
@@ -114,6 +114,10 @@ def own_tests(change: Change, root: Path = ROOT) -> list[str]:
 
 
 def reading_the_book(root: Path = ROOT) -> list[str]:
-    """The test files that name the book, whose text they may read."""
-    tests = sorted((root / "tests").glob("test_*.py"))
-    return [str(path.relative_to(root)) for path in tests if re.search(r"\bbook\b", path.read_text("utf-8"))]
+    """The test files that name the book's folder, or whose tool does: they may read its texts."""
+    found = []
+    for path in sorted((root / "tests").glob("test_*.py")):
+        sources = [path, root / "tools" / path.name.removeprefix("test_")]
+        if any(re.search("[\"'/]book[\"'/]", one.read_text("utf-8")) for one in sources if one.is_file()):
+            found.append(str(path.relative_to(root)))
+    return found
