@@ -1,6 +1,6 @@
 """Shapes and types in signatures are enforced while the tests run, on one thread, and no test fails by the clock.
 
-What git is told by a user's settings, or by a hook that runs the tests, does not count either.
+How wide the terminal is, and what git is told by a user's settings or by a hook that runs the tests, does not count.
 
 The grammar, the search in it and the trees are left out: they have next to no tensors, and checking each of their
 millions of calls would take minutes. Their tests compare every pair and every tree that is written.
@@ -24,6 +24,7 @@ CHECKED = [f"annotated.{name}" for name in MODULES if name not in ("grammar", "d
 install_import_hook(CHECKED, "beartype.beartype")
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # before torch is imported, and for all that a test starts
     os.environ[name] = "1"
+os.environ["COLUMNS"] = "80"
 for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"):
     os.environ.pop(name, None)
 for number, (name, value) in enumerate(GIT.items()):

@@ -181,7 +181,7 @@ def test_a_missing_or_foreign_file_is_named_in_one_line(translator, tmp_path, na
     assert name in str(caught.value)
     assert "\n" not in str(caught.value).strip()
     shutil.rmtree(folder)
-    with refused("model-folder-missing", folder):
+    with refused("model-name-unknown", folder):
         Translator.load(folder, "cpu")
 
 
