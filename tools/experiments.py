@@ -229,10 +229,11 @@ def run_unit(name: str, row: str, seed: int, deadline: float, device: torch.devi
     plan = load_plan(name)
     folder, begun = WORK / name / f"{row}-{seed}", time.monotonic()
     state, tokenizer, corpus = train_unit(plan, row, seed, folder, lambda: time.monotonic() > deadline, device)
-    losses = {line["step"]: line["valid_loss"] for line in state.history if "valid_loss" in line}
-    done = f"{name}, {row} {seed}: {state.step} steps, validation loss {losses[state.step]:.4f}"
+    done = f"{name}, {row} {seed}: {state.step} steps"
     if state.step < train_steps(plan, row):
         return f"{done}, to be continued"
+    losses = {line["step"]: line["valid_loss"] for line in state.history if "valid_loss" in line}
+    done += f", validation loss {losses[state.step]:.4f}"
     command = f"python -m tools.experiments {name}" + ("" if device == CPU else f" --device {device}")
     result = {"row": row, "seed": seed, "command": command, "plan": plan_hash(name)}
     result |= describe_machine(device)
