@@ -225,6 +225,7 @@ def test_colours_are_those_of_the_page():
     assert charts.definitions("no other colour") == ""
 
 
+@pytest.mark.slow
 def test_a_drawing_in_a_page():
     svg = drawn(line(color="#0262E0"))
     html = charts.inlined(svg, "c1", "wide", 'losses of "base"', charts.roles())

@@ -55,6 +55,7 @@ def test_a_shipped_model_is_half_precision_and_knows_its_corpus(run: Path, tmp_p
     assert read_json(model / "config.json")["corpus_version"] == corpus_fingerprint()
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path):
     write_json(tmp_path / "half" / "run.json", read_json(run / "run.json") | {"finished": False})
     with pytest.raises(SystemExit, match="not finished"):
@@ -62,6 +63,7 @@ def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_names_no_version_learned_from_the_corpus_of_now():
     """Its recorded translations score against today's sentences as they did then."""
     for path in sorted(RUNS.glob("*/run.json")):

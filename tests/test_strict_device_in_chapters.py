@@ -75,6 +75,7 @@ def test_attention_maps_of_the_shipped_model(device: torch.device, monkeypatch: 
     assert {weight.device for weight in names["model"].parameters()} == {names["genders"].device} == {device}
 
 
+@pytest.mark.slow
 def test_a_tensor_left_on_the_cpu_is_found(device: torch.device):
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
         run_cells("90_pretrained", old=", device=device")

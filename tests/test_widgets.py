@@ -65,6 +65,7 @@ def choices(offered: ModuleType) -> list[tuple[dict[str, Any], Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_page_writes_what_the_grammar_writes(parts, choices):
     """Every sentence that can be put together is one of the corpus' grammar, with its translation."""
     assert len(choices) > 2500
@@ -88,6 +89,7 @@ def test_a_sentence_leads_back_to_its_choices(parts, choices):
     assert none == [None] * 4
 
 
+@pytest.mark.slow
 def test_choices_that_do_not_fit_are_settled(parts, choices):
     """Two nouns always differ in gender, and the adjective belongs to the frame; the twin speaks of the other noun."""
     wild = [{**choice, "subject": "Straße", "object": "Straße", "adjective": "salty"} for choice, _ in choices[::37]]

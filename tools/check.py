@@ -132,9 +132,10 @@ def gate(change: Change, named: bool, root: Path = ROOT) -> tuple[Steps, list[st
     if change.is_prose:
         run = [file for file in run if file in own or file in reading_the_book(root)]
     chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
+    scripts = any(file.endswith(("js", "package.json")) for file in change.files)
     options = [*NBVAL, "-n2", *FILES, "-m", "not browser and not again", f"--slow-in={','.join(own)}"]
     steps = {
-        "style": lambda: style(STRUCTURE, *STYLE),
+        "style": lambda: style(STRUCTURE, *(one for one in STYLE if scripts or "prettier" not in one[0])),
         "tests": lambda: pytest(*options, *chapters, *run),
     }
     books = [str(path.relative_to(root)) for path in sorted((root / "book").glob("[0-9]*.ipynb"))]
