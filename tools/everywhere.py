@@ -33,7 +33,7 @@ CONDITIONS: dict[str, tuple[list[str], dict[str, str]]] = {
     "signals ignored": (["bash", "-c", IGNORED, "bash"], {}),
     "another user": (NOBODY.split(), {"USER": "nobody", "LOGNAME": "nobody"}),
     "another time": ([], {"TZ": "Pacific/Kiritimati"}),
-    "another language": ([], {"LC_ALL": "C", "LANGUAGE": "de", "PYTHONUTF8": "0"}),
+    "another language": ([], {"LC_ALL": "C", "LANGUAGE": "de"}),
     "a narrow terminal": ([], {"COLUMNS": "40", "TERM": "dumb", "NO_COLOR": "1"}),
     "read-only home": ([], {"HOME": "read-only"}),
     "a folder with a space": ([], {}),
