@@ -8,16 +8,17 @@ import pytest
 
 from tools.clean import ROOT
 
-TOOLS = sorted(
-    path.stem
-    for path in (ROOT / "tools").glob("*.py")
-    if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in ast.parse(path.read_text(encoding="utf-8")).body)
-)
+SOURCES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tools").glob("*.py"))}
+TOOLS = [
+    name
+    for name, text in SOURCES.items()
+    if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in ast.parse(text).body)
+]
 COMMANDS = [*(f"tools.{name}" for name in TOOLS), "benchmarks.__main__"]
 
 
 def test_every_tool_that_can_be_run_is_asked():
-    can_run = {path.stem for path in (ROOT / "tools").glob("*.py") if '__name__ == "__main__"' in path.read_text(encoding="utf-8")}
+    can_run = {name for name, text in SOURCES.items() if '__name__ == "__main__"' in text}
     assert can_run == set(TOOLS)
     assert {"check", "export", "chapter"} <= can_run
 
