@@ -1,5 +1,6 @@
 """For every run of pytest: cells without counts are compared, drawings are not, and slow tests can be left out."""
 
+import matplotlib.font_manager  # noqa: F401 - in a cell it would say that it makes its cache, or has no home for it
 import pytest
 from xdist.scheduler import LoadFileScheduling
 

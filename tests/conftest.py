@@ -7,6 +7,7 @@ millions of calls would take minutes. Their tests compare every pair and every t
 """
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -33,6 +34,13 @@ os.environ["GIT_CONFIG_COUNT"] = str(len(GIT))
 a_busy_machine_is_no_bug = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("without a clock", **a_busy_machine_is_no_bug)
 settings.load_profile("without a clock")
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """Each test draws the same random numbers, in whatever order tests run."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture

@@ -61,11 +61,6 @@ from tests.messages import refused
 
 
 @pytest.fixture(autouse=True)
-def _seeded():
-    torch.manual_seed(0)
-
-
-@pytest.fixture(autouse=True)
 def as_pytorch_comes() -> Iterator[None]:
     yield
     faster_products(False)

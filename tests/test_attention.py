@@ -17,11 +17,6 @@ from tests.fused import FusedOnCPU
 BLOCKS = [MultiHeadAttention, FusedOnCPU]  # the plain one and that of chapter 92
 
 
-@pytest.fixture(autouse=True)
-def seed() -> None:
-    torch.manual_seed(0)
-
-
 def double(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64)
 

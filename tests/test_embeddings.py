@@ -13,11 +13,6 @@ from annotated.model import Transformer, TransformerConfig
 TINY = TransformerConfig(vocab_size=23, d_model=16, d_ff=32, num_heads=2, num_layers=1, dropout=0.0)
 
 
-@pytest.fixture(autouse=True)
-def seed():
-    torch.manual_seed(0)
-
-
 def test_embedding_copies_rows_times_the_factor():
     """C-3.4-a, C-3.4-d: each token becomes its row of E, times sqrt(d_model)."""
     embedding = TokenEmbedding(11, 16)

@@ -20,11 +20,6 @@ ORACLES = {  # the formulas of ACTIVATIONS
 }
 
 
-@pytest.fixture(autouse=True)
-def _seeded():
-    torch.manual_seed(0)
-
-
 def networks_of(model: nn.Module) -> list[FeedForward]:
     return [part for part in model.modules() if isinstance(part, FeedForward)]
 

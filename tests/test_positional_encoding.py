@@ -19,11 +19,6 @@ from annotated.positional_encoding import LearnedPositions, SinusoidalPositions,
 from annotated.stacks import AddNorm, Encoder, EncoderLayer
 
 
-@pytest.fixture(autouse=True)
-def seed():
-    torch.manual_seed(0)
-
-
 def encoder(d_model: int, num_layers: int) -> Encoder:
     add_norm = partial(AddNorm, d_model, dropout=0.0)
     parts = [(MultiHeadAttention(d_model, 4), FeedForward(d_model, 64)) for _ in range(num_layers)]

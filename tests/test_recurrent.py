@@ -26,11 +26,6 @@ RECORD = ROOT / "data" / "runs" / "recurrent" / "results.json"
 PARTNER = RECORD.parents[1] / read_json(RECORD)["partner"] / "run.json"
 
 
-@pytest.fixture(autouse=True)
-def seed() -> None:
-    torch.manual_seed(0)
-
-
 def double(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64)
 

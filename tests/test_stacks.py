@@ -14,11 +14,6 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLayer, layer_norm
 
 
-@pytest.fixture(autouse=True)
-def _seeded():
-    torch.manual_seed(0)
-
-
 class Recording(nn.Module):
     """A stand-in sub-layer: notes its name and what it was given, and returns `answer` (default: zeros)."""
 
