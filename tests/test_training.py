@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import threading
 from contextlib import closing, nullcontext
 from dataclasses import replace
@@ -418,8 +419,9 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_what_was_saved(tmp_pat
     train(small_model(), PAIRS, [make_batch(PAIRS)], CONFIG, folder=tmp_path)
     kept = {path: path.read_bytes() for path in checkpoints(tmp_path)}
     config = replace(CONFIG, max_steps=100, rate_factor=1e30, validate_every=200)
-    with refused("loss-not-finite", ..., ..., "lower rate_factor, raise warmup_steps or set clip_norm"):
+    with refused("loss-not-finite", ..., ..., "lower rate_factor, raise warmup_steps or set clip_norm") as stopped:
         train(small_model(), PAIRS, [make_batch(PAIRS)], config, folder=tmp_path, resume=True)
+    assert re.match(r"the loss is (nan|inf) near step \d+: ", str(stopped.value))
     assert {path: path.read_bytes() for path in checkpoints(tmp_path)} == kept
     assert all(tensor.isfinite().all() for tensor in weights_of(small_model()).values())
 
