@@ -10,7 +10,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
+import ctranslate2
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -40,11 +42,6 @@ from annotated.translation import Translator
 from tests.messages import TEXTS, message, refused
 from tools import limits
 from tools.parity import GRID, LOGITS, SHARE, Case, compare, generate, quiet, random_sources, way_back, write_folder
-
-with quiet():
-    import ctranslate2
-    import transformers  # whose models are imported by the test that asks for one: that takes seconds
-    from ctranslate2.converters import TransformersConverter
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "data" / "models" / "embedded"
@@ -76,18 +73,31 @@ def shipped() -> Translator:
     return Translator.load(SHIPPED, "cpu")
 
 
-def theirs(folder: Path) -> "transformers.MarianMTModel":
+def theirs(folder: Path) -> Any:
+    """The folder's model in transformers, which only those import who ask for it: that takes seconds."""
     with quiet():
+        import transformers
+
         return transformers.MarianMTModel.from_pretrained(folder).eval()
 
 
-def their_tokenizer(folder: Path) -> "transformers.MarianTokenizer":
+def their_tokenizer(folder: Path) -> Any:
     with quiet():
+        import transformers
+
         return transformers.MarianTokenizer.from_pretrained(folder)
 
 
 @torch.inference_mode()
-def their_logits(model: "transformers.MarianMTModel", source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def convert(folder: Path, output: Path) -> None:
+    """With CTranslate2's own converter."""
+    with quiet():
+        from ctranslate2.converters import TransformersConverter
+
+        TransformersConverter(str(folder)).convert(str(output))
+
+
+def their_logits(model: Any, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     mask = (source != model.config.pad_token_id).long()
     return model(input_ids=source, attention_mask=mask, decoder_input_ids=target).logits
 
@@ -183,8 +193,7 @@ def test_half_precision_weights_become_float32(folder: Path):
 
 def test_a_stored_table_of_sinusoids_and_a_missing_bias_are_fine(folder: Path):
     tensors = load_file(folder / "model.safetensors")
-    with quiet():
-        model = transformers.MarianMTModel.from_pretrained(folder)
+    model = theirs(folder)
     tensors["model.encoder.embed_positions.weight"] = model.model.encoder.embed_positions.weight.detach().clone()
     del tensors["final_logits_bias"]
     save_file(tensors, folder / "model.safetensors")
@@ -448,8 +457,8 @@ def test_ctranslate2_never_writes_padding(folder: Path, tmp_path: Path):
 def test_the_stock_converter_refuses_our_layout(shipped, tmp_path: Path):
     """It takes the last row for padding and drops it; a silent success here would be a wrong model."""
     save_marian(shipped, tmp_path / "marian")
-    with quiet(), pytest.raises(ValueError, match="vocabulary"):
-        TransformersConverter(str(tmp_path / "marian")).convert(str(tmp_path / "stock"))
+    with pytest.raises(ValueError, match="vocabulary"):
+        convert(tmp_path / "marian", tmp_path / "stock")
 
 
 @pytest.mark.slow
@@ -464,8 +473,7 @@ def test_a_folder_from_outside_survives_the_round_trip(folders, tmp_path: Path):
     for name in ("source.spm", "target.spm"):
         assert (folders[True] / name).read_bytes() == (tmp_path / "marian" / name).read_bytes()
     assert read_json(folders[True] / "vocab.json") == read_json(tmp_path / "marian" / "vocab.json")
-    with quiet():
-        TransformersConverter(str(tmp_path / "marian")).convert(str(tmp_path / "stock"))
+    convert(tmp_path / "marian", tmp_path / "stock")
     save_ctranslate2(translator, tmp_path / "ours")
     pieces = {i: piece for piece, i in translator.tokenizer.vocabulary.items()}
     sources = random_sources(translator, 20)[1:]  # CTranslate2 does not translate nothing

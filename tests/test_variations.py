@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from scipy.stats import ttest_ind
 
 from annotated.acceleration import accelerate
 from annotated.attention import MultiHeadAttention
@@ -169,6 +168,8 @@ def test_a_random_start_is_for_training_only():
 
 def test_intervals_of_two_rows_are_students():
     """With one row beside base and as many runs of each, the pooled interval is that of the ordinary t test."""
+    from scipy.stats import ttest_ind  # here, since it takes a second
+
     scores = {"base": [31.0, 33.0, 35.0], "row": [34.0, 36.0, 38.0]}
     ((middle, low, high),) = against_base(scores).values()
     expected = ttest_ind(scores["row"], scores["base"]).confidence_interval(0.95)
