@@ -138,6 +138,7 @@ def assert_in_order(lines: list[dict]) -> None:
 # Training
 
 
+@pytest.mark.slow
 def test_train_writes_a_complete_run_folder(run, corpus):
     names = {path.name for path in run.iterdir()}
     model = {"config.json", "model.safetensors", "tokenizer.model"}
@@ -158,6 +159,7 @@ def test_train_writes_a_complete_run_folder(run, corpus):
     assert {line["step"] for line in metrics(run) if "valid_loss" in line} == {40, 80, 120, 150}
 
 
+@pytest.mark.slow
 def test_train_refuses_a_folder_with_a_run_or_a_model(own_run, corpus, refuses):
     before = {path: path.read_bytes() for path in own_run.rglob("*") if path.is_file()}
     said = refuses("train", "--corpus", corpus, "--output", own_run, *TINY)
@@ -189,6 +191,7 @@ def test_resume_continues_as_if_never_stopped(corpus, says, tmp_path):
     assert records[0]["best_valid_loss"] == pytest.approx(records[1]["best_valid_loss"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_resume_keeps_the_run_s_settings(own_run, refuses):
     resume = ["train", "--resume", "--output", own_run, "--max-steps", 999]
     for option, value in {"--d-model": 32, "--seed": 2, "--vocab-size": 400, "--label-smoothing": 0.2}.items():
@@ -197,6 +200,7 @@ def test_resume_keeps_the_run_s_settings(own_run, refuses):
     assert "cannot become" in refuses(*resume, "--recipe", "embedded")
 
 
+@pytest.mark.slow
 def test_a_run_from_before_compiling_may_be_resumed_with_it(own_run, refuses, monkeypatch):
     """It is the same mathematics. Here there is no compiler, which is said before anything is written."""
     monkeypatch.setenv("CXX", "no-such-compiler")
@@ -208,6 +212,7 @@ def test_a_run_from_before_compiling_may_be_resumed_with_it(own_run, refuses, mo
     assert json.loads((own_run / "run.json").read_text()) == run
 
 
+@pytest.mark.slow
 def test_resume_of_a_finished_run_says_so(own_run, says):
     status, _, err = says("train", "--resume", "--output", own_run, "--quiet", "--device", "cpu")
     assert status == 0
@@ -241,6 +246,7 @@ def test_resume_needs_the_record_of_a_run(tmp_path, refuses, content, said):
     assert re.search(said, refuses("train", "--resume", "--output", tmp_path))
 
 
+@pytest.mark.slow
 def test_resume_without_the_saved_state(own_run, refuses):
     for path in (own_run / "checkpoints").glob("*.state"):
         path.unlink()
@@ -486,6 +492,7 @@ def test_translate_stops_at_a_line_that_is_not_utf8(run, says, monkeypatch, chun
     assert empty == end == ""
 
 
+@pytest.mark.slow
 def test_translate_nothing(run, says, monkeypatch):
     type_in(monkeypatch, b"")
     assert says("translate", run, "--device", "cpu") == (0, "", "")
@@ -553,6 +560,7 @@ def test_help_to_a_full_disk_fails_quietly():
     assert (done.returncode, done.stderr) == (0, b"")  # not Python's "Exception ignored", and not its status 120
 
 
+@pytest.mark.slow
 def test_interrupted_while_translating(run, says, monkeypatch):
     def interrupt(*_: object, **__: object):
         raise KeyboardInterrupt
@@ -587,6 +595,7 @@ def test_translate_says_after_which_line_it_was_stopped(run, ended):
     assert process.returncode == (1 if ended == "a worker" else 128 + signal.SIGTERM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error", [MemoryError(), RuntimeError("CUDA out of memory."), RuntimeError("can't allocate memory: 8 bytes")]
 )
@@ -599,6 +608,7 @@ def test_out_of_memory_says_what_to_do(run, refuses, monkeypatch, error):
     assert "out of memory: lower --max-tokens" in refuses("translate", run, "--device", "cpu")
 
 
+@pytest.mark.slow
 def test_a_fault_of_the_program_keeps_its_traceback(run, monkeypatch):
     def fail(*_: object, **__: object):
         raise RuntimeError("shapes do not match")
@@ -627,6 +637,7 @@ def spoil(folder: Path, kind: str) -> None:
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     ["folder", "config.json missing", "config.json text", "config.json other", "tokenizer.model missing",
@@ -675,6 +686,7 @@ def test_evaluate_another_split_of_another_corpus(run, says, tmp_path):
     assert json.loads((tmp_path / "scores.json").read_text())["max_words"] == 5
 
 
+@pytest.mark.slow
 def test_evaluate_refuses_what_it_cannot_score(run, corpus, refuses, tmp_path):
     for options, says in (
         (["--split", "dev"], message("split-unknown", corpus, "'dev'")),
@@ -684,12 +696,14 @@ def test_evaluate_refuses_what_it_cannot_score(run, corpus, refuses, tmp_path):
         assert re.search(says, refuses("evaluate", run, *options, "--device", "cpu"))
 
 
+@pytest.mark.slow
 def test_evaluate_does_not_write_two_things_into_one_file(run, capsys, tmp_path):
     both = ["--json", str(tmp_path / "out"), "--translations", str(tmp_path / "x" / ".." / "out")]
     assert cli.main(["evaluate", str(run), *both]) == 2
     assert "would both write" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_fault_of_the_program_is_not_called_the_user_s(run, monkeypatch):
     """A ValueError that nobody foresaw keeps its traceback."""
 
@@ -701,6 +715,7 @@ def test_a_fault_of_the_program_is_not_called_the_user_s(run, monkeypatch):
         cli.main(["translate", str(run)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--json", "--translations"])
 def test_evaluate_tries_its_output_files_first(run, refuses, monkeypatch, tmp_path, option):
     monkeypatch.setattr(cli.Translator, "load", lambda *_: pytest.fail("the model was loaded first"))
@@ -721,6 +736,7 @@ def test_evaluate_tries_its_output_files_first(run, refuses, monkeypatch, tmp_pa
     assert (tmp_path / "file").read_text() == "kept"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--json", "--translations"])
 def test_evaluate_on_a_disk_that_fills_up(run, refuses, monkeypatch, tmp_path, option):
     (tmp_path / "out").write_text("from before")
@@ -749,6 +765,7 @@ def test_average_is_the_mean_of_the_last_checkpoints(run, says, tmp_path):
     assert Translator.load(tmp_path / "mean", "cpu").translate(["The dog sees the old bird."]) != [""]
 
 
+@pytest.mark.slow
 def test_average_refuses(own_run, refuses, tmp_path):
     before = (own_run / "model.safetensors").read_bytes()
     assert re.search(message("folder-taken", own_run, "run"), refuses("average", own_run, "--output", own_run))
@@ -771,11 +788,13 @@ def test_average_refuses(own_run, refuses, tmp_path):
     assert not (tmp_path / "mean").exists()
 
 
+@pytest.mark.slow
 def test_average_on_a_full_disk(run, refuses, monkeypatch, tmp_path):
     monkeypatch.setattr(Path, "replace", full_disk)
     assert "No space left on device" in refuses("average", run, "--output", tmp_path / "mean")
 
 
+@pytest.mark.slow
 def test_info_of_a_run(run, says):
     status, out, err = says("info", run)
     assert (status, err) == (0, "")
@@ -879,6 +898,7 @@ def test_wrong_options_exit_with_two(says, line, said, tmp_path, monkeypatch):
     assert len(err.splitlines()) == 2  # usage, error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "beam"), [([], 4), (["--beam-size", 2], 2)])
 def test_more_translations_than_the_beam_has(says, run, options, beam):
     """How wide the beam is may depend on the model, so this comes after loading it."""

@@ -295,6 +295,7 @@ def test_another_grammar_has_another_folder(own_home: Path, monkeypatch: pytest.
     assert kept_folder() != before
 
 
+@pytest.mark.slow
 def test_a_corpus_needs_no_cache(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (own_home / ".cache").write_text("a file where a folder should be")
     assert load_corpus("embedded").split("pronoun") == embedded_split("pronoun")

@@ -51,6 +51,7 @@ def test_the_record_is_of_the_shipped_model(shipped: Translator):
         assert everything.right().mean(axis=0) == pytest.approx([share for share, _ in alone], abs=0.005)
 
 
+@pytest.mark.slow
 def test_batches_change_nothing(task: heads.Pronouns):
     assert np.array_equal(task.right(step=7), task.right())
 
