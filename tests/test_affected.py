@@ -82,7 +82,7 @@ def root(tmp_path):
         ("data/devices.yml", ["devices"]),
         ("data/grammar/words.tsv", ["grammar"]),
         ("data/grammar/removed.tsv", ["grammar"]),
-        ("book/web/model/stacks.js", ["stacks", "web_model"]),
+        ("book/web/model/stacks.js", ["model", "stacks", "web_model"]),
         ("README.md", []),
     ],
 )

@@ -1,7 +1,8 @@
 """What changed: files, chapters whose code or outputs did, and the tests whose subject that is.
 
-A test file's subject is what it is named after (tests/test_export.py: tools/export.py, and any other export) and what
-of tools, benchmarks, tests or book/_ext it imports. Nothing else is guessed: all other quick tests run always.
+A test file's subject is what it is named after: a file (tests/test_export.py: tools/export.py, and any other export) or
+a folder (tests/test_web_model.py: book/web/model/), and what of tools, benchmarks, tests or book/_ext it imports.
+Nothing else is guessed: all other quick tests run always.
 """
 
 from __future__ import annotations
@@ -97,13 +98,15 @@ def exported(notebook: NotebookNode) -> dict[str, str]:
 
 def own_tests(change: Change, root: Path = ROOT) -> list[str]:
     """The test files whose subject changed."""
-    stems = {Path(file).stem for file in change.files}
-    stems |= {Path(file).parent.name for file in change.files if file.startswith("data/")}
-    stems |= {"web_model" for file in change.files if file.startswith("book/web/model/")}
-    stems |= {"widgets" for file in change.files if file.startswith("book/web/widgets/")}
-    helpers = [file for file in change.files if file.endswith(".py") and not file.startswith("annotated/")]
-    names = "|".join(re.escape(Path(file).stem) for file in helpers) or "(?!)"
-    imports = re.compile(rf"^(?:from|import)\b.*\b(?:{names})\b", re.MULTILINE)
+    stems = set()
+    for path in map(Path, change.files):
+        folders = path.parent.parts
+        stems |= {path.stem, *("_".join(folders[first:]) for first in range(len(folders)))}
+    known = []
+    for path in (Path(file) for file in change.files if file.endswith(".py") and not file.startswith("annotated/")):
+        folder, name = path.parts[0], path.stem
+        known += [rf"from {folder} import .*\b{name}\b", rf"(?:from|import) (?:{folder}\.)?{name}\b"]
+    imports = re.compile(rf"^(?:{'|'.join(known) or '(?!)'})", re.MULTILINE)
     tests = sorted((root / "tests").glob("test_*.py"))
     own = [
         path
