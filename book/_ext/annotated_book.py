@@ -41,6 +41,7 @@ REPAIRS = {
     r'role="doc-biblioentry"': 'role="listitem"',
 }
 NAMED = 4  # of the names that a folded cell defines, its closed line says so many
+UNEXPLAINED = re.compile(r'<pre>.*?</pre>|<div class="chart">.*?</div>', re.DOTALL)
 DIRECTIVE = re.compile(r"#\| export(?: ([A-Za-z_]\w*))?[ ]*(?:\n|$)")
 
 
@@ -144,6 +145,18 @@ def moved_sections(app: Sphinx, page: str, template: str, context: dict, documen
             )
 
 
+def hide_code(app: Sphinx, page: str, template: str, context: dict, document: nodes.document | None) -> None:
+    """Take code and charts out of a page while sphinx_tippy reads it: it needs none of them, and most of the time."""
+    if document is not None:
+        context["whole"] = context["body"]
+        context["body"] = UNEXPLAINED.sub("", context["body"])
+
+
+def show_code(app: Sphinx, page: str, template: str, context: dict, document: nodes.document | None) -> None:
+    if document is not None:
+        context["body"] = context.pop("whole")
+
+
 def without_thebe(app: Sphinx) -> None:
     app.setup_extension("sphinx_thebe")
     for listeners in app.events.listeners.values():
@@ -236,6 +249,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", share_nodes)
     app.connect("config-inited", launch_buttons)
     app.connect("html-page-context", moved_sections)
+    app.connect("html-page-context", hide_code, priority=449)
+    app.connect("html-page-context", show_code, priority=451)
     app.connect("autodoc-process-docstring", docstring)
     app.connect("build-finished", copy_tippy)
     app.connect("build-finished", repair_pages)

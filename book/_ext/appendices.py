@@ -10,6 +10,7 @@ place where one is.
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -250,6 +251,7 @@ def terms_of(path: Path) -> list[str]:
     return sorted((term for term in terms if "$" not in term and len(term) > 1), key=lambda term: -len(term))
 
 
+@cache
 def pattern_of(term: str) -> re.Pattern:
     """Finds a term, its first letter small or a capital, in the singular or with an s."""
     first = f"[{term[0]}{term[0].upper()}]" if term[0].islower() else re.escape(term[0])
