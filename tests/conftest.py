@@ -9,10 +9,12 @@ millions of calls would take minutes. Their tests compare every pair and every t
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
+from beartype import beartype
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
@@ -24,7 +26,7 @@ MODULES = sorted(
 )
 CHECKED = [f"annotated.{name}" for name in MODULES if name not in ("grammar", "derivation", "parsing")]
 yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # which reads the book's lists in a tenth of the time
-install_import_hook(CHECKED, "beartype.beartype")
+install_import_hook(CHECKED, f"{__name__}.checked")
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # before torch is imported, and for all that a test starts
     os.environ[name] = "1"
 os.environ["COLUMNS"] = "80"
@@ -36,6 +38,11 @@ os.environ["GIT_CONFIG_COUNT"] = str(len(GIT))
 a_busy_machine_is_no_bug = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("without a clock", **a_busy_machine_is_no_bug)
 settings.load_profile("without a clock")
+
+
+def checked(function: Callable) -> Callable:
+    """With its types checked; but one inside another, which names no shapes, is made anew at each call of that."""
+    return function if "<locals>" in function.__qualname__ else beartype(function)
 
 
 @pytest.fixture(autouse=True)

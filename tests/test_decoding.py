@@ -261,17 +261,6 @@ def test_a_limit_replaces_the_rule_of_the_source():
 # Greedy search
 
 
-@pytest.mark.slow
-def test_cached_and_uncached_greedy_search_agree(copier):
-    """Chapter 60: keys and values kept from earlier steps change nothing but the time."""
-    for model in (random_model(), random_model(norm_first=True), random_model(positions="learned"), copier):
-        source = padded(random_sources(12))
-        fast, slow = greedy_search(model, source, extra=6), greedy_search(model, source, extra=6, cache=False)
-        assert [h.tokens for h in fast] == [h.tokens for h in slow]
-        for a, b in zip(fast, slow, strict=True):
-            assert a.log_probability == pytest.approx(b.log_probability, abs=1e-4)
-
-
 def test_greedy_search_takes_the_best_token_of_a_full_pass(copier):
     """Chapter 60: step by step gives what teacher forcing on the output itself gives."""
     source = padded(random_sources(8, seed=3))
@@ -289,7 +278,7 @@ def test_greedy_search_takes_the_best_token_of_a_full_pass(copier):
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 def test_full_width_beam_search_is_exhaustive_search(alpha, penalty):
     """C-6.1-g: with room for every prefix the beam finds the best of all outputs, and ranks all of them right."""
-    for seed in range(8):
+    for seed in range(3):
         model = random_model(7, seed)
         source = padded(random_sources(1, 7, seed))
         limit = 4
@@ -400,15 +389,14 @@ def test_beam_of_one_is_greedy_search(copier):
 @pytest.mark.slow
 def test_a_sentence_alone_and_in_any_batch_give_the_same(copier):
     """Chapter 60: neither padding nor neighbours that finish sooner or later change an output."""
-    for model in (copier, random_model()):
-        sources = random_sources(11, seed=4)
-        together = beam_search(model, padded(sources), n_best=3, extra=8)
-        backwards = beam_search(model, padded(sources[::-1]), n_best=3, extra=8)[::-1]
-        for source, first, second in zip(sources, together, backwards, strict=True):
-            (alone,) = beam_search(model, torch.tensor([source]), n_best=3, extra=8)
-            for other in (first, second):
-                assert [h.tokens for h in other] == [h.tokens for h in alone]
-                assert [h.score for h in other] == pytest.approx([h.score for h in alone], abs=1e-4)
+    sources = random_sources(11, seed=4)
+    together = beam_search(copier, padded(sources), n_best=3, extra=8)
+    backwards = beam_search(copier, padded(sources[::-1]), n_best=3, extra=8)[::-1]
+    for source, first, second in zip(sources, together, backwards, strict=True):
+        (alone,) = beam_search(copier, torch.tensor([source]), n_best=3, extra=8)
+        for other in (first, second):
+            assert [h.tokens for h in other] == [h.tokens for h in alone]
+            assert [h.score for h in other] == pytest.approx([h.score for h in alone], abs=1e-4)
 
 
 def test_sentences_leave_the_batch_a_fifth_at_a_time(copier, monkeypatch):
@@ -517,7 +505,7 @@ def confident(seed: int, **changes) -> Transformer:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"norm_first": True}, {"positions": "learned", "output_bias": True}], ids=str)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_greedy_search_is_the_plain_one(seed, changes):
     """Chapter 60: batch and cache change nothing; each sentence gives what the loop over one sentence gives."""
     model, sources = confident(seed, **changes), random_sources(5, 9, seed)
@@ -532,8 +520,9 @@ def test_greedy_search_is_the_plain_one(seed, changes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize("width", [1, 2, 4, 6])
-@pytest.mark.parametrize(("seed", "end"), [(0, 0.0), (1, 0.0), (2, 4.0), (3, 4.0), (4, 6.0)])
+@pytest.mark.parametrize(
+    ("seed", "end", "width"), [(0, 0.0, 2), (1, 0.0, 4), (2, 4.0, 6), (3, 4.0, 2), (4, 6.0, 4)]
+)
 def test_beam_search_is_the_plain_one(seed, end, width, alpha):
     """Chapter 60: neither the batch, the cache, nor the bound that ends a search early changes what it finds.
 

@@ -51,6 +51,7 @@ from annotated.grammar import (
     verb_group,
     words,
 )
+from tools.corpus import known_words
 
 pytestmark = pytest.mark.slow  # what all of them need takes seconds
 
@@ -537,4 +538,5 @@ def test_the_committed_splits_are_the_generated_ones() -> None:
         assert text == canonical_text(embedded_split(name)), name
         assert read_canonical(text) == embedded_split(name), name
         assert hashlib.sha256(text.encode()).hexdigest() == split_checksum(name)
+    assert (folder / "words.txt").read_text(encoding="utf-8").split() == known_words()
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 2_000_000

@@ -108,16 +108,22 @@ def test_type_checkers_see_the_same_names():
     assert (PACKAGE / "py.typed").is_file()
 
 
+@pytest.fixture(scope="module")
+def imported() -> list[tuple[str, str, str]]:
+    """Which module imports from which other one what."""
+    nodes = [(importer, node) for importer in [*MODULES, "__main__"] for node in ast.walk(tree_of(importer))]
+    found = [(importer, node) for importer, node in nodes if isinstance(node, ast.ImportFrom)]
+    return [(importer, node.module, alias.name) for importer, node in found for alias in node.names]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
-def test_a_module_lists_what_others_use_of_it(module):
+def test_a_module_lists_what_others_use_of_it(module, imported):
     home = importlib.import_module(f"annotated.{module}")
     listed = getattr(home, "__all__", [])  # a file that people copy has none
     top = {name for name, home in annotated._HOME.items() if home == module}
     assert top <= set(listed)
-    imports = [node for other in [*MODULES, "__main__"] for node in ast.walk(tree_of(other)) if other != module]
-    imports = [node for node in imports if isinstance(node, ast.ImportFrom) and node.module == f"annotated.{module}"]
-    used = {alias.name for node in imports for alias in node.names if not alias.name.startswith("_")}
+    used = {name for importer, of, name in imported if importer != module and of == home.__name__ and name[0] != "_"}
     own = {name for name in used if getattr(getattr(home, name), "__module__", home.__name__) == home.__name__}
     assert own - {"__version__"} <= set(listed)
     assert not [name for name in listed if name.startswith("_") or not hasattr(home, name)]

@@ -83,8 +83,8 @@ def test_the_tokenizer_is_sentencepieces(shipped: Translator):
 
 @pytest.mark.slow
 def test_searches_are_the_packages(shipped: Translator):
-    """64 sentences, greedy and with a beam of 4: the same tokens, scores within 1e-4."""
-    pairs = [pair for split, count in zip(SPLITS, (24, 24, 16), strict=True) for pair in embedded_split(split)[:count]]
+    """28 sentences, greedy and with a beam of 4: the same tokens, scores within 1e-4."""
+    pairs = [pair for split, count in zip(SPLITS, (10, 10, 8), strict=True) for pair in embedded_split(split)[:count]]
     texts = [pair.source for pair in pairs]
     greedy, beam = ask(
         {"ask": "translate", "texts": texts, "options": {"width": 1}},
@@ -124,7 +124,7 @@ def twins(count: int, tokenizer: Any) -> list[tuple[SentencePair, SentencePair, 
     return found[:count]
 
 
-SENTENCES = 16
+SENTENCES = 5
 CROSS = {"kind": "cross", "layer": 1, "head": 3, "query": 2, "key": 1, "weight": 0.75}
 
 
@@ -139,11 +139,11 @@ def overwrite(weights: Tensor) -> Tensor:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zero", "mean", "overwrite", "weights", "values", "both", "moved", "none"])
 def test_interventions_are_the_packages(shipped: Translator, kind: str):
-    """Each kind on 16 sentences: the logits of the next word after a prefix, within 1e-3, and the translation."""
+    """Each kind on 5 sentences: the logits of the next word after a prefix, within 1e-3, and the translation."""
     model, tokenizer = shipped.model, shipped.tokenizer
     heads = [("encoder", 1, 3), ("cross", 1, 2), ("decoder", 0, 1)]
     valid = batch_all(tokenize_pairs(tokenizer, embedded_split("valid")[:60], 256), 4096)
-    means = head_means(model, valid)
+    means = head_means(model, valid) if kind == "mean" else {}
     as_json = {name: tensor.tolist() for name, tensor in means.items()}
     named = [dict(zip(("kind", "layer", "head"), head, strict=True)) for head in heads]
     parts = {"weights": ["weights"], "values": ["values"], "both": ["weights", "values"]}.get(kind)
