@@ -12,7 +12,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from tools import limits
@@ -25,10 +27,11 @@ SERVER.set_forkserver_preload(
 
 def hearing(*ignored: int) -> Callable[[], None]:
     """For `preexec_fn`: signals but these have their usual effect, also where the tests were started without it."""
+    usual = {signal.SIGHUP: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
     def prepare() -> None:
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+        for number, effect in usual.items():
+            signal.signal(number, signal.SIG_IGN if number in ignored else effect)
 
     return prepare
 
@@ -43,25 +46,39 @@ def run(processes: int, module: str, *arguments: str, stdin: Path | None = None)
     """`python -m MODULE ARGUMENTS` in so many processes, and what they wrote."""
     shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     with tempfile.TemporaryDirectory() as folder:
-        started = []
-        for rank in range(processes):
-            place = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-            variables = shared | place if processes > 1 else {}
-            given = (variables, str(stdin or os.devnull), folder, [module, *map(str, arguments)])
-            started.append(SERVER.Process(target=run_module, args=given))
-            started[-1].start()
-        try:
-            for process in started:
+        with ExitStack() as stack:
+            all_of_them = []
+            for rank in range(processes):
+                place = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+                variables = shared | place if processes > 1 else {}
+                one = started(Path(folder), module, *arguments, stdin=stdin, variables=variables)
+                all_of_them.append(stack.enter_context(one))
+            for process in all_of_them:
                 process.join(limits.PROCESS)
-        finally:
-            for process in started:
-                process.kill()
         texts = [(Path(folder) / name).read_text(encoding="utf-8") for name in ("out", "err")]
-    return subprocess.CompletedProcess(arguments, max(process.exitcode or 0 for process in started), *texts)
+    return subprocess.CompletedProcess(arguments, max(process.exitcode or 0 for process in all_of_them), *texts)
 
 
-def run_module(variables: dict[str, str], stdin: str, folder: str, arguments: list[str]) -> None:
-    """What each process does: its variables and files, then the module."""
+@contextmanager
+def started(
+    folder: Path, module: str, *arguments: object, stdin: Path | None = None, variables: dict[str, str] | None = None,
+    ignored: tuple[int, ...] = (),
+) -> Iterator[BaseProcess]:  # fmt: skip
+    """A process that does so, and writes into `out` and `err` of the folder; it is gone in the end."""
+    given = (variables or {}, ignored, str(stdin or os.devnull), str(folder), [module, *map(str, arguments)])
+    process = SERVER.Process(target=run_module, args=given)
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def run_module(
+    variables: dict[str, str], ignored: tuple[int, ...], stdin: str, folder: str, arguments: list[str]
+) -> None:
+    """What each process does: its variables, signals and files, then the module."""
+    hearing(*ignored)()
     os.environ.update(variables)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     for number, name in ((1, "out"), (2, "err")):

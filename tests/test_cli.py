@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from itertools import product
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from annotated.corpora import NAMED
 from annotated.grammar import SPLITS
 from annotated.model import Transformer, TransformerConfig
 from annotated.translation import Translator
+from tests import forked
 from tests.forked import hearing
 from tests.messages import message
 from tools import limits
@@ -74,10 +76,10 @@ def run(corpus, tmp_path_factory) -> Path:
     """A run folder, trained by the command; tests that change it copy it first."""
     folder = tmp_path_factory.mktemp("runs") / "run"
     limits = ["--max-steps", STEPS, "--validate-every", 40, "--checkpoint-minutes", 0]
-    done = annotated("train", "--corpus", corpus, "--output", folder, *TINY, *limits)
-    assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout == b""
-    last = done.stderr.decode().splitlines()[-1]
+    done = forked.run(1, "annotated", "train", "--corpus", corpus, "--output", folder, *TINY, *limits)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    last = done.stderr.splitlines()[-1]
     assert re.fullmatch(rf"best validation loss \d\.\d+; the model is in {re.escape(str(folder))}", last)
     return folder
 
@@ -257,12 +259,7 @@ def test_resume_without_the_saved_state(own_run, refuses):
 @pytest.mark.slow
 def test_ctrl_c_saves_the_state_and_resume_goes_on(corpus, says, tmp_path):
     folder = tmp_path / "run"
-    arguments = command("train", "--corpus", corpus, "--output", folder, *TINY, "--max-steps", 10**6)
-    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, preexec_fn=hearing(), **environment({}))
-    wait_for(lambda: (folder / "metrics.jsonl").exists() and len(metrics(folder)) > 1, process)
-    process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=limits.PROCESS)[1].decode()
-    assert process.returncode == 130, said
+    said = endless(corpus, folder, signal.SIGINT)
     assert "Traceback" not in said
     assert said.splitlines()[-1] == (f"stopped before its limit; `annotated train --resume --output {folder}` goes on")
     record = json.loads((folder / "run.json").read_text())
@@ -276,31 +273,38 @@ def test_ctrl_c_saves_the_state_and_resume_goes_on(corpus, says, tmp_path):
     assert json.loads((folder / "run.json").read_text())["steps"] == done + 25
 
 
-def wait_for(condition, process: subprocess.Popen) -> None:
+def endless(corpus: Path, folder: Path, number: int, ignored: tuple[int, ...] = ()) -> str:
+    """What a training says that a signal ends; those that it ignores come first."""
+    train = ["train", "--corpus", corpus, "--output", folder, *TINY, "--max-steps", 10**6]
+    with forked.started(folder.parent, "annotated", *train, ignored=ignored) as process:
+        lines = 0
+        for each in (*ignored, number):
+            wait_for(
+                lambda seen=lines: (folder / "metrics.jsonl").exists() and len(metrics(folder)) > seen + 1, process
+            )
+            lines = len(metrics(folder))
+            os.kill(process.pid, each)
+        process.join(limits.PROCESS)
+    said = (folder.parent / "err").read_text(encoding="utf-8")
+    assert process.exitcode == 128 + number, said
+    return said
+
+
+def wait_for(condition, process: BaseProcess) -> None:
     end = time.monotonic() + limits.PROCESS
     while not condition():
-        assert process.poll() is None, "the command ended early"
+        assert process.exitcode is None, "the command ended early"
         assert time.monotonic() < end, "the command took too long"
         time.sleep(0.05)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
-@pytest.mark.parametrize(("name", "ignored"), [("SIGHUP", False), ("SIGTERM", False), ("SIGHUP", True)])
+@pytest.mark.parametrize(("name", "ignored"), [("SIGHUP", []), ("SIGTERM", ["SIGHUP"])])
 def test_other_signals_save_as_well(corpus, tmp_path, name, ignored):
     """A closed terminal and a request to end; one that is ignored, as under nohup, changes nothing."""
-    folder, number = tmp_path / "run", getattr(signal, name)
-    arguments = command("train", "--corpus", corpus, "--output", folder, *TINY, "--max-steps", 10**6)
-    heard = hearing(number) if ignored else hearing()
-    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, preexec_fn=heard, **environment({}))
-    wait_for(lambda: (folder / "metrics.jsonl").exists() and len(metrics(folder)) > 1, process)
-    process.send_signal(number)
-    if ignored:
-        lines = len(metrics(folder))
-        wait_for(lambda: len(metrics(folder)) > lines + 1, process)
-        process.send_signal(signal.SIGTERM)
-    said = process.communicate(timeout=limits.PROCESS)[1].decode()
-    assert process.returncode == 128 + (signal.SIGTERM if ignored else number), said
+    folder = tmp_path / "run"
+    said = endless(corpus, folder, getattr(signal, name), tuple(getattr(signal, one) for one in ignored))
     assert "stopping after this step; once more ends at once" in said
     assert json.loads((folder / "run.json").read_text())["finished"] is False
 

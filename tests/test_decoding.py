@@ -520,9 +520,7 @@ def test_greedy_search_is_the_plain_one(seed, changes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize(
-    ("seed", "end", "width"), [(0, 0.0, 2), (1, 0.0, 4), (2, 4.0, 6), (3, 4.0, 2), (4, 6.0, 4)]
-)
+@pytest.mark.parametrize(("seed", "end", "width"), [(0, 0.0, 2), (1, 0.0, 4), (2, 4.0, 6), (3, 4.0, 2), (4, 6.0, 4)])
 def test_beam_search_is_the_plain_one(seed, end, width, alpha):
     """Chapter 60: neither the batch, the cache, nor the bound that ends a search early changes what it finds.
 

@@ -44,28 +44,12 @@ SMALL = [
 ]  # fmt: skip
 
 
-def start(processes: int, *arguments: str, **options) -> subprocess.Popen:
-    """A command in one process, or in several by torchrun, each with one thread."""
-    launcher = [sys.executable, "-m"]
-    if processes > 1:
-        launcher += [
-            "torch.distributed.run",
-            f"--nproc-per-node={processes}",
-            f"--master-port={forked.free_port()}",
-            "-m",
-        ]
+def by_torchrun(*arguments: str) -> subprocess.Popen:
+    """A command in two processes, each with one thread."""
+    launcher = ["torch.distributed.run", "--nproc-per-node=2", f"--master-port={forked.free_port()}", "-m"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | options
-    return subprocess.Popen([*launcher, *arguments], env=environment, text=True, **pipes)
-
-
-def run(processes: int, *arguments: str, **options) -> subprocess.CompletedProcess:
-    process = start(processes, *arguments, **options)
-    try:
-        out, err = process.communicate(timeout=limits.PROCESS)
-    finally:
-        process.kill()
-    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    return subprocess.Popen([sys.executable, "-m", *launcher, *arguments], env=environment, text=True, **pipes)
 
 
 def own_lines(stderr: str) -> list[str]:
@@ -133,7 +117,7 @@ def test_a_run_goes_on_with_another_number_of_processes(tmp_path):
 def test_a_killed_process_ends_the_others(text, tmp_path):
     """One line of ours, nothing left running, and a checkpoint that loads."""
     arguments = ["annotated", "train", "--corpus", str(text), *SMALL, "--max-steps", "100000"]
-    process = start(2, *arguments, "--checkpoint-minutes", "0.01", "--output", str(tmp_path / "run"))
+    process = by_torchrun(*arguments, "--checkpoint-minutes", "0.01", "--output", str(tmp_path / "run"))
     until = time.monotonic() + limits.PROCESS
     weights, model = tmp_path / "run" / "checkpoints", tmp_path / "run" / "config.json"
     while not (model.exists() and len(list(weights.glob("*.safetensors"))) > 1) and time.monotonic() < until:
@@ -149,7 +133,8 @@ def test_a_killed_process_ends_the_others(text, tmp_path):
     assert all("another process of this run has ended" in line for line in said)
     assert "Traceback (most recent call last)" not in err.split("elastic")[0]
     load_model(tmp_path / "run")
-    resumed = run(1, "annotated", "train", "--resume", "--output", str(tmp_path / "run"), "--max-steps", "1", "--quiet")
+    again = ["train", "--resume", "--output", tmp_path / "run", "--max-steps", "1", "--quiet"]
+    resumed = forked.run(1, "annotated", *again)
     assert resumed.returncode == 0, resumed.stderr
 
 
@@ -182,7 +167,8 @@ def test_two_processes_translate_and_evaluate_as_one(tmp_path):
     ],
 )
 def test_what_is_refused_is_said_once(text, tmp_path, arguments, says):
-    found = run(2, "annotated", "train", "--corpus", str(text), *SMALL, *arguments, "--output", str(tmp_path / "run"))
+    train = ["annotated", "train", "--corpus", text, *SMALL, *arguments, "--output", tmp_path / "run"]
+    found = forked.run(2, *train)
     assert found.returncode == 1
     (line,) = own_lines(found.stderr)
     assert re.search(says, line)

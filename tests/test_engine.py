@@ -3,8 +3,8 @@
 import io
 import re
 import shutil
-import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +19,10 @@ from annotated.grammar import embedded_split
 from annotated.model import TransformerConfig
 from annotated.tokenization import train_tokenizer
 from annotated.translation import Translator
+from tests import forked
 from tests.messages import message, refused
-from tests.test_cli import annotated, command, environment
-from tests.test_distributed import run as run_processes
 from tests.test_marian import SMALL, random_translator, sources_to_translate
+from tools import limits
 from tools.faults import Crash, FaultyDisk, with_disk
 from tools.parity import beside_engine, random_sources
 
@@ -209,41 +209,46 @@ def test_while_another_process_writes_the_export_is_kept_in_memory(tokenizer, tm
 @pytest.mark.slow
 def test_several_processes_at_once(tmp_path):
     folder = Path(shutil.copytree(SHIPPED, tmp_path / "model", ignore=shutil.ignore_patterns("ctranslate2")))
-    line = command("translate", folder, "--engine", "ctranslate2", "--beam-size", 1, "--device", "cpu")
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    started = [subprocess.Popen(line, **pipes, **environment({})) for _ in range(3)]
-    outputs = [one.communicate(LINES.encode()) for one in started]
-    assert [one.returncode for one in started] == [0] * 3, outputs
+    line = ["annotated", "translate", folder, "--engine", "ctranslate2", "--beam-size", 1, "--device", "cpu"]
+    (tmp_path / "lines").write_bytes(LINES.encode())
+    places = [tmp_path / name for name in "abc"]
+    with ExitStack() as stack:
+        for place in places:
+            place.mkdir()
+        started = [stack.enter_context(forked.started(place, *line, stdin=tmp_path / "lines")) for place in places]
+        for one in started:
+            one.join(limits.PROCESS)
+    outputs = [[(place / name).read_text(encoding="utf-8") for name in ("out", "err")] for place in places]
+    assert [one.exitcode for one in started] == [0] * 3, outputs
     assert len({out for out, _ in outputs}) == 1
     assert read_export(folder / "ctranslate2", export_key(Translator.load(folder, "cpu")))
 
 
 @pytest.mark.slow
-def test_the_command_writes_what_it_writes_with_our_search(exported):
+def test_the_command_writes_what_it_writes_with_our_search(exported, tmp_path):
     """Empty lines, other line ends, a line that is too long, several chunks and several threads."""
-    lines = LINES + "the king " * 300 + "\n" + LINES.rstrip("\n")
-    arguments = ["translate", exported, "--device", "cpu", "--chunk", 3, "--workers", 2]
+    (tmp_path / "lines").write_bytes((LINES + "the king " * 300 + "\n" + LINES.rstrip("\n")).encode())
+    arguments = ["annotated", "translate", exported, "--device", "cpu", "--chunk", 3, "--workers", 2]
     for options in (["--beam-size", 1], ["--penalty", "power", "--beam-size", 2, "--n-best", 1]):
         own, other = (
-            annotated(*arguments, *options, "--engine", name, stdin=lines.encode())
+            forked.run(1, *arguments, *options, "--engine", name, stdin=tmp_path / "lines")
             for name in ("annotated", "ctranslate2")
         )
         assert (other.returncode, other.stderr) == (0, own.stderr)
-        assert b"line 5 has" in other.stderr
-        words = [[line.split(b"\t")[0::2] for line in one.stdout.splitlines()] for one in (own, other)]
+        assert "line 5 has" in other.stderr
+        words = [[line.split("\t")[0::2] for line in one.stdout.splitlines()] for one in (own, other)]
         assert words[0] == words[1]
         assert len(words[1]) == 9
 
 
 @pytest.mark.slow
-def test_two_processes_of_torchrun(exported, tmp_path):
+def test_two_processes(exported, tmp_path):
     """The order is that of one process, and only the first exports and says something."""
     folder = Path(shutil.copytree(exported, tmp_path / "model", ignore=shutil.ignore_patterns("ctranslate2")))
     lines = [pair.source for pair in embedded_split("test")[:40]]
     (tmp_path / "lines.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     line = ["annotated", "translate", str(folder), "--engine", "ctranslate2", "--penalty", "power", "--chunk", "9"]
-    with open(tmp_path / "lines.txt") as stdin:
-        done = run_processes(2, *line, stdin=stdin)
+    done = forked.run(2, *line, stdin=tmp_path / "lines.txt")
     assert done.returncode == 0, done.stderr
     own = Translator.load(SHIPPED, "cpu").translate(lines, penalty="power")
     assert done.stdout.splitlines() == own

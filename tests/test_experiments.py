@@ -31,7 +31,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pairs.tsv").write_text(PAIRS + "\n", encoding="utf-8")
     plan = {
         "corpus": str(tmp_path / "pairs.tsv"), "vocab_size": 300, "seeds": [1, 2], "splits": ["test"],
-        "model": {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1, "dropout": 0.1},
+        "model": {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1, "dropout": 0.1, "max_length": 32},
         "training": {"max_steps": 6, "max_tokens": 40, "precision": "float32", "checkpoint_minutes": 0.0},
         "rows": [{"id": "base", "training": {"piece_dropout": 0.2}}, {"id": "blind", "change": "no positions"}],
     }  # fmt: skip
