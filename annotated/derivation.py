@@ -28,8 +28,9 @@ class Wanted(grammar.Draw):
     Defined in chapter 50: `express-2`.
     """
 
-    def __init__(self, source: str, path: list[int]):
+    def __init__(self, source: str, path: list[int], known: dict[int, tuple[object, bool]] | None = None):
         super().__init__(Random(0))
+        self.known = {} if known is None else known  # options, and whether the sentence has them
         self.text = f" {' '.join(grammar.words(source.lower()))} "
         self.path = path
         self.taken: list[int] = []
@@ -66,8 +67,10 @@ class Wanted(grammar.Draw):
         """Whether a form of a word stands in the sentence; what has no English form may always."""
         if isinstance(option, list):
             return any(self.has(item) for item in option)
-        forms = [f" {form.lower()} " for form in english_forms(option) if form]
-        return not forms or any(form in self.text for form in forms)
+        if id(option) not in self.known:
+            forms = [f" {form.lower()} " for form in english_forms(option) if form]
+            self.known[id(option)] = option, not forms or any(form in self.text for form in forms)
+        return self.known[id(option)][1]
 
 
 # book/50_corpus.ipynb#express-3
@@ -114,13 +117,13 @@ def express(source: str, rule: Callable | None = None, limit: int = 10_000) -> g
 
     Defined in chapter 50: `express-search`.
     """
-    wanted = Counter(grammar.words(source.lower()))
+    wanted, known = Counter(grammar.words(source.lower())), {}
     heap: list[tuple[float, float, list[int]]] = [(0.0, 0.0, [])]  # priority, cost and decisions to begin with
     for _ in range(limit):
         if not heap:
             return None
         priority, start, path = heapq.heappop(heap)
-        draw, bonus = Wanted(source, path), start - priority
+        draw, bonus = Wanted(source, path, known), start - priority
         with suppress(DeadEnd):
             pair = grammar.derive(draw, rule)
             if pair.source == source:
