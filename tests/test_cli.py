@@ -174,16 +174,16 @@ def test_train_refuses_a_folder_with_a_run_or_a_model(own_run, corpus, refuses):
 
 @pytest.mark.slow
 def test_resume_continues_as_if_never_stopped(corpus, says, tmp_path):
-    limit = ["--validate-every", 15, "--max-steps"]
-    assert says("train", "--corpus", corpus, "--output", tmp_path / "whole", *TINY, *limit, 50)[0] == 0
-    assert says("train", "--corpus", corpus, "--output", tmp_path / "parts", *TINY, *limit, 30)[0] == 0
+    limit = ["--validate-every", 6, "--max-steps"]
+    assert says("train", "--corpus", corpus, "--output", tmp_path / "whole", *TINY, *limit, 20)[0] == 0
+    assert says("train", "--corpus", corpus, "--output", tmp_path / "parts", *TINY, *limit, 12)[0] == 0
     described = json.loads((tmp_path / "parts" / "run.json").read_text())
     (tmp_path / "parts" / "run.json").write_text(json.dumps(described | {"command": "what started it"}))
-    status, _, err = says("train", "--resume", "--output", tmp_path / "parts", "--max-steps", 50, "--quiet")
+    status, _, err = says("train", "--resume", "--output", tmp_path / "parts", "--max-steps", 20, "--quiet")
     assert (status, err.count("resuming the run in")) == (0, 1)
     assert_in_order(metrics(tmp_path / "parts"))
-    assert metrics(tmp_path / "parts")[-1]["step"] == 50
-    name = "checkpoints/step-0000050.safetensors"
+    assert metrics(tmp_path / "parts")[-1]["step"] == 20
+    name = "checkpoints/step-0000020.safetensors"
     whole, parts = (load_file(tmp_path / folder / name) for folder in ("whole", "parts"))
     assert all(torch.allclose(whole[key], parts[key], atol=1e-6) for key in whole)
     records = [json.loads((tmp_path / folder / "run.json").read_text()) for folder in ("whole", "parts")]
@@ -277,12 +277,10 @@ def endless(corpus: Path, folder: Path, number: int, ignored: tuple[int, ...] = 
     """What a training says that a signal ends; those that it ignores come first."""
     train = ["train", "--corpus", corpus, "--output", folder, *TINY, "--max-steps", 10**6]
     with forked.started(folder.parent, "annotated", *train, ignored=ignored) as process:
-        lines = 0
+        wait_for((folder / "metrics.jsonl").exists, process)
         for each in (*ignored, number):
-            wait_for(
-                lambda seen=lines: (folder / "metrics.jsonl").exists() and len(metrics(folder)) > seen + 1, process
-            )
             lines = len(metrics(folder))
+            wait_for(lambda seen=lines: len(metrics(folder)) > seen + 1, process)
             os.kill(process.pid, each)
         process.join(limits.PROCESS)
     said = (folder.parent / "err").read_text(encoding="utf-8")

@@ -23,6 +23,14 @@ def tokenizer() -> Tokenizer:
     return train_tokenizer(faults.TEXTS, 300)
 
 
+@pytest.fixture(scope="module")
+def training(tmp_path_factory) -> tuple[faults.Training, int]:
+    """The scenario, and in which operation its fourth checkpoint is being written."""
+    scenario = faults.Training()
+    operations = try_point(scenario, tmp_path_factory.mktemp("training"), 0, "error")[1]
+    return scenario, operations * 4 // (CONFIG.max_steps + 1)
+
+
 @pytest.mark.slow
 def test_nothing_is_lost_at_any_point_that_is_tried():
     """Every hundredth point of all scenarios; all of them by `python -m tools.faults points`."""
@@ -76,24 +84,21 @@ def test_a_disk_that_is_gone_does_nothing_any_more(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_training_goes_on_after_each_kind_of_fault(kind: str, tmp_path: Path):
-    """While its fourth checkpoint is being written."""
-    training = faults.Training()
-    operations = try_point(training, tmp_path, 0, "error")[1]
-    at = operations * 4 // (CONFIG.max_steps + 1)
-    assert try_point(training, tmp_path, at, kind)[0] == ""
+def test_a_training_goes_on_after_each_kind_of_fault(kind: str, training: tuple, tmp_path: Path):
+    scenario, at = training
+    assert try_point(scenario, tmp_path, at, kind)[0] == ""
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_was_complete_and_is_gone_is_found_out(tmp_path: Path):
+def test_a_checkpoint_that_was_complete_and_is_gone_is_found_out(training: tuple, tmp_path: Path):
     """Guards the test above: a run that merely starts anew ends with the right weights as well."""
-    training, disk = faults.Training(), FaultyDisk()
+    (scenario, _), disk = training, FaultyDisk()
     with with_disk(disk):
-        training.act(tmp_path)
+        scenario.act(tmp_path)
     assert disk.completed == CONFIG.max_steps
-    assert training.check(tmp_path, disk, True) == ""
+    assert scenario.check(tmp_path, disk, True) == ""
     disk.completed += 1
-    assert f"only step {CONFIG.max_steps} is left" in training.check(tmp_path, disk, True)
+    assert f"only step {CONFIG.max_steps} is left" in scenario.check(tmp_path, disk, True)
 
 
 def test_torn_files_are_named_and_not_used():

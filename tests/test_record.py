@@ -24,7 +24,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"the dog {i % 7} sees {i} cats\tder Hund {i % 7} sieht {i} Katzen\n" for i in range(60)]
     (folder / "pairs.tsv").write_text("".join(lines))
     config = TrainingConfig(max_steps=6, max_tokens=200, checkpoint_minutes=0.0, precision="float32")
-    sizes = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1}
+    sizes = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1, "max_length": 32}
     train_on_corpus(
         load_corpus(str(folder / "pairs.tsv")), lambda size: TransformerConfig(size, **sizes), config, folder / "run",
         vocab_size=290, device=torch.device("cpu"), progress=False,

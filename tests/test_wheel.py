@@ -58,12 +58,6 @@ def installed(clone, tmp_path_factory) -> Path:
     return site
 
 
-def translate(installed: Path, folder: Path, model: str) -> tuple[int, str, str]:
-    """Status, output and errors of `annotated translate MODEL` where only the installed package is."""
-    done = run("-m", "annotated", "translate", model, "--device", "cpu", cwd=folder, path=str(installed), stdin=TIRED)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
-
-
 def files(folder: Path, place: Path = Path()) -> dict[str, Path]:
     """Every file below a folder, by its name there, or by the name it has at a place elsewhere."""
     return {str(place / path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
@@ -80,21 +74,19 @@ def test_the_wheel_holds_what_the_package_holds(clone, installed):
 
 
 def test_the_installed_package_translates_with_the_model_that_it_carries(installed, tmp_path):
-    status, german, errors = translate(installed, tmp_path, "embedded")
-    assert (status, errors) == (0, "")
-    assert "es" in german.split(), "the animal, das Tier, is tired"
+    command = ["-m", "annotated", "translate", "embedded", "--device", "cpu"]
+    done = run(*command, cwd=tmp_path, path=str(installed), stdin=TIRED)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"es" in done.stdout.split(), "the animal, das Tier, is tired"
 
 
-def test_a_folder_of_that_name_wins(installed, tmp_path):
+def test_a_folder_of_that_name_wins_and_an_unknown_name_gets_one_line(installed, tmp_path):
     (tmp_path / "embedded").mkdir()
-    status, german, errors = translate(installed, tmp_path, "embedded")
-    assert (status, german) == (1, "")
-    assert errors.startswith(f"annotated translate: {Path('embedded', 'config.json')}: ")
-
-
-def test_an_unknown_name_gets_one_line(installed, tmp_path):
-    assert translate(installed, tmp_path, "parser") == (
-        1,
-        "",
-        "annotated translate: parser: no such model folder here; the installed package carries one, named embedded\n",
+    program = "from annotated.cli import main; print([main(['translate', name]) for name in ('embedded', 'parser')])"
+    done = run("-c", program, cwd=tmp_path, path=str(installed), stdin=TIRED)
+    assert done.stdout.decode() == "[1, 1]\n"
+    folder, unknown = done.stderr.decode().splitlines()
+    assert folder.startswith(f"annotated translate: {Path('embedded', 'config.json')}: ")
+    assert unknown == (
+        "annotated translate: parser: no such model folder here; the installed package carries one, named embedded"
     )

@@ -16,8 +16,8 @@ import {
 import { FILES, Translator } from "../../book/web/model/translation.js";
 
 const { folder, tasks } = JSON.parse(readFileSync(0, "utf8"));
-const bytes = (name) => new Uint8Array(readFileSync(join(folder, name)));
-const files = () => Object.fromEntries(FILES.map((name) => [name, bytes(name)]));
+const bytes = (path) => new Uint8Array(readFileSync(path));
+const files = (place = folder) => Object.fromEntries(FILES.map((name) => [name, bytes(join(place, name))]));
 let translator = null;
 
 const rows = (matrices) => matrices.map((matrix) => matrix.map((row) => [...row]));
@@ -46,7 +46,10 @@ const answer = {
       finished: Boolean(finished),
     }));
   },
-  forward: ({ text, target }) => rows([translator.model.forward(translator.tokenize(text), target)])[0],
+  forward: ({ text, target, place }) => {
+    const { model } = place ? Translator.from(files(place)) : translator;
+    return rows([model.forward(translator.tokenize(text), target)])[0];
+  },
   weights: ({ text, target }) => {
     const { kept } = watched(translator.model, () => translator.model.forward(translator.tokenize(text), target));
     return Object.fromEntries(Object.entries(kept).map(([place, heads]) => [place, rows(heads)]));
