@@ -136,26 +136,30 @@ def axe() -> str:
 def thin_out(page) -> None:
     """Leave one token of each look in code, and no parts in charts: axe would look at twenty times as many elements.
 
-    A look is what the classes of a token and of all around it say. The text stays, and so do charts as pictures.
+    A look is what the classes of a token and of all around it say. The text stays, and so do charts as pictures. The
+    token that is left is one that axe judges: in sight, and of more than one sign.
     """
     page.evaluate(
         """() => {
           for (const chart of document.querySelectorAll('.chart > svg')) chart.replaceChildren();
-          const seen = new Set();
+          const seen = new Set(), alike = new Set();
           for (const part of [...document.querySelectorAll(':is(pre, .sig) span')].reverse()) {
-            if (part.firstElementChild || part.attributes.length > 1) continue;
+            if (part.attributes.length > 1 || [...part.children].some(one => !alike.has(one))) continue;
             let look = '';
             for (let one = part; one; one = one.parentElement) look += `${one.localName}.${one.className} `;
-            if (seen.has(look)) part.replaceWith(part.textContent);
-            seen.add(look);
+            if (seen.has(look) || part.textContent.trim().length < 2 || !part.checkVisibility()) alike.add(part);
+            else if (part.getBoundingClientRect().right < part.closest('pre, .sig').getBoundingClientRect().right)
+              seen.add(look);
           }
+          for (const part of alike) part.replaceWith(...part.childNodes);
         }"""
     )
 
 
 def violations(page, options: dict, inside: str = "html") -> list[str]:
     """What axe finds fault with. Every rule runs in full; only for violations it describes more than one place."""
-    page.evaluate(axe())
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe())
     options = options | {"resultTypes": ["violations"]}
     run = "([what, options]) => axe.run(what, options).then(result => result.violations)"
     found = page.evaluate(run, [inside, options])
