@@ -144,7 +144,7 @@ def test_two_processes_translate_and_evaluate_as_one(tmp_path):
     (tmp_path / "in").write_text("".join(f"{one}\n" for one in ["", *sources, "a line that\u2028looks like two"]))
     outputs = []
     for processes in (1, 2):
-        options = ["--workers", "1", "--beam-size", "2", "--chunk", "50"]
+        options = ["--workers", "1", "--beam-size", "2", "--chunk", "50", "--max-tokens", "400"]
         found = forked.run(processes, "annotated", "translate", "embedded", *options, stdin=tmp_path / "in")
         assert found.returncode == 0, found.stderr
         outputs.append(found.stdout)
