@@ -323,10 +323,3 @@ def test_copies_to_cuda_are_from_pinned_memory(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(torch.Tensor, "to", to)
     make_batch(examples_of([(3, 2), (2, 5)])).to(target)
     assert len(calls) == pinned
-
-
-@pytest.mark.slow
-def test_captions_need_little_padding() -> None:
-    """Pairs whose sides differ by a few tokens, as in Multi30k: under 5% at the size of a training batch."""
-    examples = examples_of(caption_lengths(20_000))
-    assert padding_share(examples, token_batches(examples, 3072, seed=1)) < 0.05

@@ -117,6 +117,14 @@ LACKS = {  # what is taken away from the chapter, or added: what the test says
     "page": ((TITLE, f"{TITLE}[there](99_gone.ipynb)\n"), "links to 99_gone.ipynb"),
     "box of the paper": (('{"shows"', '{"section": "5.3", "shows"'), "no box that says what the paper says"),
     "reason": (('"tags": ["hide-input"]', '"tags": ["nbval-ignore-output"]'), "#setup: not compared, and no reason"),
+    "modules of live training": (
+        ('{"tags": ["hide-input"]', '{"annotated": {"reason": "live training"}, "tags": ["nbval-ignore-output"]'),
+        '#setup: shows live training: add "renewed_by"',
+    ),
+    "a module that it names": (
+        ('{"tags": ["hide-input"]', '{"annotated": {"renewed_by": ["gone"]}, "tags": ["hide-input"]'),
+        "#setup: renewed by gone, which no chapter exports",
+    ),
     "short lines": (
         ("torch.tensor([1.0, 2.0])", f"torch.tensor([1.0, 2.0]  # {'x' * 70}\n)"),
         "-by-hand: an open line of ",

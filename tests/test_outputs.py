@@ -133,16 +133,6 @@ def test_an_output_that_is_compared_is_always_stored(root):
     assert second_run(root, compared) == NEW
 
 
-def test_every_cell_that_shows_live_training_names_its_modules():
-    modules = {path.stem for path in (ROOT / "annotated").glob("*.py")}
-    for path in sorted((ROOT / "book").glob("*.ipynb")):
-        for cell in outputs.code_cells(nbformat.read(path, as_version=4)):
-            named = outputs.renewed_by(cell)
-            assert set(named) <= modules, f"{path.name}#{cell.id}"
-            if outputs.is_exempt(cell) and "train" in cell.metadata["annotated"]["reason"]:
-                assert named, f"{path.name}#{cell.id} does not say by which modules it is renewed"
-
-
 def picture(slope=1.0, colour="black", **metadata):
     figure, axes = plt.subplots(figsize=(3, 2))
     axes.plot([0, 1, 2], [0, slope, 0], color=colour)

@@ -444,7 +444,7 @@ def test_decoder_position_sees_no_later_one(small):
 
 
 def test_mask_and_shift_hide_the_answer_and_all_after_it(small):
-    """C-3.1-i: with the target shifted, prediction i depends on target tokens before i and on no other."""
+    """C-3-c, C-3.1-i: with the target shifted, prediction i depends on target tokens before i and on no other."""
     source, target = torch.tensor([[5, 6, 7, 8]]), torch.tensor([[10, 11, 12, 13, 14]])
 
     def predict(tokens: Tensor) -> Tensor:

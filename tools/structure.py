@@ -52,6 +52,10 @@ class Book:
         return set(self.chapters) - workshops(self.chapters, self.root)
 
     @cached_property
+    def modules(self) -> set[str]:
+        return {module for notebook in self.notebooks.values() for module in exported(notebook)}
+
+    @cached_property
     def cells(self) -> set[str]:
         return {f"{name}#{cell.id}" for name, notebook in self.notebooks.items() for cell in notebook.cells}
 
@@ -101,6 +105,8 @@ class Book:
                 yield f'#{cell.id}: not compared, and no reason: add {{"annotated": {{"reason": "..."}}}}'
             if is_exempt(cell) and "train" in about.get("reason", "") and not renewed_by(cell):
                 yield f'#{cell.id}: shows live training: add "renewed_by": ["training"] beside its reason'
+            if unknown := set(renewed_by(cell)) - self.modules:
+                yield f"#{cell.id}: renewed by {', '.join(sorted(unknown))}, which no chapter exports: name a module"
             for output in cell.get("outputs", []):
                 if output.output_type == "error" and "raises-exception" not in tags:
                     yield f"#{cell.id}: its stored output is an error: mend the cell"
