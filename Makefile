@@ -62,7 +62,7 @@ pdf: env ## the whole book as one file to print: _build/book.pdf
 	@$(PY) -m tools.pdf
 
 execute: env ## run chapters and store their outputs: make execute CH=59 (all without CH; REFRESH=1 renews timings, too)
-	@$(PY) -m tools.execute $(if $(REFRESH),--refresh) $(or $(CH),--all)
+	@$(PY) -m tools.execute $(or $(CH),--all)
 
 lab: env ## open Jupyter in book/
 	@$(BIN)/jupyter lab --notebook-dir=book

@@ -60,7 +60,7 @@ def test_all_runs_the_training_chapter_first_with_two_threads(tmp_path, capsys):
 def test_failure_names_chapter_cell_and_error_and_stores_nothing(tmp_path, capsys):
     path = write_notebook(tmp_path, "31_first", GOOD + "\n%% code fails\n{}['absent']\n")
     before = path.read_bytes()
-    assert execute.main(["--threads", "1", "31_first"], tmp_path) == 1
+    assert execute.main(["31_first"], tmp_path) == 1
     said = capsys.readouterr().out
     assert "chapter 31_first, cell fails: KeyError: 'absent'" in said
     assert "\x1b" not in said

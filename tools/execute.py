@@ -1,4 +1,4 @@
-"""Run chapters and store their outputs: `python -m tools.execute [--threads N] [--refresh] CHAPTER...` or `--all`.
+"""Run chapters and store their outputs: `python -m tools.execute [--refresh] CHAPTER...` or `--all`.
 
 A chapter is named by its number, its file's name or its path. Chapter 59 trains: it runs first, alone, with two
 threads; the others run two at a time with one thread each. Outputs that are exempt from comparison, such as timings,
@@ -50,7 +50,7 @@ def environment(threads: int) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in dropped} | changes
 
 
-def run(path: Path, folder: Path, threads: int | None = None) -> NotebookNode:
+def run(path: Path, folder: Path) -> NotebookNode:
     """The chapter's notebook, executed in `folder` and cleaned. Raises ChapterError."""
     notebook = nbformat.read(path, as_version=4)
     cell_id = "the kernel's start"
@@ -71,7 +71,7 @@ def run(path: Path, folder: Path, threads: int | None = None) -> NotebookNode:
         on_cell_start=remember,
     )
     try:
-        client.execute(env=environment(threads or threads_of(path)) | {"PYTHONPATH": str(ROOT)})
+        client.execute(env=environment(threads_of(path)) | {"PYTHONPATH": str(ROOT)})
     except CellExecutionError as error:
         trace = re.sub(r"\x1b\[[0-9;]*m", "", error.traceback).strip()
         said = f"{error.ename}: {error.evalue}"
@@ -113,10 +113,10 @@ def run_all(paths: Iterable[Path], job: Callable[[Path], str]) -> int:
     return failures
 
 
-def store(path: Path, threads: int | None = None, refresh: bool = False) -> str:
+def store(path: Path, refresh: bool = False) -> str:
     """Run a chapter of book/ and store its outputs, unless it was edited meanwhile."""
     before = nbformat.read(path, as_version=4)
-    executed = run(path, path.parent, threads)
+    executed = run(path, path.parent)
     now = nbformat.read(path, as_version=4)
     if [(cell.id, cell.source) for cell in now.cells] != [(cell.id, cell.source) for cell in before.cells]:
         raise ChapterError(f"chapter {path.stem} was edited while it ran: outputs not stored, run it again")
@@ -148,7 +148,6 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.execute", description=__doc__.split("\n")[0])
     parser.add_argument("chapters", nargs="*", metavar="CHAPTER", help="59, 59_training or a path")
     parser.add_argument("--all", action="store_true", help="every chapter of book/")
-    parser.add_argument("--threads", type=int, help="threads of the kernel (default: 1, chapter 59: 2)")
     refresh = os.environ.get("REFRESH", "") not in ("", "0")
     parser.add_argument("--refresh", action="store_true", default=refresh, help="renew exempt outputs, too")
     options = parser.parse_args(arguments)
@@ -160,7 +159,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     except ChapterError as error:
         print(error, file=sys.stderr)
         return 2
-    return 1 if run_all(paths, lambda path: store(path, options.threads, options.refresh)) else 0
+    return 1 if run_all(paths, lambda path: store(path, options.refresh)) else 0
 
 
 if __name__ == "__main__":
