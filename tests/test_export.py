@@ -322,8 +322,6 @@ ORDER = [  # the chapter's module, the cell in it that imports another module, a
     ("model", "shown", "training", True),  # the chapters that show the whole
     ("plain", "exported", "training", False),
     ("plain", "shown", "training", True),
-    ("stacks", "exported", "training_lent", True),  # a module that is lent
-    ("stacks", "lent", "training", True),
 ]
 
 
@@ -333,8 +331,7 @@ def test_the_main_line_imports_what_came_before_and_workshops(book, capsys, modu
     texts = {}
     for one in MODULES:
         lines = {cell: f"from annotated.{imported} import NAME as other"} if one == module else {}
-        lent = f"%% code lent\n#| export {one}_lent\n{lines.pop('lent', '')}\nNAME = 1\n"
-        texts[one] = chapter(one, about=f'{{"lends": ["{one}_lent"]}}', **lines) + lent
+        texts[one] = chapter(one, **lines)
     assert book(toc=TOC, **{f"c{number}_{one}": texts[one] for one, number in MODULES.items()}) == (0 if may else 1)
     refused = f"#{cell}: imports annotated.{imported}, which chapter 51 writes later\n"
     said = capsys.readouterr().err
@@ -399,8 +396,8 @@ def test_a_circle_through_the_top_level_is_found(book, capsys):
 @pytest.mark.parametrize(
     ("about", "said"),
     [
-        ('{"lends": ["files"]}', "lends files, which no cell of it exports"),
-        ('{"lends": "stacks"}', '"lends" in its metadata is no list of names'),
+        ('{"copied": ["files"]}', '"copied" in its metadata names files, which no cell of it exports'),
+        ('{"copied": "stacks"}', '"copied" in its metadata is no list of names'),
         ('{"data": "grammar"}', '"data" in its metadata is no list of names'),
         ('{"data": ["grammar", "gone"]}', "no folder data/gone: make it, or mend its metadata"),
         ('{"data": ["../book"]}', "no folder data/../book"),

@@ -3,8 +3,7 @@
 A code cell whose first line is `#| export` goes to the module named in the notebook's metadata, `#| export masks` to
 annotated/masks.py. The cell `#| export __init__` holds `__version__`, PUBLIC, the names of the package's top level by
 module, and MOVED, names that work there as well and are not listed. The metadata may name `data`, folders below data/
-that are copied into the package, `lends`, modules that all chapters may import, and `copied`, modules that people copy
-as a file: without `__all__` and links back.
+that are copied into the package, and `copied`, modules that people copy as a file: without `__all__` and links back.
 """
 
 from __future__ import annotations
@@ -83,7 +82,6 @@ class Chapter:
     path: Path
     cells: list[Block]
     docstring: str
-    lends: list[str]
     data: list[str]
     copied: list[str]
 
@@ -171,11 +169,11 @@ def read_chapter(path: Path) -> Chapter:
     if section := about.get("section"):
         kind = "" if not section[0].isdigit() else "sections " if "," in section else "section "
         docstring += f", {kind}{section} of the paper"
-    chapter = Chapter(
-        path, cells, f'"""{docstring}."""', *(named(path, about, key) for key in ("lends", "data", "copied"))
-    )
-    if missing := sorted({*chapter.lends, *chapter.copied} - {block.module for block in chapter.blocks}):
-        raise ExportError(f"book/{path.name}: lends {', '.join(missing)}, which no cell of it exports")
+    data, copied = (named(path, about, key) for key in ("data", "copied"))
+    chapter = Chapter(path, cells, f'"""{docstring}."""', data, copied)
+    if missing := sorted(set(copied) - {block.module for block in chapter.blocks}):
+        said = f'"copied" in its metadata names {", ".join(missing)}, which no cell of it exports'
+        raise ExportError(f"book/{path.name}: {said}")
     return chapter
 
 
@@ -270,19 +268,16 @@ def check_order(cell: Block, homes: dict[str, int], public: dict[str, str]) -> N
 
 
 def check_orders(chapters: list[Chapter], public: dict[str, str], root: Path) -> None:
-    """Check the cells of the main line; workshops and lent modules import what they like, and all may import them."""
+    """Check the cells of the main line; workshops import what they like, and all may import them."""
     shops = workshops((chapter.path.stem for chapter in chapters), root)
     line = [chapter for chapter in chapters if chapter.path.stem not in shops]
-    lent = {module for chapter in chapters for module in chapter.lends}
     homes: dict[str, int] = {}
     for chapter in line:
         for block in chapter.blocks:
             homes.setdefault(block.module, number(chapter.path))
-    homes = {module: home for module, home in homes.items() if module not in lent}
     for chapter in line:
         for cell in chapter.cells:
-            free = not cell.module and (cell.case or number(chapter.path) in WHOLE)
-            if not free and cell.module not in lent:
+            if cell.module or not (cell.case or number(chapter.path) in WHOLE):
                 check_order(cell, homes, public)
 
 
