@@ -1,13 +1,12 @@
 """Notebooks without what changes from run to run: `python -m tools.clean [--check] [NOTEBOOK...]`.
 
 Without names it takes all of book/. Kept: sources, cell ids, outputs, and the metadata that the book reads. Execution
-counts go, and so does what a PNG file says about the program that drew it.
+counts go.
 """
 
 from __future__ import annotations
 
 import argparse
-import base64
 import os
 import sys
 from pathlib import Path
@@ -30,7 +29,10 @@ def clean(notebook: NotebookNode) -> NotebookNode:
         cell.metadata = NotebookNode({key: cell.metadata[key] for key in CELL_METADATA if cell.metadata.get(key)})
         if cell.cell_type == "code":
             cell.execution_count = None
-            cell.outputs = [without_traces(output) for output in join_streams(cell.outputs)]
+            cell.outputs = join_streams(cell.outputs)
+            for output in cell.outputs:
+                if "execution_count" in output:
+                    output.execution_count = None
     notebook.nbformat_minor = 5
     return notebook
 
@@ -45,26 +47,6 @@ def join_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
         else:
             joined.append(output)
     return joined
-
-
-def without_traces(output: NotebookNode) -> NotebookNode:
-    """The output without its count, and its picture without words about where it comes from."""
-    if "execution_count" in output:
-        output.execution_count = None
-    if picture := output.get("data", {}).get("image/png"):
-        output.data["image/png"] = base64.b64encode(without_words(base64.b64decode(picture))).decode()
-    return output
-
-
-def without_words(png: bytes) -> bytes:
-    """A PNG file without its chunks of text and time, which change with versions and clocks."""
-    kept, place = [png[:8]], 8
-    while place < len(png):
-        end = place + 12 + int.from_bytes(png[place : place + 4], "big")  # length, name and checksum around the data
-        if png[place + 4 : place + 8] not in (b"tEXt", b"zTXt", b"iTXt", b"tIME"):
-            kept.append(png[place:end])
-        place = end
-    return b"".join(kept)
 
 
 def write_if_changed(notebook: NotebookNode, path: Path) -> bool:

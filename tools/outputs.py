@@ -5,7 +5,7 @@ from run to run and would fill a diff with what nobody changed:
 
 - those of a cell that is exempt from comparison (`nbval-ignore-output`). They stay while the code and the data behind
   them are as they were and the new text differs in numbers and names of machines alone;
-- pictures whose pixels are the same to the eye, drawn from numbers whose last digits differ between processors.
+- pictures that look the same, drawn from numbers whose last digits differ between processors.
 
 `{"annotated": {"renewed_by": ["training"]}}` in an exempt cell's metadata names modules, here because the cell shows
 live training: its outputs are renewed when one of these, or what they import, has changed.
@@ -14,24 +14,19 @@ live training: its outputs are renewed when one of these, or what they import, h
 from __future__ import annotations
 
 import ast
-import base64
 import hashlib
-import io
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
 from nbformat import NotebookNode
 
-from tools import drawings
-from tools.drawings import NARROW, SVG
+from tools.drawings import NARROW, SVG, look_the_same
 from tools.export import DIRECTIVE, bound_names, defined_names, imported_modules, used_names
 
 EXEMPT = "nbval-ignore-output"
 NUMBER = re.compile(r"[-+]?\d[\d.,_]*(?:[eE][-+]?\d+)?")
 MACHINE = re.compile(r"\b(?:cpu|cuda(?::\d+)?|mps): [^\n]*|\b(?:Intel|AMD|NVIDIA|Apple M|ARM|Ampere|Neoverse)[^\n,;)]*")
-SAME_PIXEL, SAME_PICTURE = 48, 0.002  # of 255 a channel; the share of pixels that may differ by more
 
 
 def short_hash(parts: Iterable[str]) -> str:
@@ -190,26 +185,13 @@ def settle(before: NotebookNode, after: NotebookNode, root: Path, refresh: bool 
 
 def with_old_pictures(old: list[NotebookNode], new: list[NotebookNode]) -> list[NotebookNode]:
     """New outputs with the old ones' pictures, where a cell draws as many as before and they look the same."""
-    for kind, same in (("image/png", look_the_same), (SVG, drawings.look_the_same), (NARROW, drawings.look_the_same)):
+    for kind in (SVG, NARROW):
         drawn = [[output.data for output in outputs if kind in output.get("data", {})] for outputs in (old, new)]
         if len(drawn[0]) == len(drawn[1]):
             for before, after in zip(*drawn, strict=True):
-                if same(before[kind], after[kind]):
+                if look_the_same(before[kind], after[kind]):
                     after[kind] = before[kind]
     return new
-
-
-def look_the_same(first: str, second: str) -> bool:
-    """Whether two pictures, as base64, differ by what a processor's last digits can move: the edges of some lines."""
-    if first == second:
-        return True
-    from matplotlib import image  # takes a second, and most pictures are the same bytes
-
-    pictures = [image.imread(io.BytesIO(base64.b64decode(text)), format="png") for text in (first, second)]
-    if pictures[0].shape != pictures[1].shape:
-        return False
-    apart = np.abs(pictures[0] - pictures[1]).reshape(*pictures[0].shape[:2], -1).max(axis=-1)
-    return bool(apart.max() <= SAME_PIXEL / 255 and (apart > 2 / 255).mean() <= SAME_PICTURE)
 
 
 def are_stale(notebook: NotebookNode) -> bool:
