@@ -30,7 +30,7 @@ from tests import forked
 from tests.forked import hearing
 from tests.messages import message
 from tools import limits
-from tools.faults import children
+from tools.processes import children
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = "--vocab-size 340 --d-model 16 --num-heads 2 --d-ff 32 --num-layers 1 --dropout 0 --max-length 24"

@@ -34,7 +34,7 @@ from tests import forked
 from tests.messages import message, refused
 from tests.together import ACCUMULATION, examples
 from tools import limits
-from tools.faults import children
+from tools.processes import children
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = [

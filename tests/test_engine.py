@@ -23,7 +23,7 @@ from tests import forked
 from tests.messages import message, refused
 from tests.test_marian import SMALL, random_translator, sources_to_translate
 from tools import limits
-from tools.faults import Crash, FaultyDisk, with_disk
+from tools.faulty_disk import Crash, FaultyDisk, with_disk
 from tools.parity import beside_engine, random_sources
 
 ROOT = Path(__file__).resolve().parents[1]

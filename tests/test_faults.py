@@ -15,7 +15,8 @@ from annotated.files import read_json, write_atomically, write_json
 from annotated.tokenization import Tokenizer, train_tokenizer
 from tests.messages import refused
 from tools import faults
-from tools.faults import CONFIG, KINDS, Crash, FaultyDisk, Saving, mutated_json, mutated_tensors, try_point, with_disk
+from tools.faults import CONFIG, Saving, mutated_json, mutated_tensors, try_point
+from tools.faulty_disk import KINDS, Crash, FaultyDisk, with_disk
 
 
 @pytest.fixture(scope="module")

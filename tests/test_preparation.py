@@ -19,7 +19,7 @@ from annotated.store import id_kind, open_store
 from annotated.tokenization import Tokenizer, tokenize, train_tokenizer
 from tests.messages import message, refused
 from tests.stores import NOUNS, PAIRS, SETTINGS, make, quiet, text, write_pairs
-from tools.faults import KINDS, Crash, FaultyDisk, with_disk
+from tools.faulty_disk import KINDS, Crash, FaultyDisk, with_disk
 
 
 @pytest.fixture(scope="module")

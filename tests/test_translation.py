@@ -28,7 +28,7 @@ from annotated.translation import Translation, Translator, find_model
 from tests.forked import hearing
 from tests.messages import message, refused
 from tools import limits
-from tools.faults import children
+from tools.processes import children
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("Anna", "Paul", "Marie", "Peter", "Lisa")

@@ -11,7 +11,6 @@ then stops translating them in each way that there is. `cost` measures what savi
 from __future__ import annotations
 
 import argparse
-import errno
 import io
 import json
 import os
@@ -25,21 +24,20 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save
 
-from annotated import files
 from annotated.batching import make_batch
 from annotated.checkpoint import average_weights, load_model, save_model, weights_of
 from annotated.cli import main as annotated
 from annotated.corpora import load_corpus
-from annotated.files import Disk, InputError, read_json, verify, write_atomically, write_json
+from annotated.files import InputError, read_json, verify, write_atomically, write_json
 from annotated.machine import describe_machine
 from annotated.marian import load_marian, save_marian
 from annotated.model import Transformer, TransformerConfig
@@ -56,6 +54,8 @@ from annotated.training import (
 )
 from annotated.translation import Translator
 from tools.clean import ROOT
+from tools.faulty_disk import KINDS, Crash, FaultyDisk, with_disk
+from tools.processes import children
 
 RECORDS = ROOT / "data" / "runs" / "faults"
 TEXTS = [f"the dog number {i} sees a cat and der Hund sieht eine Katze" for i in range(30)]
@@ -68,87 +68,6 @@ CONFIG = TrainingConfig(
 
 class Hang(BaseException):
     """A reader takes longer than anybody would wait."""
-
-
-class Crash(BaseException):
-    """The process is gone: no handler runs, no file is cleaned up."""
-
-
-KINDS = ("no space", "error", "short", "crash before", "crash after", "crash half", "power cut")
-
-
-class FaultyDisk(Disk):
-    """A disk whose operation number `at` goes wrong in one of `KINDS`; with 0, it only counts them."""
-
-    def __init__(self, at: int = 0, kind: str = "error"):
-        self.at, self.kind, self.count, self.dead = at, kind, 0, False
-        self.completed: int | None = None  # the step of the last checkpoint whose manifest got its name
-
-    def fails(self) -> bool:
-        if self.dead:
-            raise Crash
-        self.count += 1
-        return self.count == self.at
-
-    def go_wrong(self, act: Callable[[], Any], path: Path, content: bytes | None = None) -> None:
-        """Raise what the kind of fault asks for, after as much of the operation as it allows."""
-        if content is not None and self.kind in ("short", "crash half", "power cut"):
-            path.write_bytes(b"" if self.kind == "power cut" else content[: len(content) // 2])
-        elif self.kind == "crash after":
-            act()
-        if self.kind.startswith("crash") or self.kind == "power cut":
-            self.dead = True
-            raise Crash
-        number = errno.EIO if self.kind == "error" else errno.ENOSPC
-        raise OSError(number, os.strerror(number))
-
-    def read(self, path: Path) -> bytes:
-        act = partial(super().read, path)
-        return self.go_wrong(act, path) if self.fails() else act()
-
-    def open(self, path: Path) -> BinaryIO:
-        act = partial(super().open, path)
-        return self.go_wrong(act, path) if self.fails() else act()
-
-    def write(self, path: Path, content: bytes) -> None:
-        act = partial(super().write, path, content)
-        return self.go_wrong(act, path, content) if self.fails() else act()
-
-    def append(self, path: Path, content: bytes, wait: bool = False) -> None:
-        act = partial(super().append, path, content, wait)
-        if not self.fails():
-            return act()
-        before = path.read_bytes() if path.exists() else b""
-        return self.go_wrong(act, path, before + content)
-
-    def rename(self, old: Path, new: Path) -> None:
-        act = partial(super().rename, old, new)
-        if self.fails():
-            self.go_wrong(act, new)
-        act()
-        if new.match("checkpoints/step-*.json"):
-            self.completed = int(new.stem.removeprefix("step-"))
-
-    def remove(self, path: Path) -> None:
-        act = partial(super().remove, path)
-        return self.go_wrong(act, path) if self.fails() else act()
-
-    def make_folder(self, path: Path) -> None:
-        act = partial(super().make_folder, path)
-        return self.go_wrong(act, path) if self.fails() else act()
-
-
-@contextmanager
-def with_disk(disk: Disk) -> Iterator[None]:
-    """Let the whole package work on this disk for a while."""
-    operations = ("read", "open", "write", "append", "rename", "remove", "make_folder")
-    for name in operations:
-        setattr(files.disk, name, getattr(disk, name))
-    try:
-        yield
-    finally:
-        for name in operations:
-            delattr(files.disk, name)
 
 
 def small_model(vocab_size: int = 40, shift: float = 0.0) -> Transformer:
@@ -677,12 +596,6 @@ def cost(times: int = 5) -> dict[str, Any]:
     middle = {what: statistics.median(found) for what, found in seconds.items()}
     found = {"share": sum(middle[what] / between[what] for what in middle), "megabytes": round(size / 1e6)}
     return found | {"seconds_each": {what: round(one, 3) for what, one in middle.items()}, "seconds_between": between}
-
-
-def children(process: int) -> list[int]:
-    """The processes that a process has started."""
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True)
-    return [int(one) for one in listed.stdout.split()]
 
 
 def main(arguments: list[str]) -> int:
