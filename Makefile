@@ -42,8 +42,7 @@ node_modules/.installed: package.json
 	@touch $@
 
 .venv/.browser: .venv/.locked
-	@found() { test -x "$${CHROMIUM:-}" || for name in chromium chromium-browser google-chrome google-chrome-stable; do \
-	    command -v $$name >/dev/null && return 0; done; }; \
+	@found() { $(PY) -c 'import sys; from tools.browser import chromium_path; sys.exit(not chromium_path())'; }; \
 	if ! found && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "installing chromium"; \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } >/dev/null || true; \

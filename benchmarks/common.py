@@ -6,7 +6,6 @@ import gc
 import importlib.metadata
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -47,14 +46,6 @@ def in_a_process(module: str, *arguments: str, **environment: str) -> float:
     if child.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{child.stderr}")
     return json.loads(child.stdout.splitlines()[-1])
-
-
-def torchrun(processes: int) -> list[str]:
-    """The command by which torchrun starts so many processes of a module here, at a free port."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    return [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", f"--master-port={port}"]
 
 
 def pairs(translator: Translator, split: str) -> list:

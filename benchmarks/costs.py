@@ -27,7 +27,8 @@ from annotated.distributed import processes, rank
 from annotated.forecast import Device, moved_numbers, num_calls, num_weights, step_seconds
 from annotated.model import Transformer, TransformerConfig
 from annotated.training import TrainingConfig, train
-from benchmarks.common import ROOT, record, say, torchrun
+from benchmarks.common import ROOT, record, say
+from tools.processes import torchrun
 
 SIZES, MANY, STREAM = (16, 32, 64, 128, 256, 512, 1024), 2**22, 2**25  # of square matrices; numbers to add up
 ROWS, LOGITS, ROUNDS, STEPS = 1000, (64, 8000), 2, 5

@@ -30,6 +30,7 @@ from annotated.store import open_store
 from annotated.training import TrainingConfig, batch_all, tokenize_pairs, train
 from benchmarks.common import ROOT, THREADS, in_a_process, record, say
 from benchmarks.engine import peak_memory
+from tools.processes import children
 
 MANY, MOST = 1_000_000, 10_000_000  # pairs
 PIECES, STEPS = 37_000, 50
@@ -118,8 +119,7 @@ def proportional(process: int) -> float:
 
 def descendants(process: int) -> Iterator[int]:
     """The processes that this one has started, and those that they have."""
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True)
-    for child in map(int, listed.stdout.split()):
+    for child in children(process):
         yield child
         yield from descendants(child)
 

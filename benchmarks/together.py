@@ -15,7 +15,8 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 from annotated.corpora import load_corpus
-from benchmarks.common import ROOT, record, say, torchrun
+from benchmarks.common import ROOT, record, say
+from tools.processes import children, torchrun
 
 STEPS, LINES, KILLS, ROUNDS = 200, 20_000, 10, 3
 SIZES = (
@@ -60,8 +61,7 @@ def kills(folder: Path, seed: int = 0) -> dict[str, object]:
         while not list(output.glob("checkpoints/*.safetensors")):
             time.sleep(0.1)
         time.sleep(choose.uniform(0, 5))
-        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
-        workers = [int(one) for one in listed.stdout.split()]
+        workers = children(process.pid)
         os.kill(choose.choice(workers), signal.SIGKILL)
         begun = time.monotonic()
         process.wait()

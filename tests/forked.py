@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import runpy
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from tools import limits
+from tools.processes import free_port
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
@@ -34,12 +34,6 @@ def hearing(*ignored: int) -> Callable[[], None]:
             signal.signal(number, signal.SIG_IGN if number in ignored else effect)
 
     return prepare
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def run(processes: int, module: str, *arguments: str, stdin: Path | None = None) -> subprocess.CompletedProcess:

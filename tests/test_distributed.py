@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -34,7 +33,7 @@ from tests import forked
 from tests.messages import message, refused
 from tests.together import ACCUMULATION, examples
 from tools import limits
-from tools.processes import children
+from tools.processes import children, torchrun
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = [
@@ -46,10 +45,9 @@ SMALL = [
 
 def by_torchrun(*arguments: str) -> subprocess.Popen:
     """A command in two processes, each with one thread."""
-    launcher = ["torch.distributed.run", "--nproc-per-node=2", f"--master-port={forked.free_port()}", "-m"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
-    return subprocess.Popen([sys.executable, "-m", *launcher, *arguments], env=environment, text=True, **pipes)
+    return subprocess.Popen([*torchrun(2), "-m", *arguments], env=environment, text=True, **pipes)
 
 
 def own_lines(stderr: str) -> list[str]:

@@ -36,6 +36,7 @@ from annotated.training import TrainingState, checkpoints, load_state, new_state
 from annotated.translation import Translator
 from tools import experiments
 from tools.experiments import CPU, data_of, load_plan, start, units
+from tools.record import SAMPLES
 
 ALPHAS = (0.0, 0.6, 1.0, 1.4, 1.8, 2.2, 2.6, 3.0, 3.4)
 Sides = tuple[list[str], list[str]]  # sources, references
@@ -45,11 +46,7 @@ KINDS_OF_A_RUN = ("best on valid", "mean of the last 3", "mean of the last 5", "
 WIDTHS = (1, 2, 4, 8, 16, 32, 64)  # all without a penalty, up to 16 with one
 DRAWS = 1000  # of the bootstrap
 OWN = [  # in the manner of the corpus, but ours
-    "A dog runs through the snow.",
-    "Two children are playing football in a park.",
-    "A woman in a red coat is waiting for the bus.",
-    "Three men are sitting around a fire and singing.",
-    "An old man is selling fruit at the market because his shop is closed.",
+    *SAMPLES,
     "A girl with a yellow umbrella jumps over a puddle.",
     "Two women in aprons are cutting vegetables in a small kitchen.",
     "A boy is drawing a ship on the wall of his room.",
