@@ -144,7 +144,7 @@ def test_chapters_can_be_named(root):
 def gate(root, monkeypatch, named=False):
     """What the short gate runs in a repository: chapters, tests, and those of these whose slow tests run, too."""
     ran = []
-    monkeypatch.setattr(check, "pytest", lambda *arguments: ran.extend(arguments))
+    monkeypatch.setattr(check, "pytest", lambda *arguments, marks: ran.extend(arguments))
     steps, left = check.gate(affected.changed_since(None, root), named, root)
     assert list(steps) == ["style", "tests"]
     steps["tests"]()

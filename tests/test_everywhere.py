@@ -12,7 +12,7 @@ def runs(monkeypatch):
 
     def outcomes(names, marks, files):
         asked.append((names, marks, files))
-        return {"tests.test_a::test_x": "failure" if names == ["signals ignored"] else "passed"}
+        return {"tests.test_a::test_x": "failed" if names == ["signals ignored"] else "passed"}
 
     monkeypatch.setattr(everywhere, "outcomes", outcomes)
     return asked
@@ -22,7 +22,7 @@ def test_a_test_that_fails_under_one_condition_alone_is_named(runs, capsys):
     assert everywhere.main(["nohup"]) == 0
     assert everywhere.main(["nohup", "signals ignored"]) == 1
     said = capsys.readouterr().out.splitlines()
-    assert said[-2:] == ["signals ignored: 1 failure", "    failure: tests.test_a::test_x"]
+    assert said[-2:] == ["signals ignored: 1 failed", "    failed: tests.test_a::test_x"]
     assert [names for names, *_ in runs[2:]] == [["as it is"], ["nohup"], ["signals ignored"]]
 
 

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from tools import limits
 from tools.affected import Change, changed_by_name, changed_since, own_tests, reading_the_book
@@ -69,17 +70,38 @@ def in_chapter(complaint: str, root: Path = ROOT) -> str:
     return f"{cells[-1] if cells else found[1]}: {found[3]}: {lines[-1].strip()}"
 
 
-def pytest(*arguments: str) -> Counter:
+class Case(NamedTuple):
+    """A test in a report of pytest."""
+
+    file: str
+    name: str
+    seconds: float
+    outcome: str  # passed, failed or skipped
+    slow: bool  # marked so
+
+
+def options(report: Path, marks: str) -> list[str]:
+    """Pytest's options for chapters and tests with these marks, and for its report."""
+    return ["-q", "--no-header", "-p", "no:cacheprovider", f"--junitxml={report}", "-m", marks, *NBVAL]
+
+
+def reported(report: Path) -> list[Case]:
+    """The tests of a report; a file that could not be read is one that failed."""
+    outcomes = {"failure": "failed", "error": "failed", "skipped": "skipped"}
+    found = []
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        outcome = next((outcomes[part.tag] for part in case if part.tag in outcomes), "passed")
+        slow = case.find("properties") is not None
+        found.append(Case(case.get("classname", ""), case.get("name"), float(case.get("time")), outcome, slow))
+    return found
+
+
+def pytest(*arguments: str, marks: str = "not again") -> Counter:
     """A run of pytest and how many of its tests passed, failed and were skipped."""
     REPORT.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", f"--junitxml={REPORT}"]
-    status = subprocess.run([*command, *arguments], cwd=ROOT, env=environment(1)).returncode
-    counts = Counter()
-    if REPORT.exists():
-        for suite in ElementTree.parse(REPORT).getroot().iter("testsuite"):
-            failed = int(suite.get("failures")) + int(suite.get("errors"))
-            skipped = int(suite.get("skipped"))
-            counts.update(passed=int(suite.get("tests")) - failed - skipped, failed=failed, skipped=skipped)
+    command = [sys.executable, "-m", "pytest", *options(REPORT, marks), *arguments]
+    status = subprocess.run(command, cwd=ROOT, env=environment(1)).returncode
+    counts = Counter(case.outcome for case in reported(REPORT)) if REPORT.exists() else Counter()
     if status and not counts["failed"]:
         counts["failed"] = 1
     return counts
@@ -88,12 +110,11 @@ def pytest(*arguments: str) -> Counter:
 def times() -> str:
     """The seconds of each file in the last run of pytest, its ten slowest tests, and those that want the mark slow."""
     files, tests, unmarked = Counter(), Counter(), Counter()
-    for case in ElementTree.parse(REPORT).getroot().iter("testcase"):
-        file, seconds = case.get("classname"), float(case.get("time"))
+    for file, name, seconds, _, slow in reported(REPORT):
         files[file] += seconds
-        tests[f"{file}::{case.get('name')}"] += seconds
-        if file.startswith("tests.") and not file.startswith("tests.test_site") and case.find("properties") is None:
-            unmarked[f"{file}::{case.get('name')}"] += seconds
+        tests[f"{file}::{name}"] += seconds
+        if file.startswith("tests.") and not file.startswith("tests.test_site") and not slow:
+            unmarked[f"{file}::{name}"] += seconds
     parts = {
         f"{files.total():.0f} seconds of all processes": files.most_common(),
         "the slowest tests": tests.most_common(10),
@@ -117,7 +138,7 @@ def everything() -> Steps:
     files = [*files[:1], BUILD, *(file for file in files[1:] if file not in (BUILD, *SITE)), *SITE]
     return {
         "style": lambda: style(*STYLE),
-        "tests": lambda: pytest(*NBVAL, "-n4", *FILES, "-m", "not again", *files),
+        "tests": lambda: pytest("-n4", *FILES, *files),
     }
 
 
@@ -133,10 +154,10 @@ def gate(change: Change, named: bool, root: Path = ROOT) -> tuple[Steps, list[st
         run = [file for file in run if file in own or file in reading_the_book(root)]
     chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
     scripts = any(file.endswith(("js", "package.json")) for file in change.files)
-    options = [*NBVAL, "-n2", *FILES, "-m", "not browser and not again", f"--slow-in={','.join(own)}"]
+    given = ["-n2", *FILES, f"--slow-in={','.join(own)}", *chapters, *run]
     steps = {
         "style": lambda: style(STRUCTURE, *(one for one in STYLE if scripts or "prettier" not in one[0])),
-        "tests": lambda: pytest(*options, *chapters, *run),
+        "tests": lambda: pytest(*given, marks="not browser and not again"),
     }
     books = [str(path.relative_to(root)) for path in sorted((root / "book").glob("[0-9]*.ipynb"))]
     slow = [file for file in run if file not in own and "mark.slow" in (root / file).read_text(encoding="utf-8")]

@@ -12,10 +12,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from tools.check import NBVAL
+from tools import check
 from tools.clean import ROOT
 from tools.execute import environment
 
@@ -64,26 +63,13 @@ def outcomes(names: list[str], marks: str, files: list[str]) -> dict[str, str]:
         elif "another user" in names:
             variables["HOME"] = folder
         report = Path(folder) / "report.xml"
-        options = ["-q", "--no-header", "-p", "no:cacheprovider", f"--junitxml={report}", "-m", marks, *NBVAL]
-        command = [
-            *commands,
-            str(ROOT / ".venv/bin/python"),
-            "-m",
-            "pytest",
-            *options,
-            "-n2",
-            "--dist=loadfile",
-            *files,
-        ]
+        program = [*commands, str(ROOT / ".venv/bin/python"), "-m", "pytest"]
+        command = [*program, *check.options(report, marks), "-n2", "--dist=loadfile", *files]
         variables |= {"PYTHONPATH": str(place), "CI": "true", "TMPDIR": folder}
         done = subprocess.run(command, cwd=place, env=environment(1) | variables, capture_output=True, text=True)
         if not report.exists():
             return {"pytest itself": (done.stdout + done.stderr)[-2000:]}
-        found = {}
-        for case in ElementTree.parse(report).getroot().iter("testcase"):
-            kinds = [part.tag for part in case if part.tag in ("failure", "error", "skipped")]
-            found[f"{case.get('classname')}::{case.get('name')}"] = kinds[0] if kinds else "passed"
-        return found
+        return {f"{case.file}::{case.name}": case.outcome for case in check.reported(report)}
 
 
 def main(arguments: list[str]) -> int:
@@ -108,7 +94,7 @@ def main(arguments: list[str]) -> int:
         sys.stdout.flush()
     if options.all:
         found = outcomes(COMBINED, EVERYTHING, ["book", "tests"])
-        apart = {test: outcome for test, outcome in found.items() if outcome in ("failure", "error")}
+        apart = {test: outcome for test, outcome in found.items() if outcome == "failed"}
         different += len(apart)
         print(
             f"all together: {summary(found)}", *(f"    {outcome}: {test}" for test, outcome in apart.items()), sep="\n"

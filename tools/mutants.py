@@ -20,7 +20,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -31,7 +30,7 @@ import torch
 
 from annotated.files import read_json, write_json
 from annotated.machine import describe_machine
-from tools import limits
+from tools import check
 from tools.clean import ROOT, write_if_changed
 from tools.execute import environment, threads_of
 from tools.export import DIRECTIVE
@@ -253,24 +252,17 @@ class Trial:
         """The tests that fail, as pytest would be given them; a whole file where it cannot even be read."""
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.xml"
-            options = ["-q", "--no-header", "-p", "no:cacheprovider", f"--junitxml={report}", "-m", marks]
-            options += ["--nbval", "--nbval-current-env", "--nbval-sanitize-with=tests/nbval.cfg"]
-            options += [f"--nbval-cell-timeout={limits.CELL}", f"--nbval-kernel-startup-timeout={limits.KERNEL}"]
-            status = self.run("pytest", *options, *arguments, seconds=seconds)
+            status = self.run("pytest", *check.options(report, marks), *arguments, seconds=seconds)
             if not report.exists():
                 return [f"pytest ended with {status}"] if status not in (0, 5) else []
-            failed = [
-                self.name_of(case)
-                for case in ElementTree.parse(report).getroot().iter("testcase")
-                if case.find("failure") is not None or case.find("error") is not None
-            ]
+            failed = [self.name_of(case) for case in check.reported(report) if case.outcome == "failed"]
         return failed or ([f"pytest ended with {status}"] if status not in (0, 5) else [])
 
-    def name_of(self, case: ElementTree.Element) -> str:
-        home = case.get("classname", "").replace(".", "/")
-        if "ipynb" in case.get("classname", ""):
+    def name_of(self, case: check.Case) -> str:
+        home = case.file.replace(".", "/")
+        if "ipynb" in case.file:
             return re.sub(r"/ipynb.*", ".ipynb", home).removeprefix("/")
-        return f"{home}.py::{case.get('name')}" if home else case.get("name", "").replace(".", "/") + ".py"
+        return f"{home}.py::{case.name}" if home else case.name.replace(".", "/") + ".py"
 
     def near(self, fault: dict[str, Any], place: str) -> list[str]:
         """The first eight files of tests that reach a fault, the nearest first."""
