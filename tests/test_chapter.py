@@ -9,8 +9,7 @@ import nbformat
 import pytest
 
 from tests.notebooks import write_notebook
-from tools import chapter, execute
-from tools.clean import ROOT
+from tools import ROOT, chapter, execute
 from tools.contents import workshops
 from tools.export import package_files
 from tools.structure import Book

@@ -2,7 +2,7 @@
 
 from fnmatch import fnmatchcase
 
-from tools.clean import ROOT
+from tools import ROOT
 from tools.contents import in_order, parts_of, workshops
 
 TOC = """

@@ -13,8 +13,8 @@ from matplotlib import pyplot as plt
 from matplotlib import rc_params_from_file
 
 from tests.notebooks import write_notebook
-from tools import execute, outputs
-from tools.clean import ROOT, clean
+from tools import ROOT, execute, outputs
+from tools.clean import clean
 from tools.drawings import NARROW, SVG
 
 TIMED = """%% notebook timing

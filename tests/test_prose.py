@@ -6,7 +6,7 @@ from random import Random
 import nbformat
 import pytest
 
-from tools.clean import ROOT
+from tools import ROOT
 from tools.prose import (
     figures,
     main_line,

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tools.clean import ROOT
+from tools import ROOT
 
 SOURCES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tools").glob("*.py"))}
 TOOLS = [

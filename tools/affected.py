@@ -16,10 +16,11 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from tools.clean import ROOT
+from tools import ROOT
+from tools.clean import code_cells
 from tools.execute import ChapterError, find
 from tools.export import DIRECTIVE
-from tools.outputs import code_cells, code_of
+from tools.outputs import code_of
 
 
 @dataclass

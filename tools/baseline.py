@@ -32,7 +32,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
 from annotated.tokenization import Tokenizer, detokenize, load_tokenizer, tokenize
 from annotated.training import Model, TrainingConfig, batch_all, tokenize_pairs, train
-from tools.clean import ROOT
+from tools import ROOT
 
 PARTNER = ROOT / "data" / "runs" / "embedded-sinusoidal" / "run.json"
 RATES = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # factors on the schedule of section 5.3

@@ -21,7 +21,8 @@ from urllib.parse import unquote
 import nbformat
 import yaml
 
-from tools.clean import ROOT, clean, write_if_changed
+from tools import ROOT
+from tools.clean import clean, code_cells, write_if_changed
 from tools.contents import parts_of
 from tools.drawings import PICTURES
 from tools.execute import ChapterError, run, run_all, with_outputs
@@ -71,7 +72,7 @@ def execute(root: Path, pages: list[str]) -> dict[Path, Path]:
     chapters = [path for path in chapters if path.suffix == ".ipynb"]
     keys = {}
     for path in chapters:
-        cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+        cells = code_cells(nbformat.read(path, as_version=4))
         keys[path] = digest([], root, shared, *(f"{cell.id}\n{cell.metadata}\n{cell.source}" for cell in cells))
     copies = {path: cache / path.name for path in chapters}
 
@@ -138,7 +139,7 @@ def check_site(site: Path, source: Path, pages: list[str]) -> None:
                 problems.append(f"{page}.html shows {name}, which is missing")
         notebook = source_of(source, page)
         if notebook.suffix == ".ipynb":
-            cells = [cell for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "code"]
+            cells = code_cells(nbformat.read(notebook, as_version=4))
             shown = [
                 cell for cell in cells if not {"remove-cell", "remove-output"} & set(cell.metadata.get("tags", []))
             ]

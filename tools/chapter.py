@@ -14,7 +14,8 @@ from pathlib import Path
 
 import nbformat
 
-from tools.clean import ROOT, clean, write_if_changed
+from tools import ROOT
+from tools.clean import clean, write_if_changed
 from tools.contents import in_order
 from tools.execute import run_all, store
 from tools.export import main as export

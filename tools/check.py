@@ -24,9 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from tools import limits
+from tools import ROOT, limits
 from tools.affected import Change, changed_by_name, changed_since, own_tests, reading_the_book
-from tools.clean import ROOT
 from tools.execute import environment, threads_of
 
 REPORT = ROOT / "_build" / "tests.xml"  # of the last run of pytest

@@ -14,9 +14,14 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-ROOT = Path(__file__).resolve().parents[1]
+from tools import ROOT
+
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_METADATA = ("annotated", "mystnb", "tags")
+
+
+def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def clean(notebook: NotebookNode) -> NotebookNode:
@@ -27,12 +32,12 @@ def clean(notebook: NotebookNode) -> NotebookNode:
         notebook.metadata["annotated"] = own
     for cell in notebook.cells:
         cell.metadata = NotebookNode({key: cell.metadata[key] for key in CELL_METADATA if cell.metadata.get(key)})
-        if cell.cell_type == "code":
-            cell.execution_count = None
-            cell.outputs = join_streams(cell.outputs)
-            for output in cell.outputs:
-                if "execution_count" in output:
-                    output.execution_count = None
+    for cell in code_cells(notebook):
+        cell.execution_count = None
+        cell.outputs = join_streams(cell.outputs)
+        for output in cell.outputs:
+            if "execution_count" in output:
+                output.execution_count = None
     notebook.nbformat_minor = 5
     return notebook
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import nbformat
 
-from tools.clean import ROOT
+from tools import ROOT
 
 FIRST = """\
 #@title On Colab, run this first: it fetches the book and installs its package {{ display-mode: "form" }}

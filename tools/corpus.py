@@ -13,7 +13,7 @@ from pathlib import Path
 
 from annotated.files import write_atomically
 from annotated.grammar import SPLITS, canonical_text, embedded_split, split_checksum, words
-from tools.clean import ROOT
+from tools import ROOT
 
 
 def write_corpus(data: Path = ROOT / "data") -> None:

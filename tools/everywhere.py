@@ -14,8 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tools import check
-from tools.clean import ROOT
+from tools import ROOT, check
 from tools.execute import environment
 
 QUICK, EVERYTHING = "not slow and not browser and not again", "not again"

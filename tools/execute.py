@@ -22,8 +22,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
-from tools import limits
-from tools.clean import ROOT, clean, write_if_changed
+from tools import ROOT, limits
+from tools.clean import clean, code_cells, write_if_changed
 from tools.outputs import is_exempt, settle
 
 TRAINING = "59"  # the chapter that needs the whole machine
@@ -130,9 +130,8 @@ def store(path: Path, refresh: bool = False) -> str:
 def with_outputs(notebook: NotebookNode, executed: NotebookNode) -> NotebookNode:
     """A copy of the notebook whose code cells have the outputs of the executed one, by id."""
     notebook, known = copy.deepcopy(notebook), {cell.id: cell for cell in executed.cells}
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs = known[cell.id].outputs
+    for cell in code_cells(notebook):
+        cell.outputs = known[cell.id].outputs
     return notebook
 
 

@@ -48,8 +48,7 @@ from annotated.training import (
 )
 from annotated.translation import Translator
 from annotated.variations import CHANGES
-from tools import heads
-from tools.clean import ROOT
+from tools import ROOT, heads
 from tools.parsing import corpus_of, scores_of_task, ship
 
 RUNS = ROOT / "data" / "runs"

@@ -25,9 +25,10 @@ from typing import Any
 
 import nbformat
 
+from tools import ROOT
+from tools.clean import code_cells
 from tools.contents import workshops
 
-ROOT = Path(__file__).resolve().parents[1]
 HEADER = "# Written by `make export` from {}: do not edit here, edit the chapter."
 DIRECTIVE = re.compile(r"#\| export(?: ([A-Za-z_]\w*))?")
 WHOLE = (0, 39)  # chapters that show the whole: what they do not export may import everything
@@ -140,9 +141,7 @@ def read_chapter(path: Path) -> Chapter:
         raise ExportError(f"book/{path.name}: not a notebook ({error})") from error
     about = notebook.metadata.get("annotated", {})
     cells = []
-    for cell in notebook.cells:
-        if cell.cell_type != "code":
-            continue
+    for cell in code_cells(notebook):
         place = f"book/{path.name}#{cell.id}"
         first, _, source = cell.source.partition("\n")
         match = DIRECTIVE.fullmatch(first.rstrip())

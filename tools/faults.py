@@ -53,7 +53,7 @@ from annotated.training import (
     train,
 )
 from annotated.translation import Translator
-from tools.clean import ROOT
+from tools import ROOT
 from tools.faulty_disk import KINDS, Crash, FaultyDisk, with_disk
 from tools.processes import children
 

@@ -34,7 +34,7 @@ from annotated.tokenization import Tokenizer, tokenize
 from annotated.training import batch_all, tokenize_pairs
 from annotated.translation import Translator
 from annotated.visualization import attentions, sentence_maps
-from tools.clean import ROOT
+from tools import ROOT
 
 Head = tuple[str, int, int]
 SENTENCES = 600  # of the split pronoun: 300 pairs of twins

@@ -30,11 +30,11 @@ import torch
 
 from annotated.files import read_json, write_json
 from annotated.machine import describe_machine
-from tools import check
-from tools.clean import ROOT, write_if_changed
+from tools import ROOT, check
+from tools.clean import code_cells, write_if_changed
 from tools.execute import environment, threads_of
 from tools.export import DIRECTIVE
-from tools.outputs import code_cells, is_exempt, sources_hash
+from tools.outputs import is_exempt, sources_hash
 
 FOLDER = ROOT / "data" / "runs" / "mutants"
 SEED = 48

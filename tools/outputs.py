@@ -21,6 +21,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from tools.clean import code_cells
 from tools.drawings import NARROW, SVG, look_the_same
 from tools.export import DIRECTIVE, bound_names, defined_names, imported_modules, used_names
 
@@ -42,10 +43,6 @@ def sources_hash(notebook: NotebookNode) -> str:
 def executed_hash(notebook: NotebookNode) -> str | None:
     """The hash of the code that made the stored outputs; None for a chapter that never ran."""
     return notebook.metadata.get("annotated", {}).get("executed", {}).get("sources")
-
-
-def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def is_exempt(cell: NotebookNode) -> bool:

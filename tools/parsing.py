@@ -53,7 +53,7 @@ from annotated.parsing import (
 )
 from annotated.tokenization import Tokenizer
 from annotated.translation import Translator
-from tools.clean import ROOT
+from tools import ROOT
 from tools.tasks import compression_outcome, marking_outcome, tagging_outcome
 
 LONGEST = 20  # words of the sentences that the grammar parses; its time grows with their cube

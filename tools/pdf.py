@@ -13,10 +13,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from tools import limits
+from tools import ROOT, limits
 from tools.browser import chromium_path, launch, new_page, served, visit
 from tools.build import render, stage, toc_entries
-from tools.clean import ROOT
 from tools.execute import ChapterError
 
 OPEN_SOLUTIONS = """

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools import limits
+from tools import ROOT, limits
 from tools.browser import chromium_path, launch, new_page, served, visit
-from tools.clean import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import ElementHandle, Page

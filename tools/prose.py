@@ -25,10 +25,12 @@ import nbformat
 import yaml
 from nbformat import NotebookNode
 
-from tools.clean import ROOT
+from tools import ROOT
+from tools.clean import code_cells
 from tools.contents import workshops
 from tools.drawings import PICTURES
-from tools.outputs import code_cells, is_exempt
+from tools.export import DIRECTIVE
+from tools.outputs import is_exempt
 
 VERDICT = re.compile(r"\b(?:True|False|same|agrees?)\W*$")
 NUMBER = re.compile(
@@ -186,7 +188,7 @@ def exported_before_a_picture(notebook: NotebookNode) -> int:
             PICTURES & set(o.get("data", {})) or "<svg" in str(o.get("data", {}).get("text/html")) for o in cell.outputs
         ):
             return count
-        count += cell.source.startswith("#| export")
+        count += bool(DIRECTIVE.match(cell.source))
     return count
 
 

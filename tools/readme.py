@@ -12,7 +12,7 @@ from statistics import fmean
 import yaml
 
 from annotated.files import read_json
-from tools.clean import ROOT
+from tools import ROOT
 
 PARTS = ("findings", "measured")  # what stands between marks, in the order of the file
 

@@ -27,7 +27,7 @@ from annotated.files import read_json, write_json
 from annotated.grammar import corpus_fingerprint
 from annotated.training import checkpoints
 from annotated.translation import Translator
-from tools.clean import ROOT
+from tools import ROOT
 
 SCORES = {
     "greedy": ["--beam-size", "1"],

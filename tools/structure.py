@@ -17,13 +17,14 @@ import nbformat
 import yaml
 from nbformat import NotebookNode
 
+from tools import ROOT
 from tools.build import toc_entries
-from tools.clean import ROOT
+from tools.clean import code_cells
 from tools.contents import in_order, workshops
 from tools.drawings import PICTURES
 from tools.execute import ChapterError
 from tools.export import DIRECTIVE
-from tools.outputs import EXEMPT, are_stale, code_cells, is_exempt, renewed_by
+from tools.outputs import EXEMPT, are_stale, is_exempt, renewed_by
 
 NAME = re.compile(r"\d\d_[a-z][a-z0-9]*(_[a-z0-9]+)*")
 EXERCISE = re.compile(r"\{exercise\}(?: .*)?\n:label: (\S+)\n")

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import nbformat
 
-from tools.clean import KERNEL, ROOT, clean, write_if_changed
+from tools import ROOT
+from tools.clean import KERNEL, clean, code_cells, write_if_changed
 
 OWN = ("module", "executed")  # of the notebook's metadata: said in another way, and what `make execute` notes
 
@@ -91,10 +92,10 @@ def _finish(cells: list, source: list[str]) -> None:
 
 
 def _keep_outputs(notebook: nbformat.NotebookNode, previous: nbformat.NotebookNode | None) -> None:
-    known = {cell.id: cell for cell in previous.cells if cell.cell_type == "code"} if previous else {}
-    for cell in notebook.cells:
+    known = {cell.id: cell for cell in code_cells(previous)} if previous else {}
+    for cell in code_cells(notebook):
         old = known.get(cell.id)
-        if cell.cell_type == "code" and old is not None and old.source == cell.source:
+        if old is not None and old.source == cell.source:
             cell.outputs = old.outputs
 
 
