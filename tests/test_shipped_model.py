@@ -131,7 +131,7 @@ def test_every_training_run_says_how_it_came_about(folder: Path):
     assert steps[-1] == run["steps"]
     assert min(line["valid_loss"] for line in lines if "valid_loss" in line) == pytest.approx(run["best_valid_loss"])
     for path in folder.glob("evaluation-*.json"):
-        scores = read_json(path)
-        count = len((folder / f"translations-{path.stem.removeprefix('evaluation-')}.txt").read_text().splitlines())
-        assert count == scores["sentences"]
+        scores, name = read_json(path), path.stem.removeprefix("evaluation-")
         assert scores["bleu_signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
+        if name != "beam4-short" and not name.startswith("valid-"):  # whose translations are not kept
+            assert len((folder / f"translations-{name}.txt").read_text().splitlines()) == scores["sentences"]

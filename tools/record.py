@@ -67,14 +67,14 @@ def record(run: Path, name: str, ship: bool = False, data: Path = ROOT / "data")
         translator.save(model, dtype=torch.float16)
     embedded = read_json(run / "run.json")["corpus"] in EMBEDDED
     for scores, options in (SCORES | (EMBEDDED_SCORES if embedded else {})).items():
-        evaluate(model, target, scores, options)
+        evaluate(model, target, scores, options, keep=scores != "beam4-short")
     if ship or embedded:
         return
     translations = Translator.load(model, device="cpu").translate(SAMPLES)
     samples = [{"source": a, "translation": b} for a, b in zip(SAMPLES, translations, strict=True)]
     write_json(target / "samples.json", samples)
     for alpha in ALPHAS:
-        evaluate(model, target, f"valid-alpha-{alpha}", ["--split", "valid", "--length-penalty", alpha])
+        evaluate(model, target, f"valid-alpha-{alpha}", ["--split", "valid", "--length-penalty", alpha], keep=False)
     best = max(ALPHAS, key=lambda alpha: read_json(target / f"evaluation-valid-alpha-{alpha}.json")["bleu"])
     evaluate(model, target, "tuned", ["--length-penalty", best])
     if len(checkpoints(run)) >= AVERAGED:
@@ -84,10 +84,11 @@ def record(run: Path, name: str, ship: bool = False, data: Path = ROOT / "data")
         evaluate(averaged, target, "averaged", [])
 
 
-def evaluate(model: Path, target: Path, scores: str, options: list[str]) -> None:
-    """Score `model` by the command that anybody can repeat. Raises SystemExit when it fails."""
+def evaluate(model: Path, target: Path, scores: str, options: list[str], keep: bool = True) -> None:
+    """Score `model` by the command that anybody can repeat; `keep` its translations. Raises SystemExit if it fails."""
     files = ["--json", str(target / f"evaluation-{scores}.json")]
-    files += ["--translations", str(target / f"translations-{scores}.txt")]
+    if keep:
+        files += ["--translations", str(target / f"translations-{scores}.txt")]
     if annotated(["evaluate", os.path.relpath(model), *options, *files]):
         raise SystemExit(f"record: {model} could not be evaluated")
 
