@@ -1,4 +1,4 @@
-"""README.md: what it says was measured is what the records say, and what it names exists."""
+"""README.md says what the records say; what it and CONTRIBUTING.md name exists."""
 
 from __future__ import annotations
 
@@ -31,11 +31,16 @@ def test_missing_marks_are_named(part):
         written(TEXT.replace(begin, ""), ROOT)
 
 
-def test_files_and_commands_that_it_names_exist():
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", TEXT):
-        assert (ROOT / link).exists(), link
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_files_and_commands_that_it_names_exist(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for path in re.findall(r"\]\((?!https?:)([^)#]+)\)|`((?:book|data|tests|tools|benchmarks)/[a-z\d_/.]+)`", text):
+        assert (ROOT / "".join(path)).exists(), path
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    for name in re.findall(r"`make ([a-z-]+)", TEXT) + re.findall(r"^make ([a-z-]+)", TEXT, re.MULTILINE):
-        assert name in targets, name
-    for module in re.findall(r"python -m (tools\.\w+)", TEXT):
+    for target in re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE):
+        assert target in targets, target
+    for module in re.findall(r"python -m (tools\.\w+)", text):
         assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), module
+    parts = (ROOT / "benchmarks" / "__main__.py").read_text(encoding="utf-8")
+    for part in re.findall(r"python -m benchmarks (\w+)", text):
+        assert f'"{part}"' in parts, part
