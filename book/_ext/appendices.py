@@ -7,7 +7,6 @@ uses a term of the glossary, it becomes a link there. A strip at the top of each
 place where one is.
 """
 
-import posixpath
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -20,7 +19,7 @@ import yaml
 from annotated_book import DIRECTIVE
 from docutils import nodes
 from docutils.statemachine import StringList
-from ledger import anchor, name_that_breaks, number_and_words, reference_to
+from ledger import anchor, load_claims, name_that_breaks, number_and_words, reference_to
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -58,9 +57,7 @@ class Appendix(SphinxDirective):
 
     def beside(self, name: str) -> Path:
         """The path of a file beside the ledger."""
-        path = Path(self.env.srcdir, self.env.config.ledger_path).parent / name
-        self.env.note_dependency(str(path))
-        return path
+        return Path(self.env.srcdir, name)
 
     def listed(self, name: str) -> list[dict[str, Any]]:
         """What such a file lists, in its order."""
@@ -191,7 +188,7 @@ class Modules(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         sections = []
-        for module in modules_of(Path(self.env.srcdir, self.env.config.ledger_path).parent):
+        for module in modules_of(Path(self.env.srcdir)):
             name = f"annotated.{module}"
             section = nodes.section("", nodes.title("", name), ids=[nodes.make_id(name)], names=[name])
             self.set_source_info(section)
@@ -264,15 +261,12 @@ class GlossaryLinks(SphinxTransform):
     default_priority = 860  # after the exercises and proofs are put together
 
     def apply(self, **_: object) -> None:
-        glossary = Path(self.env.srcdir, self.env.config.glossary_path)
-        if not glossary.is_file() or self.env.docname in self.env.config.glossary_skip:
+        config, page = self.env.config, self.env.docname[:2]
+        if self.env.docname in config.glossary_skip:
             return
-        self.env.note_dependency(str(glossary))
-        page = posixpath.basename(self.env.docname)[:2]
-        config = self.env.config
         left = [
             term
-            for term in terms_of(glossary)
+            for term in terms_of(Path(self.env.srcdir, "glossary.md"))
             if page in config.glossary_only.get(term, [page]) and page not in config.glossary_not.get(term, [])
         ]
         for text in list(self.document.findall(nodes.Text)):
@@ -313,8 +307,7 @@ def paper_map(app: Sphinx, page: str, template: str, context: dict, document: no
     if document is None:
         return
     items, place = [], "the paper"
-    for section, names in app.env.paper_map.items():
-        pages = [posixpath.join(posixpath.dirname(app.config.ledger_path), name) for name in names]
+    for section, pages in app.env.paper_map.items():
         target = pages[-1]
         here = ' aria-current="page"' if target == page else ' aria-current="true"' if page in pages else ""
         place = section if here else place
@@ -328,22 +321,19 @@ def paper_map(app: Sphinx, page: str, template: str, context: dict, document: no
 
 def read_map(app: Sphinx) -> None:
     """Read the map once; a page is drawn from it many times."""
-    app.env.paper_map = map_of(Path(app.srcdir, app.config.ledger_path).parent)
+    app.env.paper_map = map_of(Path(app.srcdir))
 
 
 def claim_tips(app: Sphinx, config: Config) -> None:
     """Let a link to a claim show the claim."""
-    path = Path(app.srcdir, config.ledger_path)
-    page = posixpath.splitext(config.ledger_path)[0] + ".html"
-    for claim in yaml.safe_load(path.read_text(encoding="utf-8"))["claims"] if path.is_file() else []:
+    for claim in load_claims(Path(app.srcdir)).values():
         text = re.sub(r"\$(.+?)\$", r'<span class="math">\\(\1\\)</span>', escape(claim["claim"], quote=False))
         standing = ", ".join(filter(None, [claim["standing"], claim.get("outcome")]))
         tip = f"<p><strong>{claim['id']}</strong> {text}</p><p>{standing.capitalize()}.</p>"
-        config.tippy_custom_tips[f"{page}#{anchor(claim['id'])}"] = tip
+        config.tippy_custom_tips[f"ledger.html#{anchor(claim['id'])}"] = tip
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_config_value("glossary_path", "glossary.md", "env")
     app.add_config_value("glossary_skip", [], "env")
     app.add_config_value("glossary_only", {}, "env")
     app.add_config_value("glossary_not", {}, "env")

@@ -1,18 +1,16 @@
 """The ledger of claims as a page, and links both ways between it and the cells of the chapters.
 
-`{ledger}` renders the file that `ledger_path` names (default `ledger.yml`), with a count by standing above the table;
-book.js makes these the filters of the table.
+`{ledger}` renders `ledger.yml`, with a count by standing above the table; book.js makes these the filters of the table.
 The role `{claim}` links from a chapter to a row: `` {claim}`C-3.2.1-b` ``. Every cell of a notebook gets the anchor
-`cell-<id>`, and links to its claims stand below each cell that the ledger names (not with `ledger_backlinks = False`).
+`cell-<id>`, and links to its claims stand below each cell that the ledger names.
 """
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.nodes import make_refnode
 
@@ -35,23 +32,11 @@ COLUMNS = {"Claim": 9, "Section": 7, "What the paper claims": 40, "Standing": 12
 MYST_NB_LINES_PER_CELL = 10_000  # myst-nb numbers a notebook's lines from 10000 times the cell's place, counted from 1
 
 
-def load_claims(env: BuildEnvironment) -> dict[str, dict[str, Any]]:
-    """The ledger's claims by id; the document being read is read again when the ledger changes."""
-    path = Path(env.srcdir, env.config.ledger_path)
-    if not path.is_file():
-        raise ExtensionError(f"no ledger of claims at {path} (set ledger_path)")
-    env.note_dependency(str(path))
-    return _parse_claims(path, path.stat().st_mtime_ns)
-
-
-@lru_cache(maxsize=1)
-def _parse_claims(path: Path, _modified: int) -> dict[str, dict[str, Any]]:
-    return {claim["id"]: claim for claim in yaml.safe_load(path.read_text(encoding="utf-8"))["claims"]}
-
-
-def chapter_document(env: BuildEnvironment, chapter: str) -> str:
-    """The document name of a chapter, which lies beside the ledger."""
-    return posixpath.join(posixpath.dirname(env.config.ledger_path), chapter)
+@cache
+def load_claims(book: Path) -> dict[str, dict[str, Any]]:
+    """The ledger's claims by id."""
+    ledger = yaml.safe_load((book / "ledger.yml").read_text(encoding="utf-8"))
+    return {claim["id"]: claim for claim in ledger["claims"]}
 
 
 def section_address(section: str) -> str:
@@ -94,7 +79,7 @@ class LedgerDirective(SphinxDirective):
     """`{ledger}`: how many claims have which standing, and the table of all of them."""
 
     def run(self) -> list[nodes.Node]:
-        claims = load_claims(self.env).values()
+        claims = load_claims(Path(self.env.srcdir)).values()
         self.env.ledger_page = self.env.docname
         counts = Counter(claim["standing"] for claim in claims) + Counter(claim.get("outcome") for claim in claims)
         parts = ", ".join(f"{counts[standing]} {standing}" for standing in STANDINGS if counts[standing])
@@ -179,11 +164,10 @@ def mark_cells(app: Sphinx, document: nodes.document) -> None:
     if path.suffix != ".ipynb":
         return
     claims_of: dict[str, list[str]] = {}
-    if app.config.ledger_backlinks and Path(env.srcdir, env.config.ledger_path).is_file():
-        for claim in load_claims(env).values():
-            chapter, _, cell = (claim["cell"] or "").partition("#")
-            if cell and chapter_document(env, chapter) == env.docname:
-                claims_of.setdefault(cell, []).append(claim["id"])
+    for claim in load_claims(Path(env.srcdir)).values():
+        chapter, _, cell = (claim["cell"] or "").partition("#")
+        if chapter == env.docname:
+            claims_of.setdefault(cell, []).append(claim["id"])
     known = env.ledger_cells[env.docname] = []
     for cell, first, last in list(cell_blocks(document, nbformat.read(path, as_version=4).cells)):
         first["ids"].append(f"cell-{cell}")
@@ -203,45 +187,26 @@ def backlinks(claims: list[str], document: str) -> nodes.paragraph:
 def resolve(app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, content: nodes.Element) -> Any:
     """Turn a link to a claim or a cell into a reference; None when its target does not exist."""
     if node["reftype"] == "ledger-claim":
-        if env.ledger_page is None or node["reftarget"] not in load_claims(env):
+        if env.ledger_page is None or node["reftarget"] not in load_claims(Path(env.srcdir)):
             return None
         return make_refnode(app.builder, node["refdoc"], env.ledger_page, anchor(node["reftarget"]), content)
     if node["reftype"] == "ledger-cell":
         chapter, _, cell = node["reftarget"].partition("#")
-        document = chapter_document(env, chapter)
-        if cell not in env.ledger_cells.get(document, []):
+        if cell not in env.ledger_cells.get(chapter, []):
             return None
-        return make_refnode(app.builder, node["refdoc"], document, f"cell-{cell}", content)
+        return make_refnode(app.builder, node["refdoc"], chapter, f"cell-{cell}", content)
     return None
 
 
 def prepare(app: Sphinx) -> None:
-    env = app.env
-    env.ledger_cells = getattr(env, "ledger_cells", {})
-    env.ledger_page = getattr(env, "ledger_page", None)
-
-
-def forget(app: Sphinx, env: BuildEnvironment, document: str) -> None:
-    env.ledger_cells.pop(document, None)
-    if env.ledger_page == document:
-        env.ledger_page = None
-
-
-def merge(app: Sphinx, env: BuildEnvironment, documents: set[str], other: BuildEnvironment) -> None:
-    env.ledger_cells.update({name: other.ledger_cells[name] for name in documents if name in other.ledger_cells})
-    if other.ledger_page in documents:
-        env.ledger_page = other.ledger_page
+    app.env.ledger_cells, app.env.ledger_page = {}, None
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_config_value("ledger_path", "ledger.yml", "env")
-    app.add_config_value("ledger_backlinks", True, "env")
     app.add_directive("ledger", LedgerDirective)
     app.add_role("claim", ClaimRole())
     app.add_role("cell", CellRole())
     app.connect("builder-inited", prepare)
-    app.connect("env-purge-doc", forget)
-    app.connect("env-merge-info", merge)
     app.connect("doctree-read", mark_cells)
     app.connect("missing-reference", resolve, priority=100)
-    return {"version": "1", "env_version": 1, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}
