@@ -109,7 +109,7 @@ class Book:
             if unknown := set(renewed_by(cell)) - self.modules:
                 yield f"#{cell.id}: renewed by {', '.join(sorted(unknown))}, which no chapter exports: name a module"
             for output in cell.get("outputs", []):
-                if output.output_type == "error" and "raises-exception" not in tags:
+                if output.output_type == "error":
                     yield f"#{cell.id}: its stored output is an error: mend the cell"
                 if output.get("name") == "stderr":
                     yield f"#{cell.id}: prints to stderr, a warning perhaps: mend the cell"
