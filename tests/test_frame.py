@@ -37,9 +37,7 @@ def test_lock_covers_what_book_and_tests_need():
     assert set(required("book", "test")) <= {plain(line.split("==")[0]) for line in LOCK}
 
 
-def test_other_systems_are_wanted_by_tests_and_benchmarks_only():
-    for extra in ("test", "bench"):
-        assert {"transformers", "ctranslate2"} <= set(required(extra))
+def test_nobody_needs_another_system_to_read_the_book():
     assert not {"transformers", "ctranslate2"} & set(required("book"))
 
 
@@ -47,13 +45,9 @@ def test_pins():
     assert "torch==2.13.0" in LOCK
     assert "jupyter-book>=1.0.4,<2" in PROJECT["optional-dependencies"]["book"]
     assert "sphinx-book-theme<1.3" in PROJECT["optional-dependencies"]["book"]
-    assert any(re.fullmatch(r"jupyter-book==1\.\S+", line) for line in LOCK)
-    assert any(re.fullmatch(r"sphinx-book-theme==1\.[0-2]\.\S+", line) for line in LOCK)
     npm = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
-    pins = {**npm["dependencies"], **npm["devDependencies"]}
-    assert set(pins) == {"mathjax", "tippy.js", "@popperjs/core", "axe-core", "prettier"}
-    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in pins.values())
-    assert pins["mathjax"].startswith("3.")
+    versions = [*npm["dependencies"].values(), *npm["devDependencies"].values()]
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in versions), "npm keeps no lock here"
 
 
 def test_the_citation_names_what_the_book_names():
@@ -80,12 +74,3 @@ def test_book_configuration_executes_nothing_and_asks_no_other_host():
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_is_valid(path):
     nbformat.validate(nbformat.read(path, as_version=4))
-
-
-def test_makefile_and_ci():
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    assert targets >= {"env", "book", "html", "execute", "lab", "export", "chapter", "check", "test", "lint", "clean"}
-    run = ROOT / ".ci" / "run"
-    assert run.stat().st_mode & 0o111
-    assert "make test" in run.read_text(encoding="utf-8")
-    assert "bash .ci/run" in (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")

@@ -63,15 +63,6 @@ def test_the_paper_s_recipes_make_the_same_steps_on_any_number_of_devices(monkey
             assert found.target_output.equal(expected.target_output)
 
 
-@pytest.mark.parametrize("old", ["paper", "paper-big"])
-def test_the_recipes_old_names_are_refused_with_the_list(old, capsys):
-    with pytest.raises(SystemExit):
-        recipe_options(old)
-    said = capsys.readouterr().err
-    assert old in said
-    assert all(name in said for name in RECIPES)
-
-
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_is_usable(name):
     assert RECIPES[name].keys() <= FIELDS

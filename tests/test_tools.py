@@ -24,7 +24,7 @@ def test_every_tool_that_can_be_run_is_asked():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize(("arguments", "status"), [(["--help"], 0), (["--nonsense"], 2), (["a", "b", "c", "--no"], 2)])
+@pytest.mark.parametrize(("arguments", "status"), [(["--help"], 0), (["--nonsense"], 2)])
 def test_a_tool_answers_and_refuses(name, arguments, status, capsys):
     with pytest.raises(SystemExit) as stopped:
         importlib.import_module(name).main(arguments)
