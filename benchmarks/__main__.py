@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> None:
     )
     if arguments[:1] == ["gpu"]:
         sys.exit(run_gpu(arguments[1:]))
-    chosen = [name.removeprefix("benchmark-") for name in parser.parse_args(arguments).parts] or COMPARISON
+    chosen = parser.parse_args(arguments).parts or COMPARISON
     if unknown := [name for name in chosen if name not in PARTS]:
         parser.error(f"no part {', '.join(unknown)}: choose from {', '.join(PARTS)}")
     say(f"settings for this process: {tune_machine()}")
