@@ -206,7 +206,7 @@ def run_kernels(rounds: int = 6) -> None:
     precision = choose_precision("auto", torch.device("cpu"))
     name = str(precision).removeprefix("torch.")
     row = kernel_gains(precision, rounds)
-    show(f"training, {name}", {"room for kernels": row})
+    show_gains(f"training, {name}", {"room for kernels": row})
     record("benchmark-kernels", {
         "model": model_folder().name, "precision": name, "shapes": SHAPES, "few_tokens": FEW_TOKENS, "row": row,
     })  # fmt: skip
@@ -250,7 +250,7 @@ def run_compile(rounds: int = 8, sentences: int = 20) -> None:
         rows[f"training, {name}"] = compiled_training(translator, precision, rounds)
     torch.set_num_threads(1)  # the better choice for small pieces of work
     rows["translating one by one, float32"] = compiled_decoding(translator, sentences, rounds)
-    show("compiled", rows)
+    show_gains("compiled", rows)
     for what, row in rows.items():
         say(f"  {what}: compiled in {row['seconds']:.0f} seconds")
     record("benchmark-compile", {"model": model_folder().name, "sentences": sentences, "rows": rows})
@@ -266,11 +266,11 @@ def run(rounds: int = 12) -> None:
         tables[title] = training_gains(translator, precision, rounds)
         if precision == last and best_device().type == "cpu":
             tables[title]["room for kernels"] = kernel_gains(precision, rounds // 3)
-        show(title, tables[title])
+        show_gains(title, tables[title])
     for size, count in ((1, 16), (32, 128), (100, 200)):
         title = f"translating, batches of {size}"
         tables[title] = decoding_gains(translator, size, count, rounds)
-        show(title, tables[title])
+        show_gains(title, tables[title])
     record("benchmark-gains", {
         "model": model_folder().name, "batches": training.BATCHES, "steps": training.STEPS,
         "shapes": SHAPES, "few_tokens": FEW_TOKENS,
@@ -278,7 +278,7 @@ def run(rounds: int = 12) -> None:
     }, best_device())  # fmt: skip
 
 
-def show(title: str, rows: dict[str, dict[str, float]]) -> None:
+def show_gains(title: str, rows: dict[str, dict[str, float]]) -> None:
     """Print the rows of one kind of work, the largest gain first."""
     say(f"\n{title}: how much faster with each part, and the 95% interval")
     for part, row in sorted(rows.items(), key=lambda item: -item[1]["gain"]):

@@ -1,5 +1,6 @@
 """The `annotated` command: module cli, chapter 91."""
 
+import argparse
 import errno
 import io
 import json
@@ -847,7 +848,8 @@ def test_help_of_every_command(says, monkeypatch, name):
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_option_has_a_help_text(name):
-    parser = cli.build_parser()._subparsers._group_actions[0].choices[name]
+    parser = argparse.ArgumentParser()
+    cli.COMMANDS[name][2](parser)
     for action in parser._actions:
         assert len(action.help or "") > 8, action.option_strings
 

@@ -31,7 +31,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.training import TrainingConfig, train
 from tests import forked
 from tests.messages import message, refused
-from tests.together import ACCUMULATION, examples
+from tests.shared_training import ACCUMULATION, examples
 from tools import limits
 from tools.processes import children, torchrun
 
@@ -88,10 +88,10 @@ def test_two_processes_have_the_bits_of_one(text, tmp_path):
 @pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_processes(tmp_path):
     """Two, one, four, two, in float64: the losses of an unbroken run, and each pair once an epoch."""
-    whole = forked.run(1, "tests.together", str(tmp_path / "whole"), "40")
+    whole = forked.run(1, "tests.shared_training", str(tmp_path / "whole"), "40")
     assert whole.returncode == 0, whole.stderr
     for number, (processes, steps) in enumerate(((2, "10"), (1, "20"), (4, "30"), (2, "40"))):
-        arguments = ["tests.together", str(tmp_path / "parts"), steps, *(["resume"] if number else [])]
+        arguments = ["tests.shared_training", str(tmp_path / "parts"), steps, *(["resume"] if number else [])]
         found = forked.run(processes, *arguments)
         assert found.returncode == 0, found.stderr
     unbroken = json.loads((tmp_path / "whole" / "seen-40.json").read_text())

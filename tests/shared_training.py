@@ -1,6 +1,6 @@
 """What `torchrun` starts in test_distributed.py: a training in float64 that says what it saw.
 
-`python -m tests.together FOLDER STEPS [resume]`, or `torchrun --nproc-per-node=N -m tests.together ...`.
+`python -m tests.shared_training FOLDER STEPS [resume]`, or `torchrun --nproc-per-node=N -m tests.shared_training ...`.
 """
 
 import json
