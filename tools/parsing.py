@@ -54,11 +54,12 @@ from annotated.parsing import (
 from annotated.tokenization import Tokenizer
 from annotated.translation import Translator
 from tools import ROOT
-from tools.tasks import compression_outcome, marking_outcome, tagging_outcome
+from tools.tasks import OUTCOMES, TARGETS
 
 LONGEST = 20  # words of the sentences that the grammar parses; its time grows with their cube
 TRIED_ON = 12  # words of those that it is chosen on
 RARE = 1  # words seen so often in training, or less, count by their shape
+TASKS.update(TARGETS)
 
 
 # The tasks of the Transformer
@@ -78,8 +79,7 @@ def outcomes_of(task: str, pairs: Sequence[SentencePair], outputs: Sequence[str]
         gold = read_tree(pair.tree)
         return parse_outcome(gold, parse_brackets(output, gold.words()))
 
-    others = {"tagging": tagging_outcome, "marking": marking_outcome, "compression": compression_outcome}
-    judge: Callable = others.get(task, parsed)
+    judge: Callable = OUTCOMES.get(task, parsed)
     return [judge(pair, output) for pair, output in zip(pairs, outputs, strict=True)]
 
 

@@ -2,8 +2,8 @@
 
 Chapter 63 writes a tree as a sequence. So can be written where the persons, animals, places and times of a sentence
 are, as a tag for each word ("tagging") or as brackets in the sentence ("marking"), and what is left of a sentence
-without what its grammar can do without ("compression"). The runs are in `data/runs/tasks`; importing this module adds
-the tasks to those of `annotated.parsing`.
+without what its grammar can do without ("compression"). The runs are in `data/runs/tasks`; `tools.parsing` adds the
+tasks to those of `annotated.parsing`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from annotated.grammar import NAME_ENTRIES, NOUN_ENTRIES, VERB_ENTRIES, SentencePair, detokenise, words
-from annotated.parsing import TASKS, Outcome, Tree, labelled_brackets, parse_brackets
+from annotated.parsing import Outcome, Tree, labelled_brackets, parse_brackets
 
 ENTITY_KINDS = {  # tag: kinds of nouns in the tables of chapter 50
     "PER": {"person"}, "ANI": {"animal"}, "LOC": {"building", "home", "room", "town", "way", "road"},
@@ -154,11 +154,6 @@ def compress(tree: Tree) -> str:
     return detokenise(kept)
 
 
-TASKS |= {
-    "tagging": lambda tree: " ".join(entity_tags(tree)), "marking": mark_entities, "compression": compress,
-}  # fmt: skip
-
-
 def compression_outcome(pair: SentencePair, output: str) -> Outcome:
     """The words of both, in lower case and any order; malformed is what its source does not have in this order.
 
@@ -169,3 +164,9 @@ def compression_outcome(pair: SentencePair, output: str) -> Outcome:
     kept = all(("a" if word == "an" else word) in rest for word in found)
     problems = frozenset() if kept else frozenset({"not a part of the source"})
     return Outcome(Counter(wanted), Counter(found), output == pair.target, problems)
+
+
+TARGETS = {
+    "tagging": lambda tree: " ".join(entity_tags(tree)), "marking": mark_entities, "compression": compress,
+}  # fmt: skip
+OUTCOMES = {"tagging": tagging_outcome, "marking": marking_outcome, "compression": compression_outcome}
