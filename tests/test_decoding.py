@@ -36,7 +36,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import detokenize, tokenize
 from annotated.training import training_loss
 from tests.fused import FusedOnCPU
-from tests.test_model import SHAPES, SMALL, randomised, tokens
+from tests.models import SHAPES, SMALL, randomised, tokens
 
 PAD, UNK, BOS, EOS = range(4)
 DIVISORS = {  # the formulas of PENALTIES

@@ -21,7 +21,7 @@ from annotated.tokenization import train_tokenizer
 from annotated.translation import Translator
 from tests import forked
 from tests.messages import message, refused
-from tests.test_marian import SMALL, random_translator, sources_to_translate
+from tests.models import PORTABLE, random_translator, sources_to_translate
 from tools import limits
 from tools.faulty_disk import Crash, FaultyDisk, with_disk
 from tools.parity import beside_engine, random_sources
@@ -98,7 +98,7 @@ def test_scores_are_by_the_penalty_asked_for(shipped, fast):
 @pytest.mark.parametrize("width", [1, 4])
 def test_each_output_has_its_own_limit(tokenizer, tmp_path, width: int):
     """Random weights do not end: every output is cut, 50 tokens after its source or at the model's longest."""
-    translator = random_translator(replace(SMALL, max_length=80), tokenizer)
+    translator = random_translator(replace(PORTABLE, max_length=80), tokenizer)
     fast = FastTranslator(translator, export_of(translator, tmp_path / "export", pytest.fail), **FLOAT)
     sources = random_sources(translator, 60)[1:40:6]
     options = {"beam_size": width, "alpha": 0.0, "penalty": "power", "n_best": 1}
@@ -130,21 +130,21 @@ def test_a_model_is_exported_once(exported, monkeypatch):
 
 
 def test_the_key_knows_weights_sizes_tokenizer_and_version(tokenizer, monkeypatch):
-    def key(config: TransformerConfig = SMALL, pieces=tokenizer, shift: float = 0.0) -> str:
+    def key(config: TransformerConfig = PORTABLE, pieces=tokenizer, shift: float = 0.0) -> str:
         translator = random_translator(config, pieces)
         with torch.no_grad():
             translator.model.encoder.layers[1].feed_forward.inner.bias[3] += shift
         return export_key(translator)
 
     other = train_tokenizer([pair.source for pair in embedded_split("test")[:200]], 340)
-    keys = [key(), key(shift=1e-3), key(replace(SMALL, num_heads=2)), key(pieces=other)]
+    keys = [key(), key(shift=1e-3), key(replace(PORTABLE, num_heads=2)), key(pieces=other)]
     assert key() == keys[0]
     monkeypatch.setattr(engine, "version", lambda _: "99")
     assert len({*keys, key()}) == 5
 
 
 def test_a_changed_model_is_exported_anew(tokenizer, tmp_path):
-    first = random_translator(SMALL, tokenizer)
+    first = random_translator(PORTABLE, tokenizer)
     before = export_of(first, tmp_path / "export", pytest.fail)
     with torch.no_grad():
         first.model.output.weight.mul_(-1)
@@ -168,7 +168,7 @@ def test_a_damaged_export_is_made_anew(exported, tmp_path, name: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["no space", "error", "crash before", "crash half", "power cut"])
 def test_no_fault_leaves_half_an_export(tokenizer, tmp_path, kind: str):
-    translator = random_translator(SMALL, tokenizer)
+    translator = random_translator(PORTABLE, tokenizer)
     counting = FaultyDisk()
     with with_disk(counting):
         whole = export_of(translator, tmp_path / "counted", pytest.fail)
@@ -198,7 +198,7 @@ def test_where_nothing_can_be_kept_it_is_said_and_translated_all_the_same(tmp_pa
 
 
 def test_while_another_process_writes_the_export_is_kept_in_memory(tokenizer, tmp_path):
-    translator, said = random_translator(SMALL, tokenizer), []
+    translator, said = random_translator(PORTABLE, tokenizer), []
     with locked(tmp_path / "export", pytest.fail):
         assert export_of(translator, tmp_path / "export", said.append)
     assert len(said) == 1

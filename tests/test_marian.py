@@ -19,7 +19,6 @@ from safetensors.torch import load_file, save_file
 
 from annotated.batching import pad_sequences
 from annotated.cli import FORMATS, main
-from annotated.corpora import load_corpus
 from annotated.decoding import beam_search, block_special_tokens, greedy_search, score_outputs
 from annotated.feed_forward import ACTIVATIONS
 from annotated.files import InputError, read_json, write_json
@@ -40,6 +39,7 @@ from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.tokenization import PairTokenizer, detokenize, tokenize, train_tokenizer
 from annotated.translation import Translator
 from tests.messages import TEXTS, message, refused
+from tests.models import PORTABLE, random_translator, sources_to_translate
 from tools import limits
 from tools.parity import GRID, LOGITS, SHARE, Case, compare, generate, quiet, random_sources, way_back, write_folder
 
@@ -295,14 +295,6 @@ def test_special_tokens_written_in_a_text_stay_text(folders):
 # The way back
 
 
-def sources_to_translate() -> tuple[str, list[str]]:
-    """Multi30k's test sources where they are, else those of the embedded corpus."""
-    try:
-        return "multi30k", [pair.source for pair in load_corpus("multi30k").split("test")]
-    except InputError:
-        return "embedded", [pair.source for pair in embedded_split("test")]
-
-
 @pytest.mark.slow
 def test_our_model_gives_the_same_tokens_in_transformers_and_ctranslate2(shipped, tmp_path: Path):
     """Multi30k is foreign to this model, so its outputs are odd there; they must be equal all the same."""
@@ -314,9 +306,6 @@ def test_our_model_gives_the_same_tokens_in_transformers_and_ctranslate2(shipped
         assert equal[system] >= SHARE * len(texts), f"{system}: {equal} on {corpus}"
 
 
-SMALL = TransformerConfig(
-    340, d_model=32, d_ff=48, num_heads=4, num_layers=2, max_length=64, norm_eps=1e-5, scale_embeddings=True
-)
 TABLES = {"marian": MARIAN, "ctranslate2": CTRANSLATE2}
 OTHERS = {  # another value of each option, with what it needs besides
     "vocab_size": {"vocab_size": 350},
@@ -359,7 +348,7 @@ REFUSED = {
 
 
 def variants(form: str) -> dict[str, dict]:
-    """By name, what to change in SMALL: all that a format can express, one by one, and some of it together."""
+    """By name, what to change in PORTABLE: all that a format can express, one by one, and some of it together."""
     single = {name: changes for name, changes in OTHERS.items() if name not in REFUSED[form]}
     choices = {
         f"{option} {value}": {option: value}
@@ -384,21 +373,11 @@ def tokenizer():
     return train_tokenizer([text for pair in embedded_split("valid")[:100] for text in (pair.source, pair.target)], 340)
 
 
-def random_translator(config: TransformerConfig, tokenizer) -> Translator:
-    """Random weights everywhere, biases and norms included."""
-    torch.manual_seed(0)
-    model = Transformer(config)
-    for name, parameter in model.named_parameters():
-        if parameter.dim() == 1:
-            torch.nn.init.normal_(parameter, mean=float(name.endswith("norm.weight")), std=0.3)
-    return Translator(model, tokenizer, {"source": "en", "target": "de"})
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", variants("marian").values(), ids=variants("marian"))
 @torch.inference_mode()
 def test_every_layout_goes_out_and_comes_back(changes: dict, tokenizer, tmp_path: Path):
-    translator = random_translator(replace(SMALL, **changes), tokenizer)
+    translator = random_translator(replace(PORTABLE, **changes), tokenizer)
     save_marian(translator, tmp_path / "marian")
     source = pad_sequences(random_sources(translator, 10)[:6], 0)
     target = torch.randint(4, 340, (6, 9))
@@ -419,7 +398,7 @@ def test_every_layout_goes_out_and_comes_back(changes: dict, tokenizer, tmp_path
 @pytest.mark.parametrize("changes", variants("ctranslate2").values(), ids=variants("ctranslate2"))
 def test_ctranslate2_scores_outputs_as_we_do(changes: dict, tokenizer, tmp_path: Path):
     """Log-probabilities of given outputs, not only the likeliest tokens: they show a wrong epsilon or start too."""
-    translator = random_translator(replace(SMALL, **changes), tokenizer)
+    translator = random_translator(replace(PORTABLE, **changes), tokenizer)
     save_ctranslate2(translator, tmp_path / "model")
     engine = ctranslate2.Translator(str(tmp_path / "model"), compute_type="float32", intra_threads=1)
     sources, config = random_sources(translator, 10)[:6], translator.model.config
@@ -531,7 +510,7 @@ def refusal(form: str, translator: Translator, folder: Path) -> str:
 @pytest.mark.parametrize(("form", "name"), [(form, name) for form, names in REFUSED.items() for name in sorted(names)])
 def test_what_a_format_cannot_express_is_refused(form: str, name: str, tokenizer, tmp_path: Path):
     value = OTHERS[name][name]
-    said = refusal(form, random_translator(replace(SMALL, **OTHERS[name]), tokenizer), tmp_path)
+    said = refusal(form, random_translator(replace(PORTABLE, **OTHERS[name]), tokenizer), tmp_path)
     assert re.fullmatch(message("format-cannot-express", ..., name, repr(value)), said)
 
 
@@ -539,7 +518,7 @@ def test_what_a_format_cannot_express_is_refused(form: str, name: str, tokenizer
 def test_every_option_has_its_place_in_every_format(form: str, tokenizer):
     """A new field of TransformerConfig is written, does not matter, or is refused; somebody has to decide which."""
     assert form in TABLES, f"format {form!r} has no table of what it can express: add it to TABLES in this file"
-    limits = option_limits(random_translator(SMALL, tokenizer), TABLES[form])
+    limits = option_limits(random_translator(PORTABLE, tokenizer), TABLES[form])
     names = {field.name for field in fields(TransformerConfig)}
     for name in sorted(names):
         assert name in limits, f"can {form} express {name!r}? Say so in the cell `limits` of chapter 90"
@@ -551,8 +530,8 @@ def test_every_option_has_its_place_in_every_format(form: str, tokenizer):
 @pytest.mark.parametrize("option", CHOICES)
 def test_a_choice_that_a_format_does_not_know_is_refused(form: str, option: str, tokenizer, tmp_path: Path):
     """Also one that was added to the list today; the message names those that the format can express."""
-    translator = random_translator(SMALL, tokenizer)
-    translator.model.config = copy.copy(SMALL)
+    translator = random_translator(PORTABLE, tokenizer)
+    translator.model.config = copy.copy(PORTABLE)
     object.__setattr__(translator.model.config, option, "new")
     fit = ", ".join(TABLES[form][option])
     assert re.fullmatch(
@@ -571,9 +550,9 @@ def test_every_name_of_an_activation_is_read(folder: Path):
 
 def test_an_option_that_no_table_knows_may_only_have_its_default(tokenizer, tmp_path: Path, monkeypatch):
     monkeypatch.delitem(CTRANSLATE2, "scale_embeddings")
-    save_ctranslate2(random_translator(SMALL, tokenizer), tmp_path / "default")
+    save_ctranslate2(random_translator(PORTABLE, tokenizer), tmp_path / "default")
     (tmp_path / "empty").mkdir()
-    other = random_translator(replace(SMALL, scale_embeddings=False), tokenizer)
+    other = random_translator(replace(PORTABLE, scale_embeddings=False), tokenizer)
     assert (
         refusal("ctranslate2", other, tmp_path / "empty")
         == "CTranslate2 cannot express scale_embeddings False (only True)"

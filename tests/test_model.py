@@ -15,22 +15,11 @@ from annotated.attention import MultiHeadAttention
 from annotated.feed_forward import FeedForward
 from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.positional_encoding import LearnedPositions, SinusoidalPositions
+from tests.models import SHAPES, SMALL, randomised, tokens
 
 PAPER = yaml.safe_load((Path(__file__).parents[1] / "data/paper.yml").read_text(encoding="utf-8"))
 ROWS = {row["id"]: row for row in PAPER["tables"]["table_3"]["rows"]}
 COLUMNS = {"N": "num_layers", "d_model": "d_model", "d_ff": "d_ff", "h": "num_heads", "d_k": "d_k", "d_v": "d_v"}
-SMALL = TransformerConfig(vocab_size=40, d_model=32, d_ff=48, num_heads=4, num_layers=3, max_length=64)
-SHAPES = {
-    "paper": {},
-    "pre-norm": {"norm_first": True},
-    "free widths": {"d_k": 5, "d_v": 11, "num_heads": 3},
-    "biases": {"attention_bias": True, "output_bias": True},
-    "untied": {"tie_embeddings": False, "tie_output": False},
-    "two vocabularies": {"tie_embeddings": False, "source_vocab_size": 60},
-    "shallow decoder": {"num_decoder_layers": 1},
-    "unscaled": {"scale_embeddings": False},
-    **{choice: {option: choice} for option, choices in CHOICES.items() for choice in choices},
-}
 TABLES = {  # what POSITIONS add at a position, to a channel
     "sinusoidal": lambda _, position, i: math.sin(position / 1e4 ** ((i - i % 2) / 32) + (i % 2) * math.pi / 2),
     "concatenated": lambda _, position, i: math.sin(position / 1e4 ** (i % 16 / 16) + (i >= 16) * math.pi / 2),
@@ -38,23 +27,9 @@ TABLES = {  # what POSITIONS add at a position, to a channel
 }
 
 
-def randomised(config: TransformerConfig, seed: int = 0) -> Transformer:
-    """A model whose biases and gains are random too, so that mixing them up is noticed."""
-    torch.manual_seed(seed)
-    model = Transformer(config).eval()
-    for name, parameter in model.named_parameters():
-        if parameter.ndim == 1:
-            nn.init.normal_(parameter, mean=1.0 if "norm.weight" in name else 0.0, std=0.3)
-    return model
-
-
 def meta_model(config: TransformerConfig) -> Transformer:
     with torch.device("meta"):
         return Transformer(config)
-
-
-def tokens(batch: int, length: int, seed: int, vocab_size: int = 40) -> torch.Tensor:
-    return torch.randint(4, vocab_size, (batch, length), generator=torch.Generator().manual_seed(seed))
 
 
 # The same mathematics
