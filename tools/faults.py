@@ -403,6 +403,9 @@ def mutated_tensors(content: bytes, choose: random.Random) -> bytes:
     return size.to_bytes(8, "little") + header + content[8 + length :]
 
 
+MUTATIONS = {".json": mutated_json, ".safetensors": mutated_tensors, ".state": mutated_tensors}
+
+
 def readers(place: Path) -> dict[str, tuple[Path, list[str], Callable[[Path], Any]]]:
     """What reads files from outside: a good folder, the files that are damaged, and the reader."""
     tokenizer = train_tokenizer(TEXTS, 300)
@@ -454,13 +457,10 @@ def fuzz(minutes: float = 30.0, seed: int = 0) -> dict[str, Any]:
             folder, names, read = known[label]
             path = folder / choose.choice(names)
             content = path.read_bytes()
-            kind = "json" if path.suffix == ".json" else "tensors" if path.suffix in (".safetensors", ".state") else ""
-            if kind == "json" and choose.random() < 0.8:
-                damaged = mutated_json(content, choose)
-            elif kind == "tensors":
-                damaged = mutated_tensors(content, choose)
-            else:
-                damaged = mutated_bytes(content, choose)
+            mutate = MUTATIONS.get(path.suffix, mutated_bytes)
+            if mutate is mutated_json and choose.random() >= 0.8:
+                mutate = mutated_bytes
+            damaged = mutate(content, choose)
             path.write_bytes(damaged)
             signal.alarm(20)
             try:
