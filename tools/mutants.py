@@ -112,10 +112,8 @@ def python_sites(text: str) -> Iterator[Site]:
 
 def script_sites(text: str) -> Iterator[Site]:
     """The same of JavaScript, by its signs, outside of comments and texts."""
-    name, kept = (
-        "",
-        re.sub(r"//[^\n]*|/\*.*?\*/|`[^`]*`|\"[^\"\n]*\"|'[^'\n]*'", lambda m: " " * len(m[0]), text, flags=re.S),
-    )
+    other = r"//[^\n]*|/\*.*?\*/|`[^`]*`|\"[^\"\n]*\"|'[^'\n]*'"
+    name, kept = "", re.sub(other, lambda found: " " * len(found[0]), text, flags=re.S)
     signs = r"(?<= )(?:===|!==|&&|\|\||[<>+*-])(?= )|(?<![\w.])\d+(?:\.\d+)?(?![\w.])"
     for found in re.finditer(rf"\bfunction\*? (\w+)|^  (?:async )?(\w+)\(.*\{{$|({signs})", kept, re.M):
         name = found[1] or found[2] or name
@@ -194,12 +192,11 @@ def located(fault: dict[str, Any], root: Path) -> tuple[str, str] | None:
             at = text.find(line, at + 1)
         if at < 0 and nth:
             at = text.find(line)
-        whole = at >= 0 and lines_around(text, at, at + len(line)) == (at, at + len(line))
-        names = (
-            {name for name, _, begin, end, _ in finds(text) if at <= begin <= end <= at + len(line)} if whole else ()
-        )
-        if fault["name"] in names:
-            return place, text[:at] + fault["changed"] + text[at + len(line) :]
+        end = at + len(line)
+        if at < 0 or lines_around(text, at, end) != (at, end):
+            continue
+        if fault["name"] in {name for name, _, first, last, _ in finds(text) if at <= first <= last <= end}:
+            return place, text[:at] + fault["changed"] + text[end:]
     return None
 
 
