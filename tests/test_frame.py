@@ -3,11 +3,13 @@
 import json
 import re
 import tomllib
+from importlib.metadata import distributions
 from pathlib import Path
 
 import nbformat
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 import annotated
 
@@ -48,6 +50,13 @@ def test_pins():
     npm = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
     versions = [*npm["dependencies"].values(), *npm["devDependencies"].values()]
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in versions), "npm keeps no lock here"
+
+
+def test_locked_packages_take_the_oldest_python():
+    """That of `requires-python`: a distribution's own 3.11 is not the newest."""
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    asked = {package.name: package.metadata["Requires-Python"] or "" for package in distributions()}
+    assert {name: needs for name, needs in asked.items() if oldest not in SpecifierSet(needs)} == {}
 
 
 def test_the_citation_names_what_the_book_names():
