@@ -461,10 +461,9 @@ def beam_search(
     """The `n_best` outputs of each sentence by log P(Y | X) / lp(Y) that a beam of `beam_size` finds (section 6.1).
 
     A hypothesis that ends among the best `beam_size` continuations is finished and leaves the beam. A sentence is done
-    when no prefix can still beat the `n_best`-th of them, or when `beam_size` are finished and no prefix scores better
-    at its present length. At its length limit the search stops, and unfinished hypotheses follow the finished ones
-    where these are fewer than `n_best`. `penalty` is lp, by its name in `PENALTIES`, `topk` what finds the best tokens,
-    and `start` what makes the state whose steps are taken.
+    when no prefix can still beat the `n_best`-th of them. At its length limit the search stops, and unfinished
+    hypotheses follow the finished ones where these are fewer than `n_best`. `penalty` is lp, by its name in
+    `PENALTIES`, `topk` what finds the best tokens, and `start` what makes the state whose steps are taken.
     `rescore(row, tokens, log_probabilities)` says what counts in place of the log-probabilities of the next token
     after those of sentence `row`: with some at minus infinity, only what is allowed is written.
     Raises ValueError unless 1 <= n_best <= beam_size, and for an unknown penalty.

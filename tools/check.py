@@ -178,7 +178,7 @@ def run_steps(steps: Steps, strict: bool = False) -> int:
     began, total, lines = time.monotonic(), Counter(), []
     for name, step in steps.items():
         if strict and total["failed"]:
-            lines.append(f"{name:<8}not begun; `make format` mends style, `make export` the package")
+            lines.append(f"{name:<8}not begun: mend the lines above first; `make format` lays out what is no chapter")
             break
         print(f"\n== {name}", flush=True)
         start = time.monotonic()
