@@ -153,7 +153,7 @@ def gate(change: Change, named: bool, root: Path = ROOT) -> tuple[Steps, list[st
         run = [file for file in run if file in own or file in reading_the_book(root)]
     chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
     scripts = any(file.endswith(("js", "package.json")) for file in change.files)
-    given = ["-n2", *FILES, f"--slow-in={','.join(own)}", *chapters, *run]
+    given = ["-n3", *FILES, f"--slow-in={','.join(own)}", *chapters, *run]
     steps = {
         "style": lambda: style(STRUCTURE, *(one for one in STYLE if scripts or "prettier" not in one[0])),
         "tests": lambda: pytest(*given, marks="not browser and not again"),
