@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import annotated
@@ -37,6 +38,16 @@ def test_lock_holds_names_and_versions_only():
 
 def test_lock_covers_what_book_and_tests_need():
     assert set(required("book", "test")) <= {plain(line.split("==")[0]) for line in LOCK}
+
+
+def test_lock_keeps_to_the_ranges_of_the_project():
+    """The lock is installed without asking for them."""
+    locked = dict(line.split("==") for line in LOCK)
+    locked = {plain(name): version for name, version in locked.items()}
+    extras = PROJECT["optional-dependencies"]
+    wanted = [Requirement(line) for line in [*PROJECT["dependencies"], *extras["book"], *extras["test"]]]
+    outside = [str(one) for one in wanted if locked[plain(one.name)] not in one.specifier]
+    assert outside == []
 
 
 def test_nobody_needs_another_system_to_read_the_book():
@@ -83,3 +94,11 @@ def test_book_configuration_executes_nothing_and_asks_no_other_host():
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_is_valid(path):
     nbformat.validate(nbformat.read(path, as_version=4))
+
+
+def test_continuous_integration_runs_everything():
+    """In a run that does less, nothing fails."""
+    run = ROOT / ".ci" / "run"
+    assert run.stat().st_mode & 0o111
+    assert "make test" in run.read_text(encoding="utf-8")
+    assert "bash .ci/run" in (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
