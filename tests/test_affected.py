@@ -55,7 +55,8 @@ FILES = {
 
 
 def git(root, *arguments):
-    subprocess.run(["git", "-C", root, *arguments], check=True, capture_output=True)
+    done = subprocess.run(["git", "-C", root, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -128,8 +129,11 @@ def test_untracked_removed_and_committed_files_count(root):
     (root / "tools" / "größer.py").touch()
     (root / "data" / "devices.yml").write_text("rows: [1]\n")
     git(root, "commit", "-q", "-m", "second", "data")
-    assert affected.changed_since(None, root).files == {"tools/build.py", "tools/größer.py", "data/devices.yml"}
-    assert affected.changed_since("HEAD", root).files == {"tools/build.py", "tools/größer.py"}
+    since_main, since_head = affected.changed_since(None, root), affected.changed_since("HEAD", root)
+    assert since_main.files == {"tools/build.py", "tools/größer.py", "data/devices.yml"}
+    assert since_head.files == {"tools/build.py", "tools/größer.py"}
+    for change, revision in ((since_main, "origin/main"), (since_head, "HEAD")):
+        assert change.since.partition(" of ")[0] == git(root, "rev-parse", "--short", revision)
 
 
 def test_chapters_can_be_named(root):

@@ -25,10 +25,11 @@ from tools.outputs import code_of
 
 @dataclass
 class Change:
-    """Changed files, those of modules whose exported code changed among them, and chapters to run again."""
+    """Changed files, those of modules whose exported code changed among them, chapters to run again, since when."""
 
     files: set[str] = field(default_factory=set)
     chapters: set[str] = field(default_factory=set)
+    since: str = ""
 
     @property
     def is_prose(self) -> bool:
@@ -50,7 +51,7 @@ def changed_since(since: str | None, root: Path = ROOT) -> Change:
     if listed is None:
         raise ValueError(f"git knows no revision {base!r}")
     names = (listed + git("ls-files", "--others", "--exclude-standard", "-z", root=root)).split("\0")[:-1]
-    change = Change(set(names))
+    change = Change(set(names), since=(git("log", "-1", "--format=%h of %cs", base, root=root) or base).strip())
     for name in names:
         if Path(name).parent == Path("book") and name.endswith(".ipynb") and (root / name).is_file():
             text = git("show", f"{base}:{name}", root=root)

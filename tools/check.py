@@ -215,7 +215,8 @@ def main(arguments: list[str]) -> int:
         change = changed_by_name(options.chapter) if options.chapter else changed_since(options.since)
     except ValueError as error:
         parser.error(str(error))
-    print("changed:", ", ".join(sorted(change.files)) or "nothing", flush=True)
+    since = f" since {change.since}" if change.since else ""
+    print(f"changed{since}: {', '.join(sorted(change.files)) or 'nothing'}", flush=True)
     steps, left = gate(change, named=bool(options.chapter))
     status = run_steps(steps, strict=True)
     print(f"left out: {'; '.join(left)}: `make test` runs all")

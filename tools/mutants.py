@@ -295,6 +295,18 @@ class Trial:
         failed += ["the site"] if self.run("tools.build") else []
         return failed + self.pytest("-n", "2", "tests/test_site.py", "tests/test_site_widgets.py")
 
+    def again(self, failed: list[str], *options: str) -> list[str]:
+        """Which of these tests fail on the clone as it is; given `-x`, the site is built only if no other does."""
+        functions = {name.partition("[")[0] for name in failed if "/" in name}  # some cases depend on the faults
+        pages = sorted(name for name in functions if "test_site" in name)
+        rest = sorted(functions - set(pages))
+        found = self.pytest(*options, "-n", "2", "--dist", "loadfile", *rest) if rest else []
+        if (found and "-x" in options) or not (pages or "the site" in failed):
+            return found
+        if self.run("tools.build"):
+            return [*found, "the site"]
+        return found + (self.pytest(*options, "-n", "2", *pages) if pages else [])
+
 
 def counted() -> list[dict[str, Any]]:
     """The faults that count: the first of each kind that are not equivalent."""
@@ -314,9 +326,11 @@ def attempt(name: str, trial: Trial, gate: bool) -> None:
         "revision": revision.strip(),
     }
     caught, checked = results.get("caught", {}), results.get("gate", {})
+    together = results.get("together", {})  # the survivors, and which tests of the whole suite fail with all of them
 
     def keep() -> None:
-        write_json(path, about | {"caught": caught} | ({"gate": checked} if checked else {}))
+        more = {"together": together, "gate": checked}
+        write_json(path, about | {"caught": caught} | {key: value for key, value in more.items() if value})
 
     faults = counted()
     trial.restore()  # what a stopped run has left
@@ -341,15 +355,19 @@ def attempt(name: str, trial: Trial, gate: bool) -> None:
         print(number, fault["kind"], fault["name"], (checked if gate else caught)[number], flush=True)
     survivors = [fault for fault in faults if caught.get(str(fault["number"])) == "survives"]
     if not gate and survivors:
-        trial.put(survivors)
-        failed = trial.whole()
-        print(f"{len(survivors)} at once: {len(failed)} fail", flush=True)
+        if not together:
+            trial.put(survivors)
+            together = {"faults": [fault["number"] for fault in survivors], "fail": trial.whole()}
+            keep()
+        if "anyway" not in together:  # what fails without any fault says nothing
+            trial.put([])
+            together["anyway"] = trial.again(together["fail"])
+            keep()
+        failed = [name for name in together["fail"] if name not in together["anyway"]]
+        print(f"{len(together['faults'])} at once: {len(failed)} fail", flush=True)
         for fault in survivors:
             trial.put([fault])
-            again = sorted({name.partition("::")[0] for name in failed if "/" in name})
-            alone = again and trial.pytest("-x", "-n", "2", "--dist", "loadfile", *again)
-            alone = alone or (["the site"] if "the site" in failed and trial.run("tools.build") else [])
-            caught[str(fault["number"])] = alone[0] if alone else "survives the whole"
+            caught[str(fault["number"])] = next(iter(trial.again(failed, "-x")), "survives the whole")
             keep()
             print(fault["number"], caught[str(fault["number"])], flush=True)
     trial.restore()
