@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -43,6 +44,7 @@ COMPARED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", 
 COMPARED |= {"in": "not in", "not in": "in"}
 REPLACED = {"+": "-", "-": "+", "*": "/", "/": "*", "//": "*", "**": "*", "%": "*", "@": "*"}
 IN_SCRIPTS = {"<": "<=", ">": ">=", "===": "!==", "!==": "===", "&&": "||", "||": "&&", "+": "-", "-": "+", "*": "/"}
+MISSED = ("survives", "survives the whole", "gone")
 Site = tuple[str, str, int, int, str]  # qualified name, operator, begin, end, new text
 
 
@@ -219,9 +221,9 @@ class Trial:
     def __init__(self, clone: Path):
         self.clone, self.python = clone, clone / ".venv" / "bin" / "python"
 
-    def run(self, *arguments: str, seconds: int = 1200) -> int:
+    def run(self, *arguments: str, seconds: int = 1200, **more: str) -> int:
         """The exit status of a module of the clone's Python; 124 where it did not end in time."""
-        variables = environment(threads=1) | {"PYTHONPATH": str(self.clone), "CI": "true"}
+        variables = environment(threads=1) | {"PYTHONPATH": str(self.clone), "CI": "true"} | more
         command = [str(self.python), "-m", *arguments]
         with open(self.clone / ".mutants.log", "ab") as log:
             begun = subprocess.Popen(
@@ -315,7 +317,7 @@ def counted() -> list[dict[str, Any]]:
     return [fault for kind, count in WANTED.items() for fault in [one for one in faults if one["kind"] == kind][:count]]
 
 
-def attempt(name: str, trial: Trial, gate: bool) -> None:
+def attempt(name: str, trial: Trial, gated: bool) -> None:
     """Try every fault that has no result yet; then the whole suite for those that survived the near tests."""
     path = FOLDER / f"{name}.json"
     results = read_json(path) if path.exists() else {}
@@ -336,9 +338,10 @@ def attempt(name: str, trial: Trial, gate: bool) -> None:
     trial.restore()  # what a stopped run has left
     for fault in faults:
         number = str(fault["number"])
-        if gate and caught.get(number, "survives") not in ("survives", "gone") and number not in checked:
-            checked[number] = "refused" if not trial.put([fault]) else bool(trial.run("tools.check", "--changed"))
-        elif not gate and number not in caught:
+        if gated and caught.get(number, "survives") not in MISSED and number not in checked:
+            gate = partial(trial.run, "tools.check", "--changed", PYTEST_ADDOPTS="-x")
+            checked[number] = "refused" if not trial.put([fault]) else bool(gate())
+        elif not gated and number not in caught:
             found = located(fault, trial.clone)
             if found is None:
                 caught[number] = "gone"
@@ -352,9 +355,9 @@ def attempt(name: str, trial: Trial, gate: bool) -> None:
         else:
             continue
         keep()
-        print(number, fault["kind"], fault["name"], (checked if gate else caught)[number], flush=True)
+        print(number, fault["kind"], fault["name"], (checked if gated else caught)[number], flush=True)
     survivors = [fault for fault in faults if caught.get(str(fault["number"])) == "survives"]
-    if not gate and survivors:
+    if not gated and survivors:
         if not together:
             trial.put(survivors)
             together = {"faults": [fault["number"] for fault in survivors], "fail": trial.whole()}
@@ -372,7 +375,7 @@ def attempt(name: str, trial: Trial, gate: bool) -> None:
             print(fault["number"], caught[str(fault["number"])], flush=True)
     trial.restore()
     trial.run("tools.export")
-    kept = [said for said in caught.values() if said not in ("survives the whole", "gone")]
+    kept = [said for said in caught.values() if said not in MISSED]
     print(f"{len(kept)} of {len(faults)} caught, {list(caught.values()).count('gone')} gone")
     if checked:
         print(f"{sum(map(bool, checked.values()))} of {len(checked)} caught by make check")
@@ -396,7 +399,7 @@ def main(arguments: list[str]) -> int:
     if not (options.clone / ".venv" / "bin" / "python").exists():
         parser.error(f"{options.clone} is no clone with an environment: see --help")
     os.nice(5)
-    attempt(options.name, Trial(options.clone.resolve()), gate=options.action == "gate")
+    attempt(options.name, Trial(options.clone.resolve()), gated=options.action == "gate")
     return 0
 
 
