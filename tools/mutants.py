@@ -349,8 +349,9 @@ def attempt(name: str, trial: Trial, gated: bool) -> None:
                 caught[number] = "export"
             else:
                 files = trial.near(fault, found[0])
-                quick = "not again and not slow and not browser"
-                found = (trial.pytest("-x", *some, marks=quick) for some in (files[:1], files[1:]) if some)
+                rounds = [("not slow", files[:1]), ("not slow", files[1:]), ("slow", files)]
+                rounds = [(f"{marks} and not again and not browser", some) for marks, some in rounds if some]
+                found = (trial.pytest("-x", *some, marks=marks) for marks, some in rounds)
                 caught[number] = next((failed[0] for failed in found if failed), "survives")
         else:
             continue
