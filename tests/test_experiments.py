@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file
 
+from annotated.checkpoint import weights_of
 from annotated.corpora import Corpus
 from annotated.decoding import Hypothesis
 from annotated.files import InputError, read_json
@@ -69,6 +71,50 @@ def test_what_is_recorded(small: Path):
     assert record["scores"]["test"].keys() == {"sentences", "exact", "bleu", "chrf", "signature"}
     assert set(record["valid_loss"]) == {"6"}
     assert missing("small") == [("base", 1), ("blind", 1), ("base", 2)]
+
+
+@pytest.mark.slow
+def test_what_is_judged_is_what_was_kept(small: Path):
+    """`keep` writes weights in half precision, and the scores are of these, not of the trained ones."""
+    plan = load_plan("small") | {"keep": ["base-1"]}
+    state, tokenizer, corpus = train_unit(plan, "base", 1)
+    before = weights_of(state.model)["target_embedding.weight"].clone()
+    experiments.judge(plan, "base", small / "base-1.json", state, tokenizer, corpus)
+    kept = load_file(small / "base-1.safetensors")
+    assert kept.keys() == weights_of(state.model).keys()
+    for name, weight in weights_of(state.model).items():
+        assert kept[name].dtype == torch.float16
+        assert torch.equal(kept[name].float(), weight)
+    assert not torch.equal(before, weights_of(state.model)["target_embedding.weight"])
+
+
+@pytest.mark.slow
+def test_a_curve_of_pronouns_is_recorded_at_every_validation(small: Path, monkeypatch: pytest.MonkeyPatch):
+    """A model that writes `er` for one of two sentences has half of them right, and trains on as if unobserved."""
+    pairs = [SentencePair("it sleeps", word, antecedents=((0, 0),)) for word in ("er schlaeft", "sie schlaeft")]
+    path = small / "plan.yml"
+    more = "curve: pronouns\nthreads: 2\n"
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("max_steps: 6", "max_steps: 6\n  validate_every: 2") + more
+    )
+    unobserved = train_unit(load_plan("small") | {"curve": None}, "base", 1)[0]
+    real = experiments.pronouns_right
+    corpus = Corpus("made up", "en", "de", {"valid": lambda: [*pairs, SentencePair("a dog", "ein Hund")]})
+    monkeypatch.setattr(experiments, "pronouns_right", lambda tokenizer, _: real(tokenizer, corpus))
+    monkeypatch.setattr(
+        experiments.Translator, "translate", lambda self, texts, beam_size: ["er schlaeft"] * len(texts)
+    )
+    observed = train_unit(load_plan("small"), "base", 1)[0]
+    assert [line["pronouns"] for line in observed.history if "valid_loss" in line] == [0.5] * 3
+    for one, other in zip(observed.model.parameters(), unobserved.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    monkeypatch.setattr(experiments, "judge", lambda *arguments: {"threads": torch.get_num_threads()})
+    before = torch.get_num_threads()
+    experiments.run_unit("small", "base", 1, float("inf"))
+    torch.set_num_threads(before)
+    record = read_json(small / "base-1.json")
+    assert record["pronouns"] == {"2": 0.5, "4": 0.5, "6": 0.5}
+    assert record["scores"] == {"threads": 2}
 
 
 @pytest.mark.slow

@@ -24,10 +24,11 @@ from typing import Any
 
 import torch
 import yaml
+from safetensors.torch import save
 
 from annotated.acceleration import accelerate, tune_machine
 from annotated.batching import Example, make_batch
-from annotated.checkpoint import load_weights
+from annotated.checkpoint import load_weights, weights_of
 from annotated.corpora import Corpus
 from annotated.decoding import greedy_search
 from annotated.evaluation import antecedent_accuracy, evaluate_translations
@@ -141,14 +142,35 @@ def train_unit(
     resume = folder is not None and resumable(folder)
     training = examples_by_epoch(tokenizer, examples, config, model.config)
     model = model.to(device)
-    state = train(model, training, batch_all(valid, 4000), config, folder=folder, resume=resume, stop=stop)
+    measure = pronouns_right(tokenizer, corpus) if plan.get("curve") == "pronouns" else lambda model: {}
+    state = train(
+        model, training, batch_all(valid, 4000), config, folder=folder, resume=resume, measure=measure, stop=stop
+    )
     return state, tokenizer, corpus
+
+
+def pronouns_right(tokenizer: Tokenizer, corpus: Corpus) -> Callable[[Transformer], dict[str, float]]:
+    """For a curve: the share of validation sentences whose pronouns a greedy translation gets right."""
+    pairs = [pair for pair in corpus.split("valid") if pair.antecedents]
+
+    def measure(model: Transformer) -> dict[str, float]:
+        outputs = Translator(model, tokenizer).translate([pair.source for pair in pairs], beam_size=1)
+        return {"pronouns": antecedent_accuracy(outputs, pairs)}
+
+    return measure
 
 
 def trained(state: TrainingState) -> Transformer:
     """The model with the weights that are judged: the running average where there is one."""
     load_weights(state.model, state.weights(), "the running average")
     return state.model.eval()
+
+
+def keep_weights(path: Path, model: Transformer) -> None:
+    """Write a model's weights in half precision, and give it these, so that what is judged is what was kept."""
+    half = {name: weight.half().contiguous().cpu() for name, weight in weights_of(model).items()}
+    write_atomically(path, save(half))
+    load_weights(model, {name: weight.float() for name, weight in half.items()}, str(path))
 
 
 def in_bucket(pair: SentencePair, low: float, high: float) -> bool:
@@ -203,6 +225,8 @@ def judge(
 ) -> dict[str, Any]:
     """The scores that the plan asks for; outputs of tasks of chapter 63 go beside `path`, a parser may be shipped."""
     model, asked = trained(state), plan | row_of(plan, row)
+    if path.stem in plan.get("keep", []):
+        keep_weights(path.with_suffix(".safetensors"), model)
     if plan.get("measure") == "heads":
         return heads.measure(accelerate(model.cpu(), False), tokenizer)
     if "buckets" in plan:
@@ -223,9 +247,9 @@ def judge(
 
 def run_unit(name: str, row: str, seed: int, deadline: float, device: torch.device = CPU) -> str:
     """Run a unit in this process until it is done or time is up; say in a line what came of it."""
-    torch.set_num_threads(1)
-    tune_machine()
     plan = load_plan(name)
+    torch.set_num_threads(plan.get("threads", 1))
+    tune_machine()
     folder, begun = WORK / name / f"{row}-{seed}", time.monotonic()
     state, tokenizer, corpus = train_unit(plan, row, seed, folder, lambda: time.monotonic() > deadline, device)
     done = f"{name}, {row} {seed}: {state.step} steps"
@@ -241,6 +265,8 @@ def run_unit(name: str, row: str, seed: int, deadline: float, device: torch.devi
     lines = [line for line in state.history if "loss" in line and (line["step"] == 20 or line["step"] % 500 == 0)]
     result |= {"seconds": round(state.seconds, 1), "valid_loss": losses}
     result |= {"loss": {line["step"]: line["loss"] for line in lines}}  # that of 20 steps is to be repeated
+    if curve := {line["step"]: line["pronouns"] for line in state.history if "pronouns" in line}:
+        result |= {"pronouns": curve}
     path = RUNS / name / f"{row}-{seed}.json"
     result |= {"scores": judge(plan, row, path, state, tokenizer, corpus)}
     write_json(path, result)
