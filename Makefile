@@ -33,6 +33,7 @@ env: .venv/.locked .venv/.project node_modules/.installed .venv/.browser ## inst
 	@touch $@
 
 .venv/.project: pyproject.toml .venv/.locked
+	@! $(PY) -m pip show --quiet annotated 2>/dev/null || $(PY) -m pip uninstall --quiet --yes annotated # its name before
 	@$(PY) -m pip install --quiet --no-deps -e .
 	@touch $@
 

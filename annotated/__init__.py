@@ -7,6 +7,49 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch.nn import LayerNorm as LayerNorm
 
+    from annotated import acceleration as acceleration
+    from annotated import attention as attention
+    from annotated import batching as batching
+    from annotated import checkpoint as checkpoint
+    from annotated import cli as cli
+    from annotated import commands as commands
+    from annotated import complexity as complexity
+    from annotated import corpora as corpora
+    from annotated import cost as cost
+    from annotated import decoding as decoding
+    from annotated import derivation as derivation
+    from annotated import distributed as distributed
+    from annotated import embeddings as embeddings
+    from annotated import engine as engine
+    from annotated import evaluation as evaluation
+    from annotated import feed_forward as feed_forward
+    from annotated import files as files
+    from annotated import forecast as forecast
+    from annotated import grammar as grammar
+    from annotated import interventions as interventions
+    from annotated import machine as machine
+    from annotated import marian as marian
+    from annotated import masks as masks
+    from annotated import model as model
+    from annotated import options as options
+    from annotated import parsing as parsing
+    from annotated import plain as plain
+    from annotated import positional_encoding as positional_encoding
+    from annotated import preparation as preparation
+    from annotated import recipes as recipes
+    from annotated import recurrent as recurrent
+    from annotated import regularization as regularization
+    from annotated import schedule as schedule
+    from annotated import stacks as stacks
+    from annotated import store as store
+    from annotated import subwords as subwords
+    from annotated import tables as tables
+    from annotated import terminal as terminal
+    from annotated import tokenization as tokenization
+    from annotated import training as training
+    from annotated import translation as translation
+    from annotated import variations as variations
+    from annotated import visualization as visualization
     from annotated.acceleration import accelerate
     from annotated.acceleration import tune_machine as tune_machine
     from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
@@ -148,10 +191,57 @@ _HOME = {
     "training_flops": "cost",
     "tune_machine": "acceleration",
 }
+_MODULES = [
+    "acceleration",
+    "attention",
+    "batching",
+    "checkpoint",
+    "cli",
+    "commands",
+    "complexity",
+    "corpora",
+    "cost",
+    "decoding",
+    "derivation",
+    "distributed",
+    "embeddings",
+    "engine",
+    "evaluation",
+    "feed_forward",
+    "files",
+    "forecast",
+    "grammar",
+    "interventions",
+    "machine",
+    "marian",
+    "masks",
+    "model",
+    "options",
+    "parsing",
+    "plain",
+    "positional_encoding",
+    "preparation",
+    "recipes",
+    "recurrent",
+    "regularization",
+    "schedule",
+    "stacks",
+    "store",
+    "subwords",
+    "tables",
+    "terminal",
+    "tokenization",
+    "training",
+    "translation",
+    "variations",
+    "visualization",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used; one that has moved from here still comes from its module."""
+    """Import a module or a public name when it is first used; a moved name still comes from its module."""
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOME[name]

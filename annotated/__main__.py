@@ -4,6 +4,8 @@
 import os
 import sys
 
+from annotated.commands import answer
+
 __all__ = ["main"]
 
 
@@ -13,6 +15,9 @@ def main() -> int:
 
     Defined in chapter 91: `main-module`.
     """
+    status = answer(sys.argv[1:])
+    if status is not None:
+        return status
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # turns of a waiting thread; read when PyTorch is loaded
     from annotated.cli import main as command

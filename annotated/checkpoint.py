@@ -23,6 +23,8 @@ __all__ = [
     "load_config",
     "load_model",
     "load_weights",
+    "load_with_tokenizer",
+    "own_tokenizer",
     "save_model",
     "weights_of",
 ]
@@ -60,26 +62,30 @@ def load_weights(model: torch.nn.Module, weights: Mapping[str, Tensor], origin: 
 
 # book/94_nothing_lost.ipynb#save-model
 def save_model(
-    folder: Path,
+    folder: str | Path,
     model: Transformer,
-    tokenizer: Tokenizer,
+    tokenizer: Tokenizer | None = None,
     weights: Mapping[str, Tensor] | None = None,
     dtype: torch.dtype | None = None,
     **notes: Any,
 ) -> None:
     """Write `model.safetensors`, `config.json`, the tokenizer and their manifest, all or none.
 
-    `weights` replace the model's own (an average, say); `dtype` stores them in another precision; `notes` go into
-    `config.json` beside the configuration. Raises InputError when a weight is not finite.
+    A model that works on token ids alone needs no tokenizer; `config.json` then says that there is none. `weights`
+    replace the model's own (an average, say); `dtype` stores them in another precision; `notes` go into `config.json`
+    beside the configuration. Raises InputError when a weight is not finite.
 
     Defined in chapter 94: `save-model`.
     """
     tensors = weights_of(model) if weights is None else weights
     tensors = {name: tensor.to(dtype or tensor.dtype).contiguous().cpu() for name, tensor in tensors.items()}
-    check_finite(tensors, folder / "model.safetensors")
+    check_finite(tensors, Path(folder) / "model.safetensors")
     config = {"format": "annotated-1", "model": asdict(model.config), **notes}
-    contents = tokenizer.files() | {"config.json": (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()}
-    write_together(folder, contents | {"model.safetensors": save(tensors)})
+    if tokenizer is None:
+        config["tokenizer"] = None  # not forgotten: there is none
+    contents = {} if tokenizer is None else tokenizer.files()
+    contents |= {"config.json": (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()}
+    write_together(Path(folder), contents | {"model.safetensors": save(tensors)})
 
 
 def check_finite(tensors: Mapping[str, Tensor], origin: object) -> None:
@@ -156,13 +162,15 @@ def num_weights(config: TransformerConfig) -> int:
     return layers + tables * d + config.vocab_size * config.output_bias
 
 
-def load_model(folder: Path, device: torch.device | str = "cpu") -> tuple[Transformer, Tokenizer, dict]:
+def load_model(folder: str | Path, device: torch.device | str = "cpu") -> tuple[Transformer, Tokenizer | None, dict]:
     """The model (in evaluation mode, float32), its tokenizer and the notes of `config.json`.
 
-    Raises InputError, naming the file, when one is missing, is not what was written, or does not belong to the others.
+    The tokenizer is None where the model was saved without one. Raises InputError, naming the file, when one is
+    missing, is not what was written, or does not belong to the others.
 
     Defined in chapter 94: `load-model`.
     """
+    folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such model folder")
     while True:
@@ -178,16 +186,38 @@ def load_model(folder: Path, device: torch.device | str = "cpu") -> tuple[Transf
             raise InputError(f"{error}{offer}") from None
 
 
-def read_model(folder: Path) -> tuple[Transformer, Tokenizer, dict]:
+def own_tokenizer(folder: Path, notes: dict) -> Tokenizer | None:
+    """The tokenizer of a saved model; None where `config.json` says so, which no longer stands in `notes` then.
+
+    Raises InputError, naming the file, when it is missing or something else.
+
+    Defined in chapter 94: `load-model`.
+    """
+    return load_tokenizer(folder) if notes.pop("tokenizer", "") is not None else None
+
+
+def load_with_tokenizer(folder: str | Path, device: torch.device | str = "cpu") -> tuple[Transformer, Tokenizer, dict]:
+    """`load_model` for who has text. Raises InputError, naming the folder, for a model without a tokenizer, too.
+
+    Defined in chapter 94: `load-model`.
+    """
+    model, tokenizer, notes = load_model(folder, device)
+    if tokenizer is None:
+        raise InputError(f"{folder}: no tokenizer in this folder: load_model and beam_search work on its token ids")
+    return model, tokenizer, notes
+
+
+def read_model(folder: Path) -> tuple[Transformer, Tokenizer | None, dict]:
     """`load_model` in one attempt."""
     verify(folder)
     config, notes = load_config(folder)
-    tokenizer = load_tokenizer(folder)
-    file = folder / list(tokenizer.files())[-1]
-    sizes = {"source_vocab_size": tokenizer.source_size, "vocab_size": tokenizer.target_size}
-    for name, size in sizes.items():
-        if size != (wanted := getattr(config, name) or config.vocab_size):
-            raise InputError(f"{file}: {size} pieces, but config.json says {wanted}")
+    tokenizer = own_tokenizer(folder, notes)
+    if tokenizer is not None:
+        file = folder / list(tokenizer.files())[-1]
+        sizes = {"source_vocab_size": tokenizer.source_size, "vocab_size": tokenizer.target_size}
+        for name, size in sizes.items():
+            if size != (wanted := getattr(config, name) or config.vocab_size):
+                raise InputError(f"{file}: {size} pieces, but config.json says {wanted}")
     path = current(folder, "model.safetensors")
     tensors = read_tensors(path)
     model = build(config, tensors, path)

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -22,22 +21,22 @@ import torch
 
 from annotated import __version__
 from annotated.acceleration import PROCESS_SETTINGS, tune_machine
-from annotated.checkpoint import average_weights, load_config, load_model, load_weights, save_model
-from annotated.corpora import Corpus, load_corpus
+from annotated.checkpoint import average_weights, load_config, load_model, load_weights, own_tokenizer, save_model
+from annotated.commands import forget_output, outline
+from annotated.corpora import NAMED, Corpus, load_corpus
 from annotated.distributed import Abandoned, first_to_tell, from_first, processes, rank, world_size
 from annotated.engine import FastTranslator, check_search
-from annotated.evaluation import antecedent_accuracy, bleu_by_ruler, evaluate_translations
+from annotated.evaluation import antecedent_accuracy, bleu_by_ruler, choose_ruler, evaluate_translations
 from annotated.files import InputError, disk, manifest_of, read_json, write_atomically, write_json
 from annotated.grammar import SentencePair
 from annotated.machine import PRECISIONS, best_device, choose_precision, describe_machine
 from annotated.marian import load_marian
 from annotated.model import Transformer, TransformerConfig
-from annotated.options import COMMANDS, EXIT, FORMATS, STORE_OPTIONS, epilog, settings_of
+from annotated.options import FORMATS, OPTIONS, STORE_OPTIONS, epilog, settings_of
 from annotated.preparation import StoreSettings, prepare, text_of, wmt14
 from annotated.recipes import recipe_for
 from annotated.store import Store, is_store, open_store
-from annotated.terminal import Stop, chunks, ended_like_ctrl_c, forget_output, input_lines, say, shared, tell
-from annotated.tokenization import load_tokenizer
+from annotated.terminal import Stop, chunks, ended_like_ctrl_c, input_lines, say, shared, tell
 from annotated.training import TrainingConfig, TrainingState, check_checkpoint, checkpoints, train_on_corpus
 from annotated.translation import Translator, find_model, search_from
 
@@ -75,17 +74,34 @@ def train_command(arguments: argparse.Namespace) -> int:
     """Train on a corpus; the best model by validation loss ends in the output folder."""
     if not (arguments.corpus or arguments.resume):
         arguments.error("the following arguments are required: --corpus")
+    if arguments.begin_from and arguments.resume:
+        arguments.error("argument --from: a run to resume has its own weights")
     folder, device = Path(arguments.output), best_device(arguments.device)
     run = recorded_run(folder) if arguments.resume else {}
     if not run and not (folder / "run.json").exists():  # whether a run may be written over, `prepare_folder` says
         refuse_to_overwrite(folder)
-    model_options, training, vocab_size = settings_of(arguments, run)
     corpus = corpus_of(arguments, run)
-    say(f"{corpus.name}, {corpus.source_language} to {corpus.target_language}, on {describe_machine(device)['device']}")
-    options = training.beyond_the_paper(TransformerConfig(vocab_size, **model_options))
+    if not run:
+        arguments.recipe = arguments.recipe or recipe_for(arguments.corpus, len(training_pairs(corpus)))
+    model_options, training, vocab_size = settings_of(arguments, run)
+    about = [corpus.name, f"{corpus.source_language} to {corpus.target_language}"]
+    if not isinstance(corpus, Store) and corpus.name not in NAMED:
+        about += [f"{len(corpus.split(name)):,} pairs in {name}" for name in corpus.loaders]
+    say(f"{', '.join(about)}, on {describe_machine(device)['device']}")
+    sizes = TransformerConfig(vocab_size if isinstance(vocab_size, int) else 1000, **model_options)
+    options = training.beyond_the_paper(sizes)
     beyond = ", ".join(f"{name} {value}" for name, value in options.items()) or "nothing"
-    begun = f"resuming the run in {folder}" if run else f"recipe {arguments.recipe or recipe_for(arguments.corpus)}"
+    begun = f"resuming the run in {folder}" if run else f"recipe {arguments.recipe}"
+    if arguments.begin_from:
+        begun += f", beginning with {arguments.begin_from}"
     say(f"{begun}; beyond the paper: {beyond}")
+    if not run and arguments.accumulation is None and training.accumulation < world_size():
+        training = replace(training, accumulation=world_size())
+        say(f"a step takes a batch of each of the {world_size()} processes: accumulation {world_size()}")
+    if training.label_smoothing or sizes.dropout:
+        noisy = {"dropout": sizes.dropout, "label smoothing": training.label_smoothing}
+        said = " and ".join(f"{name} {value}" for name, value in noisy.items() if value)
+        say(f"the loss of training is measured with {said}, that of validation without: it may be far lower")
     share, left = divmod(training.accumulation, world_size())
     if share and left:
         dealt = f"{left} make {share + 1}, the others {share} and wait"
@@ -102,8 +118,10 @@ def train_command(arguments: argparse.Namespace) -> int:
     with Stop() as received:
         state = train_on_corpus(
             corpus, lambda size: TransformerConfig(size, **model_options), training, folder, vocab_size=vocab_size,
-            device=device, resume=arguments.resume, progress=not arguments.quiet, settings=settings,
-            stop=received, warn=say,
+            vocabulary={"normalization": arguments.normalization or "identity", "at_most": not arguments.vocab_size},
+            begin_from=find_model(arguments.begin_from) if arguments.begin_from else None, device=device,
+            resume=arguments.resume, progress=not arguments.quiet, settings=settings, stop=received, warn=say,
+            report=say,
         )  # fmt: skip
     report_training(state, folder, run)
     if received.number:
@@ -138,6 +156,11 @@ def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus | Store:
         return store
     source = arguments.source or run.get("source", "en")
     return load_corpus(name, source, arguments.target or run.get("target", "de"), arguments.download)
+
+
+def training_pairs(corpus: Corpus | Store) -> Sequence:
+    """What there is to train on, to be counted."""
+    return corpus.train if isinstance(corpus, Store) else corpus.split("train")
 
 
 def prepare_command(arguments: argparse.Namespace) -> None:
@@ -183,12 +206,14 @@ def translate_command(arguments: argparse.Namespace) -> None:
     try:
         with ended_like_ctrl_c(), translator.workers(workers):
             for lines in shared(chunks(input_lines(), size)):
+                if arguments.prefixes:
+                    lines, _, options["prefixes"] = zip(*(line.partition("\t") for line in lines), strict=True)
                 for translations in translator.translate_n_best(lines, warn=about_lines(printed), **options):
                     number = printed + 1
                     if arguments.n_best is None:
-                        sys.stdout.write(f"{translations[0].text}\n")
+                        sys.stdout.write(f"{in_a_line(translations[0].text)}\n")
                     else:
-                        shown = (f"{number}\t{one.score:.4f}\t{one.text}\n" for one in translations)
+                        shown = (f"{number}\t{one.score:.4f}\t{in_a_line(one.text)}\n" for one in translations)
                         sys.stdout.write("".join(shown))
                     printed = number
                 sys.stdout.flush()
@@ -203,8 +228,9 @@ def translate_command(arguments: argparse.Namespace) -> None:
 # book/91_command_line.ipynb#translate-parts
 def search_options(arguments: argparse.Namespace, own: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the search, as `translate` takes them: the given ones, else the model's own."""
-    given = {name: getattr(arguments, name) for name in ("beam_size", "length_penalty", "penalty")}
-    return {name: own[name] if value is None else value for name, value in given.items()}
+    given = {name: getattr(arguments, name) for name in own}
+    options = {name: own[name] if value is None else value for name, value in given.items()}
+    return options | {"limit": arguments.limit, "min_length": arguments.min_length}
 
 
 def load_translator(arguments: argparse.Namespace, workers: int) -> Translator:
@@ -217,13 +243,35 @@ def load_translator(arguments: argparse.Namespace, workers: int) -> Translator:
         arguments.error("argument --no-accelerate: --engine ctranslate2 has no plain form")
     _, notes = load_config(find_model(arguments.model))
     options = search_options(arguments, search_from(notes.get("search", {})))
-    check_search(options | {"alpha": options["length_penalty"]})
+    check_search(options)
     return FastTranslator.load(arguments.model, arguments.device, arguments.precision, workers=workers, warn=say)
+
+
+def in_a_line(text: str) -> str:
+    """The text without line breaks, which a model can write, byte by byte."""
+    return re.sub(r"[\r\n]+", " ", text)
 
 
 def about_lines(done: int) -> Callable[[str], None]:
     """What says the translator's remarks: its "sentence 3" is a line of the whole input, `done` lines later."""
     return lambda text: say(re.sub(r"^sentence (\d+)", lambda found: f"line {done + int(found[1])}", text))
+
+
+# book/91_command_line.ipynb#score-command
+def score_command(arguments: argparse.Namespace) -> None:
+    """Say how likely given translations are, by token: lines of a source, a tab and a translation."""
+    translator, done = Translator.load(arguments.model, arguments.device, arguments.precision), 0
+    for lines in chunks(input_lines(), 1000):
+        parts = [line.partition("\t") for line in lines]
+        for number, (source, tab, _) in enumerate(parts, start=done + 1):
+            if source and not tab:
+                raise InputError(f"standard input: line {number} has no tab between source and translation")
+        sources, _, translations = map(list, zip(*parts, strict=True))
+        about = {"max_tokens": arguments.max_tokens, "warn": about_lines(done)}
+        for tokens in translator.score(sources, translations, **about):
+            total = sum(value for _, value in tokens)
+            sys.stdout.write("\t".join([f"{total:.4f}", *(f"{piece} {value:.4f}" for piece, value in tokens)]) + "\n")
+        done += len(lines)
 
 
 # book/91_command_line.ipynb#evaluate-command
@@ -239,6 +287,9 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     translator = load_translator(arguments, workers)
     corpus = corpus_to_score(arguments, translator.notes)
     pairs = pairs_to_score(corpus, arguments.split, arguments.max_words)
+    ruler, remarks = choose_ruler(corpus.target_language, arguments.ruler)  # said before the translating, which is long
+    for line in remarks:
+        say(line)
     options, start = search_options(arguments, translator.search), time.perf_counter()
     sources = [pair.source for pair in pairs]
     with translator.workers(workers):
@@ -246,22 +297,29 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     seconds = time.perf_counter() - start
     if rank():
         return  # one process scores and writes
-    references, pronouns = [pair.target for pair in pairs], {}
-    scores, rulers = evaluate_translations(translations, references), bleu_by_ruler(translations, references)
+    counted = [(line, pair.target) for line, pair in zip(translations, pairs, strict=True) if has_text(pair)]
+    sides, others, pronouns = [list(side) for side in zip(*counted, strict=True)], beside(ruler, corpus), {}
+    scores = evaluate_translations(*sides, ruler=ruler)
+    rulers = {ruler: {"bleu": scores.bleu, "signature": scores.bleu_signature}} | bleu_by_ruler(*sides, others)
+    if left_out := len(pairs) - len(counted):
+        say(f"not counted, since both sides of a pair are empty: {left_out} of {len(pairs)} pairs")
+    for line in scores.remarks:
+        say(line)
     if any(pair.antecedents for pair in pairs):
         pronouns["antecedent_accuracy"] = antecedent_accuracy(translations, pairs)
     if "translations" in outputs:
-        write_atomically(outputs["translations"], "".join(line + "\n" for line in translations).encode())
+        write_atomically(outputs["translations"], "".join(in_a_line(line) + "\n" for line in translations).encode())
     if "json" in outputs:
         about = {"model": arguments.model, "corpus": corpus.name, "split": arguments.split}
         about |= {"max_words": arguments.max_words} | options
         about |= {"engine": arguments.engine, "precision": arguments.precision} | asdict(scores) | pronouns
+        about |= {"remarks": [*remarks, *scores.remarks], "left_out": left_out}
         about |= {"rulers": rulers, "seconds": round(seconds, 2)}
         write_json(outputs["json"], about | describe_machine(translator.model.target_embedding.weight.device))
     print(f"{corpus.name}, {arguments.split}: {scores.sentences} sentences, beam {options['beam_size']}, "
           f"length penalty {options['length_penalty']}, {scores.sentences / seconds:.1f} sentences/s")  # fmt: skip
     print(f"BLEU {scores.bleu:.2f} ({scores.bleu_signature}, brevity penalty {scores.brevity_penalty:.3f})")
-    for name in ("intl", "split"):
+    for name in others:
         print(f"BLEU {rulers[name]['bleu']:.2f} ({rulers[name]['signature']})")
     print(f"chrF {scores.chrf:.2f} ({scores.chrf_signature})")
     print(f"exact match {100 * scores.exact_match:.2f}%")
@@ -285,9 +343,21 @@ def pairs_to_score(corpus: Corpus, split: str, max_words: int | None) -> list[Se
     pairs = corpus.split(split)
     if max_words is not None:
         pairs = [pair for pair in pairs if len(pair.source.split()) <= max_words]
-    if not pairs:
+    if not any(map(has_text, pairs)):
         raise InputError(f"corpus {corpus.name}: no pair in {split} to evaluate on")
     return pairs
+
+
+def has_text(pair: SentencePair) -> bool:
+    """Whether there is something on a side of the pair; files have empty pairs where lines are blank."""
+    return bool(pair.source.strip() or pair.target.strip())
+
+
+def beside(ruler: str, corpus: Corpus) -> list[str]:
+    """The rulers shown beside the chosen one, where words have spaces between them; `split` is the paper's."""
+    if choose_ruler(corpus.target_language)[0] != "13a":
+        return []
+    return [name for name in ("13a", "intl", "split") if name != ruler]
 
 
 # book/91_command_line.ipynb#check-writable
@@ -322,11 +392,11 @@ def average_command(arguments: argparse.Namespace) -> None:
         raise InputError(f"{folder / 'checkpoints'}: {len(paths)} checkpoints there, --last asks for {arguments.last}")
     for path in paths:
         check_checkpoint(path)
-    model = Transformer(config)
+    model, tokenizer = Transformer(config), own_tokenizer(folder, notes)
     load_weights(model, average_weights(paths), folder / "checkpoints")
     notes = {key: value for key, value in notes.items() if key not in ("format", "model", "step", "valid_loss")}
     names = [path.name for path in paths]
-    save_model(output, model, load_tokenizer(folder), **notes, average_of=names)
+    save_model(output, model, tokenizer, **notes, average_of=names)
     say(f"the average of {', '.join(names)} is in {output}")
 
 
@@ -337,7 +407,10 @@ def info_command(arguments: argparse.Namespace) -> None:
     if arguments.model is not None:
         folder = find_model(arguments.model)
         model, tokenizer, notes = load_model(folder)
-        about = {"parameters": f"{model.num_parameters():,}", "vocabulary": f"{len(tokenizer):,} pieces"}
+        kind = "token ids, no tokenizer" if tokenizer is None else "pieces"
+        about = {"parameters": f"{model.num_parameters():,}", "vocabulary": f"{model.config.vocab_size:,} {kind}"}
+        if tokenizer is not None:
+            about["normalization"] = f"{tokenizer.normalization}, of text before it is cut"
         about["files"] = "whole, by their manifest" if manifest_of(folder) else "unverified: no manifest"
         about |= {key: value for key, value in notes.items() if key not in ("format", "model")}
         if (folder / "run.json").exists():
@@ -366,32 +439,29 @@ def export_command(arguments: argparse.Namespace) -> None:
     """Write a model in another system's format."""
     output = Path(arguments.output)
     refuse_to_overwrite(output)
-    write, _ = FORMATS[arguments.format]
-    write(Translator.load(arguments.model, "cpu"), output)
+    write, _, use = FORMATS[arguments.format]
+    translator = Translator.load(arguments.model, "cpu")
+    write(translator, output)
     say(f"the model is in {output}, in the format of {arguments.format}")
+    models = [name for name in translator.tokenizer.files() if name.endswith((".model", ".spm"))]
+    say(f"to use it: {use.format(folder=output, cut=models[0], join=models[-1])}")
 
 
 # book/91_command_line.ipynb#parser
 RUN = {
-    "train": train_command, "prepare": prepare_command, "translate": translate_command, "evaluate": evaluate_command,
-    "average": average_command, "info": info_command, "import-marian": import_command, "export": export_command,
+    "train": train_command, "prepare": prepare_command, "translate": translate_command, "score": score_command,
+    "evaluate": evaluate_command, "average": average_command, "info": info_command, "import-marian": import_command,
+    "export": export_command,
 }  # fmt: skip
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options; those of `train` come from the configuration dataclasses."""
-    form = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
-    about = "Train the Transformer of 'Attention Is All You Need', and translate with it."
-    more = f"`annotated COMMAND --help` says more about each, with examples.\n\n{EXIT}"
-    parser = argparse.ArgumentParser(prog="annotated", description=about, epilog=more, **form)
-    parser.add_argument("--version", action="version", version=f"annotated {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, run in RUN.items():
-        usage, about, add = COMMANDS[name]
-        texts = {"description": textwrap.fill(about, 90), "epilog": epilog(name), "help": run.__doc__.splitlines()[0]}
-        command = commands.add_parser(name, usage=f"annotated {name} {usage}", **texts, **form)
-        command.set_defaults(run=run, error=command.error)
-        add(command)
+    parser, commands = outline()
+    for name, command in commands.items():
+        command.epilog = epilog(name)
+        command.set_defaults(run=RUN[name], error=command.error)
+        OPTIONS[name](command)
     return parser
 
 

@@ -113,7 +113,7 @@ def tab_separated(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, str]]
     Defined in chapter 50: `read-pairs`.
     """
     for number, line in enumerate(lines, start=1):
-        columns = line.split("\t")
+        columns = line.split("\t") if line.strip() else ["", ""]  # an empty pair, as in two files
         if len(columns) < 2:
             raise InputError(f"{path}: line {number} has no tab: expected source, tab, target")
         yield columns[0].strip(), columns[1].strip()

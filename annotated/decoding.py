@@ -2,14 +2,15 @@
 """Beam search: chapter 60 of the book, section 6.1 of the paper."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import Module
 
 from annotated.masks import padding_mask
 from annotated.model import Transformer
@@ -21,19 +22,21 @@ __all__ = [
     "KeyValueCache",
     "KeyValues",
     "PENALTIES",
+    "STOPS",
     "beam_search",
     "greedy_search",
     "length_penalty",
     "length_power",
     "output_limits",
     "score_outputs",
+    "score_tokens",
     "start_decoding",
 ]
 
 
 # book/60_beam_search.ipynb#output-limits
 def output_limits(
-    model: Transformer, source: Int[Tensor, "batch source"], extra: int = 50, limit: int | None = None
+    model: Module, source: Int[Tensor, "batch source"], extra: int = 50, limit: int | None = None
 ) -> Int[Tensor, " batch"]:
     """The longest output for each sentence: its own length + 50 (section 6.1), or `limit`, within `max_length`.
 
@@ -46,7 +49,7 @@ def output_limits(
 
 
 # book/60_beam_search.ipynb#next-token-scores
-def block_special_tokens(model: Transformer, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
+def block_special_tokens(model: Module, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
     """Make pad and the start symbol impossible, in place: no output contains them, unless one of them is the end."""
     blocked = list({model.config.pad_id, model.config.start_id} - {model.config.end_id})
     return logits.index_fill_(-1, torch.tensor(blocked, device=logits.device), -math.inf)
@@ -89,45 +92,6 @@ class Hypothesis:
     score: float
 
 
-# book/60_beam_search.ipynb#greedy-search
-@torch.inference_mode()
-def greedy_search(
-    model: Transformer,
-    source: Int[Tensor, "batch source"],
-    *,
-    extra: int = 50,
-    limit: int | None = None,
-    cache: bool = True,
-) -> list[Hypothesis]:
-    """The most probable token at every step, until eos or the length limit.
-
-    `cache=False` runs the decoder over the whole prefix again at each step: the same result, only slower.
-
-    Defined in chapter 60: `greedy-search`.
-    """
-    limits = output_limits(model, source, extra, limit)
-    output = torch.full((len(source), 1), model.config.start_id, device=source.device)
-    total = torch.zeros(len(source), device=source.device)
-    done = torch.zeros(len(source), dtype=torch.bool, device=source.device)
-    next_logits = cached_logits(model, source, int(limits.max())) if cache else full_logits(model, source)
-    while not done.all():
-        log_probabilities = next_logits(output).float().log_softmax(dim=-1)
-        best, token = block_special_tokens(model, log_probabilities).max(dim=-1)
-        token = token.masked_fill(done, model.config.end_id)  # finished sentences wait for the others
-        total += best.masked_fill(done, 0.0)
-        output = torch.cat([output, token[:, None]], dim=1)
-        done |= (token == model.config.end_id) | (output.shape[1] > limits)
-    rows = zip(output[:, 1:].tolist(), limits.tolist(), total.tolist(), strict=True)
-    tokens = [(cut_after(row[:limit], model.config.end_id), score) for row, limit, score in rows]
-    return [Hypothesis(row, score, score) for row, score in tokens]
-
-
-# book/60_beam_search.ipynb#cut-after
-def cut_after(tokens: list[int], end_id: int) -> list[int]:
-    """The tokens up to and including the first `end_id`."""
-    return tokens[: tokens.index(end_id) + 1] if end_id in tokens else tokens
-
-
 # book/60_beam_search.ipynb#key-value-cache
 class KeyValues(NamedTuple):
     """Projected keys and values, ready to be attended to.
@@ -168,6 +132,26 @@ class KeyValueCache:
         selected = buffer.new_empty(len(rows), *buffer.shape[1:])
         selected[:, :, : self.length] = buffer[:, :, : self.length][rows]
         return selected
+
+
+# book/60_beam_search.ipynb#search-state
+@runtime_checkable
+class SearchState(Protocol):
+    """What a search asks of a model, step by step; `DecodingState` is that of a Transformer.
+
+    A step begins with `next_logits` of the last tokens, `width` a sentence. Then `reorder` says from which hypothesis
+    each one goes on, and `select` which sentences stay.
+    """
+
+    def next_logits(self, model: Module, tokens: Int[Tensor, "batch width"]) -> Float[Tensor, "batch width vocab"]: ...
+
+    def reorder(self, parents: Int[Tensor, "batch width"]) -> None: ...
+
+    def select(self, rows: Int[Tensor, " kept"]) -> None: ...
+
+
+Start = Callable[[Module, Tensor, int, int], SearchState]  # from model, source, width and the longest output
+Rescore = Callable[[int, list[int], Tensor], Tensor]  # sentence, its tokens so far, log-probabilities of the next
 
 
 # book/60_beam_search.ipynb#decoding-state
@@ -255,10 +239,60 @@ def decoding_step(
     return model.output(x if decoder.final_norm is None else decoder.final_norm(x))
 
 
-def cached_logits(model: Transformer, source: Int[Tensor, "batch source"], capacity: int) -> Callable[[Tensor], Tensor]:
+def cached_logits(
+    model: Module, source: Int[Tensor, "batch source"], capacity: int, start: Start = start_decoding
+) -> Callable[[Tensor], Tensor]:
     """The same function as `full_logits` makes, feeding the last token only; keys and values of the others are kept."""
-    state = start_decoding(model, source, 1, capacity)
-    return lambda prefix: decoding_step(model, prefix[:, -1:], state)[:, -1]
+    state = start(model, source, 1, capacity)
+    return lambda prefix: state.next_logits(model, prefix[:, -1:])[:, -1]
+
+
+# book/60_beam_search.ipynb#greedy-search
+@torch.inference_mode()
+def greedy_search(
+    model: Module,
+    source: Int[Tensor, "batch source"],
+    *,
+    extra: int = 50,
+    limit: int | None = None,
+    cache: bool = True,
+    start: Start = start_decoding,
+    rescore: Rescore | None = None,
+) -> list[Hypothesis]:
+    """The most probable token at every step, until eos or the length limit.
+
+    `cache=False` runs the decoder over the whole prefix again at each step: the same result, only slower. `start` and
+    `rescore` are those of `beam_search`. Raises ValueError where `rescore` allows nothing.
+
+    Defined in chapter 60: `greedy-search`.
+    """
+    if not len(source):
+        return []
+    limits = output_limits(model, source, extra, limit)
+    output = torch.full((len(source), 1), model.config.start_id, device=source.device)
+    total = torch.zeros(len(source), device=source.device)
+    done = torch.zeros(len(source), dtype=torch.bool, device=source.device)
+    next_logits = cached_logits(model, source, int(limits.max()), start) if cache else full_logits(model, source)
+    while not done.all():
+        scores = block_special_tokens(model, next_logits(output).float().log_softmax(dim=-1))
+        for row in (~done).nonzero().flatten().tolist() if rescore else ():
+            scores[row] = rescore(row, output[row, 1:].tolist(), scores[row])
+        best, token = scores.max(dim=-1)
+        if (best.isinf() & ~done).any():
+            raise ValueError("rescore allows nothing more, and the output has not ended")
+        token = token.masked_fill(done, model.config.end_id)  # finished sentences wait for the others
+        total += best.masked_fill(done, 0.0)
+        output = torch.cat([output, token[:, None]], dim=1)
+        done |= (token == model.config.end_id) | (output.shape[1] > limits)
+    rows = zip(output[:, 1:].tolist(), limits.tolist(), total.tolist(), strict=True)
+    tokens = [(cut_after(row[:limit], model.config.end_id), score) for row, limit, score in rows]
+    return [Hypothesis(row, score, score) for row, score in tokens]
+
+
+# book/60_beam_search.ipynb#cut-after
+def cut_after(tokens: list[int], end_id: int) -> list[int]:
+    """The tokens up to and including the first `end_id`."""
+    return tokens[: tokens.index(end_id) + 1] if end_id in tokens else tokens
 
 
 # book/60_beam_search.ipynb#length-penalty
@@ -284,10 +318,11 @@ PENALTIES = {"gnmt": length_penalty, "power": length_power}
 # book/60_beam_search.ipynb#plain-beam
 @torch.inference_mode()
 def plain_beam_search(
-    model: Transformer, source: Int[Tensor, "1 source"], width: int = 4, alpha: float = 0.6, extra: int = 50
+    model: Transformer, source: Int[Tensor, "1 source"], width: int = 4, length_penalty: float = 0.6, extra: int = 50
 ) -> Hypothesis:
     """Beam search for one sentence (section 6.1), without batch and cache: the best output that it finds."""
     next_logits, end_id = full_logits(model, source), model.config.end_id
+    penalty = partial(PENALTIES["gnmt"], alpha=length_penalty)
     beam, finished = [Hypothesis([], 0.0, 0.0)], []
     limit = int(output_limits(model, source, extra))
     for length in range(1, limit + 1):
@@ -298,14 +333,14 @@ def plain_beam_search(
             best = scores.topk(min(2 * width, len(scores)))
             for value, token in zip(best.values.tolist(), best.indices.tolist(), strict=True):
                 total = prefix.log_probability + value
-                candidates.append(Hypothesis([*prefix.tokens, token], total, total / length_penalty(length, alpha)))
+                candidates.append(Hypothesis([*prefix.tokens, token], total, total / penalty(length)))
         candidates.sort(key=lambda candidate: -candidate.log_probability)
-        finished += [candidate for candidate in candidates[:width] if candidate.tokens[-1] == end_id]
+        finished += [found for found in candidates[:width] if found.tokens[-1] == end_id or length == limit]
         beam = [candidate for candidate in candidates if candidate.tokens[-1] != end_id][:width]
-        best_possible = beam[0].log_probability / length_penalty(limit, alpha)  # the most that a prefix can still reach
-        if finished and max(found.score for found in finished) >= best_possible:
-            break
-    return max(finished or beam, key=lambda found: found.score)
+        longest = max(penalty(length + 1), penalty(limit))
+        if finished and max(found.score for found in finished) >= beam[0].log_probability / longest:
+            break  # no prefix can reach more
+    return max(finished, key=lambda found: found.score)
 
 
 # book/60_beam_search.ipynb#beam
@@ -323,7 +358,7 @@ class Beam:
 
 
 # book/60_beam_search.ipynb#first-beam
-def first_beam(model: Transformer, source: Int[Tensor, "batch source"], width: int) -> Beam:
+def first_beam(model: Module, source: Int[Tensor, "batch source"], width: int) -> Beam:
     """Start symbols; all but the first hypothesis are impossible, since they would all be the same."""
     tokens = torch.full((len(source), width, 1), model.config.start_id, device=source.device)
     log_probabilities = torch.full((len(source), width), -math.inf, device=source.device)
@@ -333,20 +368,33 @@ def first_beam(model: Transformer, source: Int[Tensor, "batch source"], width: i
 
 # book/60_beam_search.ipynb#extend
 TopK = Callable[[Tensor, int], tuple[Tensor, Tensor]]  # the largest k of the last axis, and where they are
-Start = Callable[[Transformer, Tensor, int, int], DecodingState]  # `start_decoding`, or what takes its place
-Rescore = Callable[[int, list[int], Tensor], Tensor]  # sentence, its tokens so far, log-probabilities of the next
 
 
-def rescored(scores: Float[Tensor, "batch width vocab"], beam: Beam, rescore: Rescore) -> Tensor:
-    """What `rescore` makes of the log-probabilities after each hypothesis that is still possible."""
-    for row, place in beam.log_probabilities.isfinite().nonzero().tolist():
-        prefix = beam.tokens[row, place, 1:].tolist()
-        scores[row, place] = rescore(beam.sentences[row], prefix, scores[row, place])
-    return scores
+@dataclass(frozen=True)
+class Allowed:
+    """What may be written: `prefixes` that outputs must begin with, no end before `min_length` tokens, `rescore`."""
+
+    prefixes: list[list[int]]
+    min_length: int = 0
+    rescore: Rescore | None = None
+
+    def apply(self, scores: Float[Tensor, "batch width vocab"], beam: Beam, end_id: int) -> None:
+        """Change the log-probabilities of the next tokens in place; what may not be written gets minus infinity."""
+        written = beam.tokens.shape[2] - 1
+        if written < self.min_length:
+            scores[:, :, end_id] = -math.inf
+        for row, sentence in enumerate(beam.sentences) if self.prefixes else ():
+            if written < len(self.prefixes[sentence]):
+                others = torch.ones(scores.shape[-1], dtype=torch.bool, device=scores.device)
+                others[self.prefixes[sentence][written]] = False
+                scores[row].masked_fill_(others, -math.inf)
+        for row, place in beam.log_probabilities.isfinite().nonzero().tolist() if self.rescore else ():
+            prefix = beam.tokens[row, place, 1:].tolist()
+            scores[row, place] = self.rescore(beam.sentences[row], prefix, scores[row, place])
 
 
 def extend(
-    model: Transformer, beam: Beam, state: DecodingState, topk: TopK = torch.topk, rescore: Rescore | None = None
+    model: Module, beam: Beam, state: SearchState, topk: TopK = torch.topk, allowed: Allowed | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The best 2 x width continuations of each sentence's hypotheses: log-probabilities, parents, tokens.
 
@@ -355,7 +403,8 @@ def extend(
     width = beam.tokens.shape[1]
     log_probabilities = state.next_logits(model, beam.tokens[:, :, -1]).float().log_softmax(dim=-1)
     scores = block_special_tokens(model, log_probabilities)
-    scores = scores if rescore is None else rescored(scores, beam, rescore)
+    if allowed:
+        allowed.apply(scores, beam, model.config.end_id)
     wanted = min(2 * width, scores.shape[-1])  # no hypothesis can contribute more
     best, tokens = topk(scores, wanted)
     totals = beam.log_probabilities[:, :, None] + best
@@ -378,27 +427,63 @@ class Finished:
     def add(self, hypothesis: Hypothesis) -> None:
         self.hypotheses = sorted([*self.hypotheses, hypothesis], key=lambda h: -h.score)[: self.width]
 
-    def settled(self, best_possible: float, wanted: int) -> bool:
-        """Whether the search can end: no prefix can still come among the best `wanted`."""
-        return len(self.hypotheses) >= wanted and self.hypotheses[wanted - 1].score >= best_possible
+
+# book/60_beam_search.ipynb#when-to-stop
+STOPS = ("bound", "heuristic", "first")
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When the search for a sentence is over: `rule` is one of `STOPS`, and `gain` the most that a token can add.
+
+    `bound`: no prefix can still come among the best `n_best`, so that the first output does not depend on `n_best`.
+    The others are those of Hugging Face's transformers and end too early at times. `heuristic`: as many outputs are
+    finished as the beam is wide, and the best prefix, ended here, would not beat the worst of them. `first`: so many
+    are finished.
+    """
+
+    rule: str
+    penalty: Penalty
+    n_best: int = 1
+    gain: float = 0.0
+
+    def best_possible(self, best: float, length: int, limit: int) -> float:
+        """No prefix of `length` tokens, with at most `best` for its log-probability, can still score more."""
+        if self.gain <= 0:  # the sum only falls, and the divisor is largest at one of the ends
+            return best / max(self.penalty(length + 1), self.penalty(limit))
+        return max((best + self.gain * (end - length)) / self.penalty(end) for end in range(length + 1, limit + 1))
+
+    def settled(self, finished: Finished, best: float, length: int, limit: int) -> bool:
+        """Whether the search can end, `best` being the log-probability of the likeliest prefix."""
+        found, full = finished.hypotheses, len(finished.hypotheses) == finished.width
+        if length >= limit or best == -math.inf:  # nothing is left to go on with
+            return True
+        if self.rule == "first":
+            return full
+        if self.rule == "heuristic":
+            return full and found[-1].score >= best / self.penalty(length)
+        return len(found) >= self.n_best and found[self.n_best - 1].score >= self.best_possible(best, length, limit)
 
 
 # book/60_beam_search.ipynb#collect-finished
-def collect_finished(model: Transformer, beam: Beam, continuations, finished: list[Finished], penalty: Penalty) -> None:
-    """Move continuations that end, and are among the best `width`, to the finished hypotheses."""
+def collect_finished(
+    model: Module, beam: Beam, continuations, finished: list[Finished], limits: list[int], penalty: Penalty
+) -> None:
+    """Move continuations that end, and are among the best `width`, to the finished hypotheses; at the limit all end."""
     totals, parents, tokens = (part[:, : beam.tokens.shape[1]] for part in continuations)
-    ends = (tokens == model.config.end_id) & totals.isfinite()
     length = beam.tokens.shape[2]  # the start symbol is not counted, eos is
+    at_limit = torch.tensor([limits[sentence] <= length for sentence in beam.sentences], device=tokens.device)
+    ends = ((tokens == model.config.end_id) | at_limit[:, None]) & totals.isfinite()
     for row, place in ends.nonzero().tolist():
         result = finished[beam.sentences[row]]
         if not result.done:
-            prefix = beam.tokens[row, parents[row, place], 1:].tolist()
+            output = [*beam.tokens[row, parents[row, place], 1:].tolist(), tokens[row, place].item()]
             total = totals[row, place].item()
-            result.add(Hypothesis([*prefix, model.config.end_id], total, total / penalty(length)))
+            result.add(Hypothesis(output, total, total / penalty(length)))
 
 
 # book/60_beam_search.ipynb#keep-unfinished
-def keep_unfinished(model: Transformer, beam: Beam, continuations, state: DecodingState) -> None:
+def keep_unfinished(model: Module, beam: Beam, continuations, state: SearchState) -> None:
     """Go on with the best `width` continuations that do not end."""
     totals, parents, tokens = continuations
     alive = totals.masked_fill(tokens == model.config.end_id, -math.inf)
@@ -410,21 +495,13 @@ def keep_unfinished(model: Transformer, beam: Beam, continuations, state: Decodi
 
 
 # book/60_beam_search.ipynb#drop-settled
-def drop_settled(
-    beam: Beam, finished: list[Finished], state: DecodingState, limits: list[int], penalty: Penalty, n_best: int
-) -> None:
+def drop_settled(beam: Beam, finished: list[Finished], state: SearchState, limits: list[int], stop: Stop) -> None:
     """Mark sentences whose search is over, and take them out of the batch once they are a fifth of it."""
     length = beam.tokens.shape[2] - 1
     rows = []
     for row, best in enumerate(beam.log_probabilities[:, 0].tolist()):
-        sentence = beam.sentences[row]
-        result, limit = finished[sentence], limits[sentence]
-        if result.done:
-            continue
-        best_possible = best / max(penalty(length + 1), penalty(limit))
-        if length >= limit:
-            fill_up(result, beam, row, penalty, n_best)
-        result.done = length >= limit or result.settled(best_possible, n_best)
+        result, limit = finished[beam.sentences[row]], limits[beam.sentences[row]]
+        result.done = result.done or stop.settled(result, best, length, limit)
         if not result.done:
             rows.append(row)
     if len(rows) <= 0.8 * len(beam.sentences):
@@ -433,40 +510,43 @@ def drop_settled(
         state.select(index)
 
 
-# book/60_beam_search.ipynb#fill-up
-def fill_up(result: Finished, beam: Beam, row: int, penalty: Penalty, n_best: int) -> None:
-    """At the length limit: the best unfinished hypotheses follow the finished ones, up to `n_best` in all."""
-    tokens, totals = beam.tokens[row, :, 1:].tolist(), beam.log_probabilities[row].tolist()
-    for output, total in zip(tokens, totals, strict=True):
-        if len(result.hypotheses) < n_best and math.isfinite(total):
-            result.hypotheses.append(Hypothesis(output, total, total / penalty(len(output))))
-
-
 # book/60_beam_search.ipynb#beam-search
 @torch.inference_mode()
 def beam_search(
-    model: Transformer,
+    model: Module,
     source: Int[Tensor, "batch source"],
     *,
     beam_size: int = 4,
-    alpha: float = 0.6,
+    length_penalty: float = 0.6,
     n_best: int = 1,
     extra: int = 50,
     limit: int | None = None,
+    min_length: int = 0,
+    prefixes: Sequence[Sequence[int]] = (),
     penalty: str = "gnmt",
+    stop: str = "bound",
     topk: TopK = torch.topk,
     start: Start = start_decoding,
     rescore: Rescore | None = None,
+    gain: float | None = None,
+    alpha: float | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` outputs of each sentence by log P(Y | X) / lp(Y) that a beam of `beam_size` finds (section 6.1).
 
-    A hypothesis that ends among the best `beam_size` continuations is finished and leaves the beam. A sentence is done
-    when no prefix can still beat the `n_best`-th of them. At its length limit the search stops, and unfinished
-    hypotheses follow the finished ones where these are fewer than `n_best`. `penalty` is lp, by its name in
-    `PENALTIES`, `topk` what finds the best tokens, and `start` what makes the state whose steps are taken.
+    A hypothesis that ends among the best `beam_size` continuations is finished and leaves the beam; at the length limit
+    all of these end. `stop` says when the search for a sentence is over (`Stop`): by default when no prefix can still
+    beat the `n_best`-th finished output, so that the first does not depend on `n_best`. `penalty` is lp, by its name in
+    `PENALTIES`, and `length_penalty` its exponent, which may also be given as `alpha`. No output ends before it has
+    `min_length` tokens, eos not counted; each begins with the tokens that `prefixes` has for its sentence, whose
+    log-probabilities count.
+
+    `topk` is what finds the best tokens, and `start` makes the state whose steps are taken (`SearchState`), which may
+    be that of any model whose `config` has `pad_id`, `start_id`, `end_id` and `max_length`.
     `rescore(row, tokens, log_probabilities)` says what counts in place of the log-probabilities of the next token
-    after those of sentence `row`: with some at minus infinity, only what is allowed is written.
-    Raises ValueError unless 1 <= n_best <= beam_size, and for an unknown penalty.
+    after those of sentence `row`: with some at minus infinity, only what is allowed is written. `gain` is the most that
+    it ever returns: 0 where it only forbids. Without it nothing is known, and the search goes on to the limit.
+    Raises ValueError unless 1 <= n_best <= beam_size, for an unknown penalty or rule, for a prefix that cannot be
+    written, and where `rescore` allows no output at all.
 
     Defined in chapter 60: `beam-search`.
     """
@@ -474,21 +554,58 @@ def beam_search(
         raise ValueError(f"n_best must lie between 1 and beam_size {beam_size}, not {n_best}")
     if penalty not in PENALTIES:
         raise ValueError(f"penalty must be one of {', '.join(PENALTIES)}, not {penalty!r}")
+    if stop not in STOPS:
+        raise ValueError(f"stop must be one of {', '.join(STOPS)}, not {stop!r}")
     limits = output_limits(model, source, extra, limit).tolist()
-    divisor = partial(PENALTIES[penalty], alpha=alpha)
+    check_prefixes(model, prefixes, limits)
+    if not limits:
+        return []
+    divisor = partial(PENALTIES[penalty], alpha=length_penalty if alpha is None else alpha)
+    known = 0.0 if rescore is None else math.inf
+    rule = Stop(stop, divisor, n_best, known if gain is None else gain)
+    allowed = Allowed([list(prefix) for prefix in prefixes], min_length, rescore)
     beam = first_beam(model, source, beam_size)
     finished = [Finished(beam_size) for _ in limits]
     state = start(model, source, beam_size, max(limits))
     while beam.sentences:
-        continuations = extend(model, beam, state, topk, rescore)
-        collect_finished(model, beam, continuations, finished, divisor)
+        continuations = extend(model, beam, state, topk, allowed)
+        collect_finished(model, beam, continuations, finished, limits, divisor)
         keep_unfinished(model, beam, continuations, state)
-        drop_settled(beam, finished, state, limits, divisor, n_best)
+        drop_settled(beam, finished, state, limits, rule)
+    for number, result in enumerate(finished, start=1):
+        if not result.hypotheses:
+            raise ValueError(f"sentence {number}: rescore allows no output")
     return [result.hypotheses[:n_best] for result in finished]
+
+
+def check_prefixes(model: Module, prefixes: Sequence[Sequence[int]], limits: list[int]) -> None:
+    """Raises ValueError unless there is a prefix for each sentence or none, and each can be written and continued."""
+    if prefixes and len(prefixes) != len(limits):
+        raise ValueError(f"{len(prefixes)} prefixes for {len(limits)} sentences")
+    special = {model.config.pad_id, model.config.start_id, model.config.end_id}
+    for number, (prefix, limit) in enumerate(zip(prefixes, limits), start=1):
+        if len(prefix) >= limit:
+            raise ValueError(f"sentence {number}: a prefix of {len(prefix)} tokens, but outputs have at most {limit}")
+        for token in prefix:
+            if token in special:
+                raise ValueError(f"sentence {number}: token {token} in the prefix is pad, the start or the end")
 
 
 # book/60_beam_search.ipynb#score
 @torch.inference_mode()
+def score_tokens(
+    model: Transformer, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+) -> Float[Tensor, "batch target"]:
+    """The log-probability of each token of given outputs (eos included, padded), by one pass of teacher forcing.
+
+    Defined in chapter 60: `score`.
+    """
+    start = torch.full((len(target), 1), model.config.start_id, device=target.device)
+    logits = model(source, torch.cat([start, target[:, :-1]], dim=1)).float()
+    chosen = logits.log_softmax(dim=-1).gather(-1, target[:, :, None]).squeeze(-1)
+    return chosen.masked_fill(target == model.config.pad_id, 0.0)
+
+
 def score_outputs(
     model: Transformer, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
 ) -> Float[Tensor, " batch"]:
@@ -496,7 +613,4 @@ def score_outputs(
 
     Defined in chapter 60: `score`.
     """
-    start = torch.full((len(target), 1), model.config.start_id, device=target.device)
-    logits = model(source, torch.cat([start, target[:, :-1]], dim=1)).float()
-    chosen = logits.log_softmax(dim=-1).gather(-1, target[:, :, None]).squeeze(-1)
-    return chosen.masked_fill(target == model.config.pad_id, 0.0).sum(dim=-1)
+    return score_tokens(model, source, target).sum(dim=-1)

@@ -11,14 +11,18 @@ from typing import Any
 
 import sacrebleu
 
+from annotated.files import InputError
 from annotated.grammar import SentencePair, words
 
 __all__ = [
+    "LANGUAGE_RULERS",
+    "RULERS",
     "Scores",
     "against_base",
     "alignment_error_rate",
     "antecedent_accuracy",
     "bleu_by_ruler",
+    "choose_ruler",
     "diagonal_links",
     "evaluate_translations",
     "exact_match_by_phenomenon",
@@ -31,6 +35,8 @@ __all__ = [
 class Scores:
     """Corpus scores: BLEU and chrF from 0 to 100 with sacreBLEU's signatures, exact matches from 0 to 1.
 
+    `remarks` are lines for whoever reads the scores: what they cannot say here.
+
     Defined in chapter 91: `corpus-scores`.
     """
 
@@ -41,24 +47,69 @@ class Scores:
     chrf_signature: str
     brevity_penalty: float
     sentences: int
+    remarks: tuple[str, ...] = ()
+
+
+# book/91_command_line.ipynb#rulers-by-language
+RULERS = tuple(sacrebleu.BLEU.TOKENIZERS)  # what cuts a text into the tokens that BLEU counts, by sacreBLEU's names
+LANGUAGE_RULERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # as in sacreBLEU's own command; 13a for all others
+
+
+def bleu_by(ruler: str) -> sacrebleu.BLEU:
+    """BLEU by one of RULERS. Raises InputError where that needs what is not here, and ValueError for another name."""
+    if ruler not in RULERS:
+        raise ValueError(f"ruler must be one of {', '.join(RULERS)}, not {ruler!r}")
+    try:
+        return sacrebleu.BLEU(tokenize=ruler)
+    except (RuntimeError, AssertionError, ImportError, OSError) as error:
+        if ruler.endswith("-mecab"):
+            extra = f'"sacrebleu[{ruler.removesuffix("-mecab")}]"'
+            raise InputError(f"the ruler {ruler} needs a package that is not installed: pip install {extra}") from None
+        raise InputError(f"the ruler {ruler} needs a file that cannot be fetched or read ({error})") from None
+
+
+def choose_ruler(language: str | None, ruler: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """The ruler asked for, else that of the target language, and remarks: where its package is missing, it is `char`.
+
+    Raises InputError when the ruler asked for cannot be had, and ValueError when there is none of that name.
+
+    Defined in chapter 91: `rulers-by-language`.
+    """
+    name = ruler or LANGUAGE_RULERS.get(re.split("[-_]", (language or "").lower())[0], "13a")
+    try:
+        bleu_by(name)
+    except InputError as error:
+        if ruler:
+            raise
+        return "char", (f"BLEU counts characters here: {error}",)
+    return name, ()
 
 
 # book/91_command_line.ipynb#evaluate-translations
-def evaluate_translations(translations: Sequence[str], references: Sequence[str]) -> Scores:
+def evaluate_translations(
+    translations: Sequence[str], references: Sequence[str], language: str | None = None, ruler: str | None = None
+) -> Scores:
     """Score detokenised, cased translations against one reference each, by sacreBLEU's defaults (Post 2018).
 
-    Raises ValueError when the two differ in length or are empty.
+    BLEU counts the tokens that suit the target `language`, which is a code such as `zh`, or those of `ruler`, which is
+    one of sacreBLEU's names (`choose_ruler`). Raises ValueError when the two differ in length or are empty, and for an
+    unknown ruler, and InputError for one that needs what is not installed.
 
     Defined in chapter 91: `evaluate-translations`.
     """
     if len(translations) != len(references) or not references:
         raise ValueError(f"{len(translations)} translations for {len(references)} references")
-    bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
+    name, remarks = choose_ruler(language, ruler)
+    bleu, chrf = bleu_by(name), sacrebleu.CHRF()
     result = bleu.corpus_score(list(translations), [list(references)])
     letters = chrf.corpus_score(list(translations), [list(references)])
     exact = sum(a == b for a, b in zip(translations, references, strict=True)) / len(references)
+    short = sum(len(bleu.tokenizer(text.rstrip()).split()) < bleu.max_ngram_order for text in references)
+    if short > len(references) / 2:
+        few = f"most references have fewer than {bleu.max_ngram_order} tokens by the ruler {name}"
+        remarks = (*remarks, f"{few}: BLEU says nothing here, look at chrF and exact matches")
     signatures = str(bleu.get_signature()), str(chrf.get_signature())
-    return Scores(result.score, letters.score, exact, *signatures, result.bp, len(references))
+    return Scores(result.score, letters.score, exact, *signatures, result.bp, len(references), remarks)
 
 
 # book/91_command_line.ipynb#split-tokens
@@ -82,22 +133,29 @@ def split_tokens(text: str) -> str:
 
 
 # book/91_command_line.ipynb#bleu-by-ruler
-def bleu_by_ruler(translations: Sequence[str], references: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """BLEU of plain texts from 0 to 100, with its signature, by three rulers: `13a`, `intl` and `split`.
+def bleu_by_ruler(
+    translations: Sequence[str], references: Sequence[str], rulers: Sequence[str] = ("13a", "intl", "split")
+) -> dict[str, dict[str, Any]]:
+    """BLEU of plain texts from 0 to 100, with its signature, by several rulers: some of RULERS, and `split`.
 
-    The first two are sacreBLEU's. The third is that of the paper's time and code: `split_tokens` of both sides, one
-    reference, capitals count, no smoothing (section 6.1). Raises ValueError when the two differ in length or are empty.
+    `split` is that of the paper's time and code: `split_tokens` of both sides, one reference, capitals count, no
+    smoothing (section 6.1). Raises ValueError when the two differ in length or are empty, and for an unknown ruler,
+    and InputError for one that needs what is not installed.
 
     Defined in chapter 91: `bleu-by-ruler`.
     """
     if len(translations) != len(references) or not references:
         raise ValueError(f"{len(translations)} translations for {len(references)} references")
-    whole, split = sacrebleu.BLEU(tokenize="intl"), sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
     found = {}
-    for name, metric, cut in (("13a", sacrebleu.BLEU(), str), ("intl", whole, str), ("split", split, split_tokens)):
-        sides = [[cut(text) for text in side] for side in (translations, references)]
+    for name in rulers:
+        sides, metric = [list(translations), list(references)], None if name == "split" else bleu_by(name)
+        if metric is None:
+            sides = [[split_tokens(text) for text in side] for side in sides]
+            metric = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
         score, signature = metric.corpus_score(sides[0], [sides[1]]).score, str(metric.get_signature())
-        found[name] = {"bleu": score, "signature": signature.replace("tok:none", "tok:moses-like.hyphens-split")}
+        if name == "split":
+            signature = signature.replace("tok:none", "tok:moses-like.hyphens-split")
+        found[name] = {"bleu": score, "signature": signature}
     return found
 
 

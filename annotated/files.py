@@ -16,6 +16,7 @@ from torch import Tensor
 
 __all__ = [
     "InputError",
+    "MANIFEST",
     "check_listed",
     "current",
     "disk",

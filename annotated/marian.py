@@ -247,12 +247,15 @@ def check_ids(config: TransformerConfig, tokenizer: PairTokenizer, folder: Path)
 
 # book/90_pretrained.ipynb#search-settings
 NEUTRAL = {  # settings of `generate` that change its output, and the values with which they do not
-    "do_sample": False, "early_stopping": False, "min_length": 0, "min_new_tokens": 0, "renormalize_logits": False,
+    "do_sample": False, "min_length": 0, "min_new_tokens": 0, "renormalize_logits": False,
     "repetition_penalty": 1.0, "encoder_repetition_penalty": 1.0, "no_repeat_ngram_size": 0,
     "encoder_no_repeat_ngram_size": 0, "num_beam_groups": 1, "diversity_penalty": 0.0, "guidance_scale": 1.0,
     "forced_bos_token_id": None, "forced_decoder_ids": None, "suppress_tokens": None, "begin_suppress_tokens": None,
     "sequence_bias": None, "exponential_decay_length_penalty": None,
 }  # fmt: skip
+
+
+RULES = {False: "heuristic", True: "first", "never": "bound"}  # `early_stopping` of `generate`: `stop` of chapter 60
 
 
 def search_settings(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,15 +265,18 @@ def search_settings(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
         path = folder / "generation_config.json"
         given = read_settings(path)
     beam_size, alpha = (given.get(name, 1) for name in ("num_beams", "length_penalty"))
+    early = given.get("early_stopping") or False
     if type(beam_size) is not int or beam_size < 1:
         raise InputError(f"{path}: num_beams {beam_size!r} is no number")
     if type(alpha) not in (int, float):
         raise InputError(f"{path}: length_penalty {alpha!r} is no number")
+    if type(early) not in (bool, str) or early not in RULES:
+        raise InputError(f"{path}: early_stopping {early!r} is none of {', '.join(map(repr, RULES))}")
     ignored = [name for name, value in NEUTRAL.items() if given.get(name) not in (value, None)]
     banned, blocked = given.get("bad_words_ids") or [], [values["pad_token_id"], values.get("decoder_start_token_id")]
     if not isinstance(banned, list) or any(words not in ([token] for token in blocked) for words in banned):
         ignored.append("bad_words_ids")
-    search = {"beam_size": beam_size, "length_penalty": float(alpha), "penalty": "power"}
+    search = {"beam_size": beam_size, "length_penalty": float(alpha), "penalty": "power", "stop": RULES[early]}
     return {"search": search} | ({"ignored": ignored} if ignored else {})
 
 
@@ -412,6 +418,7 @@ def save_marian(translator: Translator, folder: str | Path) -> None:
     banned = [[token] for token in sorted({config.pad_id, config.start_id} - {config.end_id})]
     search, generation = translator.search, {"num_beams": translator.search["beam_size"]}
     generation |= {"length_penalty": search["length_penalty"]} if search["penalty"] == "power" else {}
+    generation["early_stopping"] = next(theirs for theirs, ours in RULES.items() if ours == search["stop"])
     generation |= {"pad_token_id": config.pad_id, "eos_token_id": config.end_id, "bad_words_ids": banned}
     generation |= {"decoder_start_token_id": config.start_id, "max_length": config.max_length}
     for name, content in tokenizer_files(translator).items():
@@ -484,8 +491,9 @@ def ctranslate2_spec(model: Transformer) -> Any:
 
 # book/90_pretrained.ipynb#save-ctranslate2
 def save_ctranslate2(translator: Translator, folder: str | Path) -> None:
-    """Write a translator for CTranslate2. This needs the package `ctranslate2`.
+    """Write a translator for CTranslate2, which needs the package `ctranslate2`, and the tokenizer's files beside it.
 
+    The engine adds the end to a source by itself: it takes the pieces that SentencePiece makes, as they are.
     Raises InputError when that is not installed, or when the model has something that the format cannot express.
 
     Defined in chapter 90: `save-ctranslate2`.
@@ -495,16 +503,20 @@ def save_ctranslate2(translator: Translator, folder: str | Path) -> None:
     try:
         spec = ctranslate2_spec(translator.model)
     except ImportError:
-        raise InputError('the package ctranslate2 is not installed: pip install "annotated[fast]"') from None
+        raise InputError('the package ctranslate2 is not installed: pip install "annotated-attention[fast]"') from None
     source, target = (sorted(ids, key=ids.__getitem__) for ids in vocabularies(translator.tokenizer))
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     spec.config.layer_norm_epsilon = config.norm_eps
     spec.config.decoder_start_token, spec.config.eos_token = target[config.start_id], target[config.end_id]
     spec.config.unk_token = target[translator.tokenizer.unk_id]
+    spec.config.add_source_eos = source[translator.tokenizer.eos_id] == target[config.end_id]  # it knows one end only
     spec.validate()
     spec.optimize()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
         spec.save(unfinished)
+        for name, content in translator.tokenizer.files().items():
+            if name.endswith((".model", ".spm")):  # the lists of pieces are there in the engine's own form
+                (Path(unfinished) / name).write_bytes(content)
         shutil.copytree(unfinished, folder, dirs_exist_ok=True)

@@ -5,22 +5,27 @@ import argparse
 import math
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from types import UnionType
 from typing import Any, get_args
 
+from annotated.checkpoint import load_config
+from annotated.commands import READERS
 from annotated.corpora import NAMED
-from annotated.decoding import PENALTIES
+from annotated.decoding import PENALTIES, STOPS
+from annotated.evaluation import LANGUAGE_RULERS, RULERS
 from annotated.files import InputError
 from annotated.grammar import SPLITS
 from annotated.machine import PRECISIONS
 from annotated.marian import save_ctranslate2, save_marian
 from annotated.model import CHOICES, TransformerConfig
 from annotated.preparation import StoreSettings
-from annotated.recipes import RECIPES, recipe_for
+from annotated.recipes import RECIPES, TINY, recipe_for
+from annotated.tokenization import CHARACTERS, NORMALIZATIONS
 from annotated.training import TRAINING_CHOICES, TrainingConfig
+from annotated.translation import find_model
 
-__all__ = ["COMMANDS", "EXIT", "FORMATS", "STORE_OPTIONS", "epilog", "settings_of"]
+__all__ = ["FORMATS", "OPTIONS", "STORE_OPTIONS", "epilog", "settings_of"]
 
 
 # book/91_command_line.ipynb#help-model
@@ -71,8 +76,8 @@ TRAINING_HELP = {
 }
 HELP.update(TRAINING_HELP)
 FIXED = ("vocab_size", "source_vocab_size", "pad_id", "start_id", "end_id")  # these follow from the tokenizer
-STOPS = ("max_steps", "max_epochs", "max_minutes")
-CHANGEABLE = (*STOPS, "compile")  # what a resumed run may have otherwise than before
+LIMITS = ("max_steps", "max_epochs", "max_minutes")
+CHANGEABLE = (*LIMITS, "compile")  # what a resumed run may have otherwise than before
 LISTED = CHOICES | TRAINING_CHOICES  # the options that have a list of values
 
 
@@ -93,6 +98,13 @@ def number(kind: type, wanted: str, fits: Callable[[float], bool]) -> Callable[[
 
 
 count = number(int, "a whole number of at least 1", lambda value: value >= 1)
+
+
+def pieces(text: str) -> int | str:
+    """The size of a vocabulary: a number, or the word for characters only."""
+    return text if text == CHARACTERS else count(text)
+
+
 positive = number(float, "a number above 0", lambda value: value > 0)
 not_negative = number(float, "a number of at least 0", lambda value: value >= 0)
 penalty = number(float, "a number from 0 to 100", lambda value: 0 <= value <= 100)
@@ -146,8 +158,8 @@ def given(arguments: argparse.Namespace, configuration: type) -> dict[str, Any]:
 def chosen(arguments: argparse.Namespace, configuration: type) -> dict[str, Any]:
     """The fields of a configuration that the recipe or the user set; the user wins."""
     recipe, own = RECIPES[arguments.recipe or recipe_for(arguments.corpus)], given(arguments, configuration)
-    if any(name in own for name in STOPS):  # the user's limit replaces the recipe's
-        recipe = {name: value for name, value in recipe.items() if name not in STOPS}
+    if any(name in own for name in LIMITS):  # the user's limit replaces the recipe's
+        recipe = {name: value for name, value in recipe.items() if name not in LIMITS}
     known = {field.name for field in fields(configuration)} - set(FIXED)
     return {name: value for name, value in recipe.items() if name in known} | own
 
@@ -161,19 +173,38 @@ def resumed(arguments: argparse.Namespace, run: dict[str, Any]) -> dict[str, Any
     wanted = dict(RECIPES[arguments.recipe]) if arguments.recipe else {}
     own = given(arguments, TrainingConfig)
     wanted |= given(arguments, TransformerConfig) | own
-    if arguments.vocab_size:
-        wanted["vocab_size"] = arguments.vocab_size
+    for name in ("vocab_size", "normalization"):
+        if getattr(arguments, name):
+            wanted[name] = getattr(arguments, name)
     settings = run["model"] | run["training"]
     for name, value in wanted.items():
         if name not in CHANGEABLE and settings.get(name) != value and (name, value) != ("precision", "auto"):
-            raise InputError(f"{flag(name)} cannot become {value}: the run began with {settings.get(name)}")
-    limits = {name: value for name, value in own.items() if name in STOPS}
-    how = {name: value for name, value in own.items() if name in CHANGEABLE and name not in STOPS}
-    return run["training"] | (dict.fromkeys(STOPS) | limits if limits else {}) | how
+            known = settings.get(name, "its own")
+            raise InputError(f"{flag(name)} cannot become {value}: the run began with {known}")
+    limits = {name: value for name, value in own.items() if name in LIMITS}
+    how = {name: value for name, value in own.items() if name in CHANGEABLE and name not in LIMITS}
+    return run["training"] | (dict.fromkeys(LIMITS) | limits if limits else {}) | how
+
+
+# book/91_command_line.ipynb#begun
+def begun(arguments: argparse.Namespace) -> tuple[dict[str, Any], int]:
+    """The sizes of the model that `--from` names, with the user's dropouts if there are any, and of its vocabulary.
+
+    Raises InputError for anything else that the user wants otherwise.
+    """
+    config, _ = load_config(find_model(arguments.begin_from))
+    own, settings = given(arguments, TransformerConfig), asdict(config)
+    own |= {name: value for name in ("vocab_size", "normalization") if (value := getattr(arguments, name)) is not None}
+    for name, value in own.items():
+        if "dropout" not in name and settings.get(name) != value:
+            known = f"has {settings[name]}" if name in settings else "has its own"
+            raise InputError(f"{flag(name)} cannot be {value}: {arguments.begin_from}, which --from names, {known}")
+    dropouts = {name: value for name, value in own.items() if "dropout" in name}
+    return {name: value for name, value in settings.items() if name != "vocab_size"} | dropouts, config.vocab_size
 
 
 # book/91_command_line.ipynb#train-settings
-def settings_of(arguments: argparse.Namespace, run: dict) -> tuple[dict[str, Any], TrainingConfig, int]:
+def settings_of(arguments: argparse.Namespace, run: dict) -> tuple[dict[str, Any], TrainingConfig, int | str]:
     """Model settings, training settings and vocabulary size, of the run to resume or of a new one.
 
     Defined in chapter 91: `train-settings`.
@@ -186,18 +217,24 @@ def settings_of(arguments: argparse.Namespace, run: dict) -> tuple[dict[str, Any
             raise InputError(str(error)) from None
     size = arguments.vocab_size or RECIPES[arguments.recipe or recipe_for(arguments.corpus)]["vocab_size"]
     model = chosen(arguments, TransformerConfig)
-    try:
-        TransformerConfig(size, **model)  # a mistake shows now, not after the vocabulary has been learned
+    if arguments.begin_from:
+        model, size = begun(arguments)
+    try:  # a mistake shows now, not after the vocabulary has been learned
+        TransformerConfig(1000 if size == CHARACTERS else size, **model)
         return model, TrainingConfig(**chosen(arguments, TrainingConfig)), size
     except ValueError as error:
         raise InputError(str(error)) from None
 
 
 # book/91_command_line.ipynb#format-options
-FORMATS = {  # name: what writes it, and for whom
-    "marian": (save_marian, "MarianMTModel and MarianTokenizer of transformers"),
-    "ctranslate2": (save_ctranslate2, "CTranslate2, which needs the package ctranslate2"),
-}
+FORMATS = {  # name: what writes it, for whom, and how they use the folder
+    "marian": (save_marian, READERS["marian"],
+        'MarianMTModel.from_pretrained("{folder}") and MarianTokenizer.from_pretrained("{folder}") of transformers, '
+        "which needs the package sentencepiece for that"),
+    "ctranslate2": (save_ctranslate2, READERS["ctranslate2"],
+        'ctranslate2.Translator("{folder}").translate_batch reads the pieces that SentencePiece cuts with {cut} '
+        "in that folder, and writes pieces to be joined with {join}"),
+}  # fmt: skip
 
 
 def add_import_options(command: argparse.ArgumentParser) -> None:
@@ -221,7 +258,8 @@ EXAMPLES = {
         annotated train --corpus multi30k --download --output runs/multi30k --max-minutes 30
         annotated train --corpus pairs.tsv --vocab-size 2000 --output runs/own
         annotated train --corpus news.en,news.fr --target fr --output runs/news
-        annotated train --resume --output runs/own --max-minutes 60""",
+        annotated train --resume --output runs/own --max-minutes 60
+        annotated train --from runs/multi30k --corpus pairs.tsv --output runs/adapted""",
     "prepare": """
         annotated prepare --corpus news.en.gz,news.de.gz --output stores/news
         annotated train --corpus stores/news --recipe base --output runs/news
@@ -231,10 +269,14 @@ EXAMPLES = {
         echo "The old aunt found the keys yesterday." | annotated translate embedded
         annotated translate runs/multi30k < input.txt > output.txt
         echo "A dog runs through the snow." | annotated translate runs/multi30k --n-best 4
+        printf 'The cat sleeps.\\tHeute' | annotated translate embedded --prefixes
         annotated translate runs/multi30k --engine ctranslate2 --penalty power < input.txt""",
+    "score": """
+        printf 'The cat sleeps.\\tDie Katze schläft.\\n' | annotated score embedded""",
     "evaluate": """
         annotated evaluate runs/multi30k
         annotated evaluate runs/multi30k --beam-size 1 --json greedy.json
+        annotated evaluate runs/chinese --ruler char
         annotated evaluate runs/multi30k --corpus pairs.tsv --split valid --translations out.txt""",
     "average": """
         annotated average runs/multi30k --last 5 --output runs/multi30k-average""",
@@ -276,25 +318,33 @@ def add_train_options(command: argparse.ArgumentParser) -> None:
     """The options of `train`."""
     command.add_argument("--corpus", metavar="NAME",
         help=f"{', '.join(NAMED)}, a folder with train.en and train.de (or train.tsv), a TSV file, "
-             "two text files joined by a comma, or a store; needed unless --resume")  # fmt: skip
+             "two text files joined by a comma, or a store; needed unless --resume. A TSV file has source, tab, "
+             "target in each line; of a file alone, every 50th pair is kept for test, the one before for "
+             "valid")  # fmt: skip
     command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
     command.add_argument("--target", metavar="CODE", help="target language (default: de)")
     command.add_argument("--download", action="store_true", help="fetch multi30k from its public repository")
     command.add_argument("--output", required=True, metavar="FOLDER", help="folder for model, metrics and checkpoints")
     command.add_argument("--resume", action="store_true",
         help="go on with the run in the output folder, with its settings; only the limits may change")  # fmt: skip
-    command.add_argument("--recipe", choices=RECIPES, help="settings to start from (default: embedded for that corpus, "
-        "else small); see the end of this help")  # fmt: skip
-    command.add_argument("--vocab-size", type=count, metavar="N", help="pieces of the shared vocabulary; by the recipe")
+    command.add_argument("--recipe", choices=RECIPES, help="settings to start from (default: embedded for that "
+        f"corpus, tiny below {TINY:,} pairs, else small); see the end of this help")  # fmt: skip
+    command.add_argument("--vocab-size", type=pieces, metavar="N",
+        help=f"pieces of the shared vocabulary, or {CHARACTERS}, which suits small data; by the recipe")  # fmt: skip
+    command.add_argument("--normalization", choices=NORMALIZATIONS, help="what becomes of text before it is cut: by "
+        "default nothing, so that what stands in the target can be written")  # fmt: skip
+    command.add_argument("--from", dest="begin_from", metavar="MODEL", help="begin with this model's weights, sizes "
+        "and vocabulary, own or imported; the optimiser begins anew")  # fmt: skip
     command.add_argument("--device", **DEVICE)
-    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    command.add_argument("--quiet", action="store_true", help="no progress bar; validation losses are still printed")
     add_options(command, "model", TransformerConfig, "The defaults are the paper's base model; a recipe changes some.")
     add_options(command, "training", TrainingConfig, "A recipe changes some of these, too. An option wins over both.")
 
 
 # book/91_command_line.ipynb#prepare-options
 STORE_OPTIONS = {  # name: parser, what it is
-    "vocab_size": (count, "N", "pieces of the shared vocabulary"),
+    "vocab_size": (pieces, "N", f"pieces of the shared vocabulary, or {CHARACTERS}"),
+    "normalization": (str, "NAME", f"{one_of(NORMALIZATIONS)}: what becomes of text before it is cut"),
     "max_length": (count, "N", "longest sentence in tokens"),
     "max_ratio": (not_negative, "X", "largest ratio of the sides' tokens"),
     "sample": (count, "N", "pairs from which the vocabulary is learned"),
@@ -328,6 +378,13 @@ def add_search_options(command: argparse.ArgumentParser) -> None:
         help="alpha of the length penalty; more favours longer outputs (default: 0.6, or likewise)")  # fmt: skip
     command.add_argument("--penalty", choices=tuple(PENALTIES),
         help="what is raised to alpha: (5 + length) / 6, or the length (default: gnmt, or likewise)")  # fmt: skip
+    command.add_argument("--stop", choices=STOPS,
+        help="when a search ends: when no prefix can still win (bound), or earlier, as other systems do (chapter 60; "
+             "default: bound, or likewise)")  # fmt: skip
+    command.add_argument("--limit", type=count, metavar="N",
+        help="longest translation in tokens (default: 50 more than the source)")  # fmt: skip
+    command.add_argument("--min-length", type=NUMBERS["seed"], default=0, metavar="N",
+        help="shortest translation in tokens, the end not counted (default: 0)")  # fmt: skip
     command.add_argument("--engine", choices=("annotated", "ctranslate2"), default="annotated",
         help="whose search; CTranslate2's is faster, and needs the extra fast (default: annotated)")  # fmt: skip
     command.add_argument("--max-tokens", type=count, default=2048, metavar="N",
@@ -347,9 +404,21 @@ def add_translate_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", **MODEL)
     command.add_argument("--n-best", type=count, metavar="N",
         help="print up to N lines a sentence, at most the beam's size: line number, score, translation")  # fmt: skip
+    command.add_argument("--prefixes", action="store_true",
+        help="a line is a source, a tab, and the text that its translation begins with")  # fmt: skip
     command.add_argument("--chunk", type=count, metavar="N",
         help="lines to read before translating them (default: 1000, on a terminal 1)")  # fmt: skip
     add_search_options(command)
+
+
+# book/91_command_line.ipynb#score-options
+def add_score_options(command: argparse.ArgumentParser) -> None:
+    """The options of `score`."""
+    command.add_argument("model", **MODEL)
+    command.add_argument("--max-tokens", type=count, default=2048, metavar="N",
+        help="tokens a batch, padding counted; fewer need less memory (default: 2048)")  # fmt: skip
+    command.add_argument("--precision", choices=PRECISIONS, default="float32", help="default: float32")
+    command.add_argument("--device", **DEVICE)
 
 
 # book/91_command_line.ipynb#other-options
@@ -362,6 +431,9 @@ def add_evaluate_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--split", default="test", metavar="NAME",
         help=f"part of the corpus; the book's own has {', '.join(SPLITS)} (default: test)")  # fmt: skip
     command.add_argument("--max-words", type=count, metavar="N", help="only sources of at most N words")
+    command.add_argument("--ruler", choices=RULERS, metavar="NAME",
+        help=f"what cuts the tokens that BLEU counts: {one_of(RULERS)} (default: by the target language, "
+             f"{', '.join(LANGUAGE_RULERS.values())}, else 13a)")  # fmt: skip
     command.add_argument("--translations", metavar="FILE", help="write the translations there")
     command.add_argument("--json", metavar="FILE", help="write scores, settings and machine there")
     add_search_options(command)
@@ -380,41 +452,9 @@ def add_info_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", nargs="?", **MODEL)
 
 
-# book/91_command_line.ipynb#about-commands
-COMMANDS = {  # name: usage, description, what adds its options
-    "train": ("--corpus NAME --output FOLDER [options]",
-        "Learn a vocabulary and train a model on a corpus. The output folder gets the best model by validation loss, "
-        "run.json (settings, machine, result), metrics.jsonl, and checkpoints to average. Training ends at the first "
-        "limit of steps, epochs and minutes. Ctrl-C saves the state; --resume goes on with it.",
-        add_train_options),
-    "prepare": ("--corpus NAME [NAME ...] --output FOLDER [options]",
-        "Read corpora as a stream, leave out pairs that are empty, too long, of an unlikely ratio or there already, "
-        "learn a vocabulary, and write a store: a folder that `train --corpus` reads without loading it.",
-        add_prepare_options),
-    "translate": ("MODEL [options] < input.txt > output.txt",
-        "Translate standard input to standard output, both UTF-8: one line out for one line in, in the same order, "
-        "also for empty lines. A line longer than the model allows is cut, and said on standard error.",
-        add_translate_options),
-    "evaluate": ("MODEL [options]",
-        "Translate a split of a corpus and score it with sacreBLEU: BLEU by three rulers and chrF, each with its "
-        "signature, and the share of exact matches. The rulers: 13a, international tokens, and hyphens split as in "
-        "the paper's time.",
-        add_evaluate_options),
-    "average": ("RUN --output FOLDER [--last N]",
-        "Write the mean of a run's last checkpoints as a model of its own (section 6.1 of the paper).",
-        add_average_options),
-    "info": ("[MODEL]",
-        "Say what a model folder holds, or, without one, what this installation is and which device it would use.",
-        add_info_options),
-    "import-marian": ("FOLDER OUTPUT",
-        "Make a model folder from one in Hugging Face's MarianMT format, such as a downloaded OPUS-MT model with "
-        "weights in model.safetensors. Beam size and length penalty come with it.",
-        add_import_options),
-    "export": (f"--format {'|'.join(FORMATS)} MODEL OUTPUT",
-        f"Write a model for {', or for '.join(readers for _, readers in FORMATS.values())}.",
-        add_export_options),
+# book/91_command_line.ipynb#all-options
+OPTIONS = {
+    "train": add_train_options, "prepare": add_prepare_options, "translate": add_translate_options,
+    "score": add_score_options, "evaluate": add_evaluate_options, "average": add_average_options,
+    "info": add_info_options, "import-marian": add_import_options, "export": add_export_options,
 }  # fmt: skip
-EXIT = (
-    "exit status: 0 done; 1 something is wrong with the input, said in one line; 2 wrong options; "
-    "130 ended by Ctrl-C, 128 + N by signal N; 141 nobody read the output"
-)

@@ -386,7 +386,7 @@ def task_corpus(task: str, pairs: int | None = None) -> Corpus:
 
 
 # book/63_constituency_parsing.ipynb#transduce
-PARSING_SEARCH = {"beam_size": 21, "alpha": 0.3, "extra": 300}  # section 6.3
+PARSING_SEARCH = {"beam_size": 21, "length_penalty": 0.3, "extra": 300}  # section 6.3
 
 
 def transduce(translator: Translator, texts: Sequence[str], max_tokens: int = 400, **search) -> list[str]:
@@ -534,7 +534,8 @@ def write_trees(
             leaves = [tags or {word} for word in sentences[i]]
             rules.append(TreeRules(translator.tokenizer, labels, leaves, limit))
         rescore = partial(follow, rules)
-        for i, (best, *_) in zip(batch, beam_search(model, source, rescore=rescore, **options), strict=True):
+        found = beam_search(model, source, rescore=rescore, gain=0.0, **options)  # the rules only forbid
+        for i, (best, *_) in zip(batch, found, strict=True):
             outputs[i] = translator.to_text(best).text
     return [outputs[i] for i in range(len(texts))]
 

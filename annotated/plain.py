@@ -149,8 +149,7 @@ class Transformer(nn.Module):
         return self.encoder(self.embed(source), mask), mask
 
     def decode(self, target, memory, memory_mask):
-        m = target.shape[1]
-        mask = target.new_ones(m, m).tril().bool()  # row i: True up to column i
+        mask = target.new_ones(2 * target.shape[1:]).tril().bool()  # row i: True up to i
         x = self.decoder(self.embed(target), memory, mask, memory_mask)
         return x @ self.target_embedding.weight.T  # (b, m, vocab)
 
@@ -162,12 +161,13 @@ class Transformer(nn.Module):
 @torch.no_grad()
 def translate(model, source, extra=50):
     """Section 6.1 without its beam: the likeliest token, again and again."""
-    memory, mask = model.encode(source)
+    training = model.training
+    memory, mask = model.eval().encode(source)  # without dropout
     target = torch.full((len(source), 1), BOS, device=source.device)
-    while target.shape[1] <= source.shape[1] + extra and not (target == EOS).any(1).all():
-        best = model.decode(target, memory, mask)[:, -1].argmax(-1)
-        best = best.masked_fill((target == EOS).any(1), PAD)  # where it has ended
+    while not (ended := (target == EOS).any(1)).all() and target.shape[1] <= source.shape[1] + extra:
+        best = model.decode(target, memory, mask)[:, -1].argmax(-1).masked_fill(ended, PAD)
         target = torch.cat([target, best[:, None]], dim=1)
+    model.train(training)
     return target[:, 1:]
 
 

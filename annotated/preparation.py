@@ -28,7 +28,7 @@ from annotated.corpora import NAMED, load_corpus, split_files, stream_lines, tab
 from annotated.files import InputError, disk, finish, locked, read_json, write_together
 from annotated.machine import prepare_worker
 from annotated.store import FORMAT, Store, id_kind, open_store
-from annotated.tokenization import Tokenizer, train_tokenizer
+from annotated.tokenization import CHARACTERS, NORMALIZATIONS, Tokenizer, train_tokenizer
 
 __all__ = ["StoreSettings", "prepare", "text_of", "wmt14"]
 
@@ -152,7 +152,8 @@ class StoreSettings:
     Defined in chapter 93: `scan`.
     """
 
-    vocab_size: int = 37_000  # section 5.1
+    vocab_size: int | str = 37_000  # section 5.1; or "characters"
+    normalization: str = "identity"  # of text before it is cut
     max_length: int = 250  # of a side, eos included
     max_ratio: float = 1.5  # of the longer side to the shorter
     sample: int = 500_000  # pairs to learn the vocabulary from
@@ -160,8 +161,10 @@ class StoreSettings:
     seed: int = 1
 
     def __post_init__(self):
+        if self.normalization not in NORMALIZATIONS:
+            raise ValueError(f"normalization must be one of {', '.join(NORMALIZATIONS)}, not {self.normalization!r}")
         for name, least in {"vocab_size": 1, "max_length": 2, "max_ratio": 1, "sample": 1, "held_out": 1}.items():
-            if not getattr(self, name) >= least:
+            if getattr(self, name) != CHARACTERS and not getattr(self, name) >= least:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
 
 
@@ -409,7 +412,9 @@ def write_store(
 ) -> None:  # fmt: skip
     """Learn the vocabulary, encode the pairs, and write everything, all or nothing."""
     begun = time.perf_counter()
-    tokenizer = train_tokenizer(itertools.chain.from_iterable(found.sample), settings.vocab_size)
+    tokenizer = train_tokenizer(
+        itertools.chain.from_iterable(found.sample), settings.vocab_size, settings.normalization
+    )
     say(f"{len(tokenizer):,} pieces learned from {2 * len(found.sample):,} sentences "
         f"in {time.perf_counter() - begun:.0f} s")  # fmt: skip
     found.sample.clear()

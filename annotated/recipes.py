@@ -5,7 +5,7 @@ from typing import Any
 
 from annotated.corpora import EMBEDDED
 
-__all__ = ["RECIPES", "recipe_for"]
+__all__ = ["RECIPES", "TINY", "recipe_for"]
 
 
 # book/91_command_line.ipynb#recipes
@@ -20,6 +20,11 @@ RECIPES: dict[str, dict[str, Any]] = {
         "dropout": 0.05, "label_smoothing": 0.0, "max_tokens": 2000, "warmup_steps": 300, "rate_factor": 0.5,
         "average_decay": 0.995, "precision": "float32", "validate_every": 100, "max_steps": 24_000,
     },
+    "tiny": {
+        "vocab_size": 1000, "d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2, "max_length": 256,
+        "dropout": 0.1, "max_tokens": 2000, "warmup_steps": 300, "rate_factor": 0.5, "average_decay": 0.995,
+        "validate_every": 100, "max_minutes": 10.0, "checkpoint_minutes": 2.0,
+    },
     "small": {
         "vocab_size": 8000, "d_model": 256, "d_ff": 1024, "num_heads": 4, "num_layers": 3, "max_length": 256,
         "dropout": 0.3, "max_tokens": 3072, "warmup_steps": 600, "rate_factor": 0.6, "clip_norm": 1.0,
@@ -33,9 +38,12 @@ RECIPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def recipe_for(corpus: str) -> str:
-    """The recipe that fits a corpus: "embedded" for the book's own, "small" for some ten thousand pairs of real text.
+TINY = 10_000  # pairs; below, the recipe is another
+
+
+def recipe_for(corpus: str, pairs: int = TINY) -> str:
+    """The recipe that fits a corpus: "embedded" for the book's own, else "small", or "tiny" where pairs are few.
 
     Defined in chapter 91: `recipes`.
     """
-    return "embedded" if corpus in EMBEDDED else "small"
+    return "embedded" if corpus in EMBEDDED else "small" if pairs >= TINY else "tiny"

@@ -1,7 +1,6 @@
 # Written by `make export` from book/91_command_line.ipynb: do not edit here, edit the chapter.
 """The command line: chapter 91 of the book."""
 
-import os
 import signal
 import sys
 import threading
@@ -13,7 +12,7 @@ from typing import Any
 from annotated.distributed import from_first, rank, world_size
 from annotated.files import InputError
 
-__all__ = ["Stop", "chunks", "ended_like_ctrl_c", "forget_output", "input_lines", "say", "shared", "tell"]
+__all__ = ["Stop", "chunks", "ended_like_ctrl_c", "input_lines", "say", "shared", "tell"]
 
 
 # book/91_command_line.ipynb#signals
@@ -141,15 +140,3 @@ def tell(text: str) -> None:
     if sys.stderr is not None:
         with suppress(OSError):  # a command goes on when nobody listens
             print(text, file=sys.stderr, flush=True)
-
-
-def forget_output() -> None:
-    """After an error: write out what can be written, and keep Python's exit from failing on the rest.
-
-    Defined in chapter 91: `say`.
-    """
-    try:
-        print(end="", flush=True)
-    except OSError:
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,6 +14,8 @@ import sentencepiece
 from annotated.files import InputError, current, disk
 
 __all__ = [
+    "CHARACTERS",
+    "NORMALIZATIONS",
     "PairTokenizer",
     "Tokenizer",
     "check_vocabulary",
@@ -39,11 +41,44 @@ def read_processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
     return processor
 
 
+def message_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The numbers and values of the fields in a message of Protocol Buffers, which a SentencePiece model is."""
+    at = 0
+
+    def whole() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte, at = message[at], at + 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+
+    while at < len(message):
+        key = whole()
+        number, kind = key >> 3, key & 7
+        if kind == 0:
+            yield number, whole()
+        else:
+            size = whole() if kind == 2 else {1: 8, 5: 4}[kind]
+            yield number, message[at : at + size]
+            at += size
+
+
+def normalizer_of(model: bytes) -> tuple[str, bool]:
+    """The rule by which a SentencePiece model normalises text, by its name, and whether it drops extra spaces."""
+    spec = next((value for number, value in message_fields(model) if number == 3), b"")
+    found = dict(message_fields(spec))
+    return found.get(1, b"").decode() or "none", bool(found.get(4, True))
+
+
 # book/50_corpus.ipynb#tokenizer
 class Tokenizer:
     """Text to token ids and back: SentencePiece BPE with one vocabulary for both languages (section 5.1).
 
-    Ids 0 to 3 are pad, unk, bos and eos. Every byte has a piece of its own, so that no text is unknown.
+    Ids 0 to 3 are pad, unk, bos and eos. Every byte has a piece of its own, so that no text is unknown. `normalization`
+    names the rule for text before it is cut; where `exact`, text comes back as it was, but for U+2581, a space's mark.
 
     Defined in chapter 50: `tokenizer`.
     """
@@ -57,15 +92,21 @@ class Tokenizer:
         if ids != (0, 1, 2, 3):
             raise InputError(f"a SentencePiece model with pad, unk, bos, eos at 0, 1, 2, 3 is needed, not at {ids}")
         self.source_size = self.target_size = self.processor.vocab_size()
+        self.normalization, drops_spaces = normalizer_of(model)
+        self.exact = self.normalization == "identity" and not drops_spaces
 
     def __len__(self) -> int:
         return self.target_size
 
     def to_ids(self, text: str, target: bool = False) -> list[int]:
-        return self.processor.encode(text)
+        return self.processor.encode(text) if text.strip() else []  # blanks alone are nothing
 
     def to_text(self, ids: list[int]) -> str:
         return self.processor.decode([i for i in ids if i not in (self.pad_id, self.bos_id, self.eos_id)])
+
+    def piece(self, token: int) -> str:
+        """The piece of a target token."""
+        return self.processor.id_to_piece(token)
 
     def files(self) -> dict[str, bytes]:
         """What to save, by file name."""
@@ -75,9 +116,17 @@ class Tokenizer:
 def tokenize(tokenizer: Tokenizer, texts: list[str], target: bool = False) -> list[list[int]]:
     """Token ids of each text, with eos at the end. `target` matters where the languages have models of their own.
 
+    Raises InputError for a text with a surrogate on its own, which is half a character and cannot be encoded.
+
     Defined in chapter 50: `tokenizer`.
     """
-    return [[*tokenizer.to_ids(text, target), tokenizer.eos_id] for text in texts]
+    try:
+        return [[*tokenizer.to_ids(text, target), tokenizer.eos_id] for text in texts]
+    except (RuntimeError, UnicodeEncodeError):
+        for number, text in enumerate(texts, start=1):
+            if half := re.search("[\ud800-\udfff]", text):
+                raise InputError(f"text {number}: U+{ord(half[0]):04X} is half a character: delete it") from None
+        raise
 
 
 def detokenize(tokenizer: Tokenizer, sequences: list[list[int]]) -> list[str]:
@@ -89,23 +138,41 @@ def detokenize(tokenizer: Tokenizer, sequences: list[list[int]]) -> list[str]:
 
 
 # book/50_corpus.ipynb#train-tokenizer
-def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc")  # SentencePiece's names
+CHARACTERS = "characters"  # in place of a number of pieces: every character of the texts, and nothing longer
+
+
+def train_tokenizer(
+    texts: Iterable[str], vocab_size: int | str, normalization: str = "identity", at_most: bool = False
+) -> Tokenizer:
     """Learn `vocab_size` pieces by byte-pair encoding (Sennrich et al. 2016) from sentences of both languages.
 
-    Raises InputError when the texts are too few for so many pieces, or the pieces too few for the texts.
+    With "characters" for a size nothing is merged, which suits small data; with `at_most` there may be fewer pieces,
+    where the texts do not give so many. `normalization` is one of NORMALIZATIONS; by default text stays as it is.
+    Raises InputError when the texts are too few for so many pieces, or the pieces too few for the texts, and ValueError
+    for an unknown rule.
 
     Defined in chapter 50: `train-tokenizer`.
     """
+    if normalization not in NORMALIZATIONS:
+        raise ValueError(f"normalization must be one of {', '.join(NORMALIZATIONS)}, not {normalization!r}")
+    sentences = (text for text in texts if text.strip())
+    if vocab_size == CHARACTERS:
+        normalizer = sentencepiece.SentencePieceNormalizer(rule_name=normalization)
+        known, sentences = {"▁"}, list(sentences)
+        known.update(*map(normalizer.normalize, sentences))
+        vocab_size = 4 + 256 + len(known - {" "})  # special tokens, bytes, characters
     model = io.BytesIO()
     options = {
         "model_type": "bpe", "byte_fallback": True, "character_coverage": 1.0, "max_sentence_length": 1_000_000,
         "pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "num_threads": 1, "minloglevel": 3,
+        "normalization_rule_name": normalization, "remove_extra_whitespaces": normalization != "identity",
+        "hard_vocab_limit": not at_most,
     }  # fmt: skip
     sentencepiece.set_random_generator_seed(0)
-    sentences = (text for text in texts if text.strip())
     trainer = sentencepiece.SentencePieceTrainer.train
     try:
-        trainer(sentence_iterator=sentences, model_writer=model, vocab_size=vocab_size, **options)
+        trainer(sentence_iterator=iter(sentences), model_writer=model, vocab_size=vocab_size, **options)
     except RuntimeError as error:
         message = str(error)
         reason = "there is none" if "sentences_.empty" in message else message.split("] ")[-1].strip() or message
@@ -148,6 +215,7 @@ class PairTokenizer(Tokenizer):
         self.source_size, self.target_size = map(len, self.numbers)
         self.pad_id, self.unk_id, self.eos_id = (vocabulary[name] for name in special)
         self.bos_id = self.pad_id  # Marian starts with it
+        self.normalization, self.exact = normalizer_of(models[1])[0], False  # spaces at the ends are dropped
 
     def to_ids(self, text: str, target: bool = False) -> list[int]:
         number_of, code = self.numbers[target], re.match(r">>.*?<<", text, re.DOTALL)
@@ -159,6 +227,9 @@ class PairTokenizer(Tokenizer):
         pieces = [self.pieces[i] for i in ids if i in self.pieces]
         text = self.target.decode([piece for piece in pieces if piece not in self.special])
         return text.replace("▁", " ").strip()  # the rest: marks of pieces that only the source's model knows
+
+    def piece(self, token: int) -> str:
+        return self.pieces[token]
 
     def files(self) -> dict[str, bytes]:
         """What to save, by file name."""

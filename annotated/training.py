@@ -29,7 +29,7 @@ from annotated.acceleration import (
     working_copy,
 )
 from annotated.batching import Batch, Example, Pairs, prefetch
-from annotated.checkpoint import check_finite, load_weights, save_model, weights_of
+from annotated.checkpoint import check_finite, load_weights, load_with_tokenizer, save_model, weights_of
 from annotated.corpora import Corpus, SentencePair
 from annotated.distributed import (
     any_process,
@@ -43,11 +43,14 @@ from annotated.distributed import (
     world_size,
 )
 from annotated.files import (
+    MANIFEST,
     InputError,
     check_listed,
+    current,
     disk,
     finish,
     locked,
+    manifest_of,
     read_json,
     read_manifest,
     read_notes,
@@ -269,6 +272,7 @@ class TrainingState:
     tokens: int = 0  # target tokens seen
     seconds: float = 0.0
     best_loss: float = math.inf
+    losses: list[Tensor] = field(default_factory=list)  # of the steps since the last line of metrics.jsonl
     history: list[dict] = field(default_factory=list)  # the lines of metrics.jsonl
 
     def weights(self) -> dict[str, Tensor]:
@@ -312,7 +316,7 @@ def numbered(name: str, number: int) -> str:
     return f"{name}.{number}" if number else name
 
 
-def state_content(state: TrainingState, random: Mapping[str, Tensor]) -> bytes:
+def state_content(state: TrainingState, random: Mapping[str, Tensor], losses: Sequence[float] = ()) -> bytes:
     """All that `load_state` needs to go on exactly where training stands, as one safetensors file."""
     tensors = {f"model.{name}": tensor for name, tensor in weights_of(state.model).items()}
     for name, parameter in state.model.named_parameters():
@@ -320,7 +324,7 @@ def state_content(state: TrainingState, random: Mapping[str, Tensor]) -> bytes:
     tensors |= {f"average.{name}": tensor for name, tensor in (state.average or {}).items()}
     tensors |= random
     counters = {name: getattr(state, name) for name in COUNTERS} | {"history": state.history}
-    counters["scaler"] = state.scaler.state_dict()
+    counters |= {"losses": losses, "scaler": state.scaler.state_dict()}
     tensors = {name: tensor.contiguous().cpu() for name, tensor in tensors.items()}
     return save(tensors, {"counters": json.dumps(counters)})
 
@@ -366,6 +370,7 @@ def restore(path: Path, state: TrainingState) -> None:
         counters = json.loads(read_notes(path)["counters"])
         numbers = [counters[name] for name in COUNTERS]
         history, scaler = list(counters["history"]), counters.get("scaler", {})
+        losses = [torch.tensor(0.0 if rank() else loss) for loss in counters.get("losses", ())]  # sums over processes
     except (KeyError, TypeError, ValueError):
         raise InputError(f"{path}: not the state of a training run (its counters are missing)") from None
     load_weights(state.model, part("model."), path)
@@ -393,7 +398,7 @@ def restore(path: Path, state: TrainingState) -> None:
         raise InputError(f"{path}: the state of the random numbers is missing or of another size") from None
     if scaler:
         state.scaler.load_state_dict(scaler)
-    state.history = history
+    state.history, state.losses = history, losses
     for name, value in zip(COUNTERS, numbers, strict=True):
         setattr(state, name, value)
 
@@ -444,10 +449,10 @@ class TrainingLog:
     """
 
     def __init__(
-        self, config: TrainingConfig, state: TrainingState, path: Path | None, progress: bool, every: int = 20
-    ):
-        self.config, self.state, self.path, self.every = config, state, path, every
-        self.losses: list[Tensor] = []
+        self, config: TrainingConfig, state: TrainingState, path: Path | None, progress: bool, every: int = 20,
+        report: Callable[[str], None] = lambda text: None,
+    ):  # fmt: skip
+        self.config, self.state, self.path, self.every, self.report = config, state, path, every, report
         self.tokens, self.seconds = state.tokens, state.seconds
         done = 100 * share_done(config, state)  # after a resume: not part of what the time left is counted by
         self.bar = tqdm(total=100, initial=done, disable=not progress, bar_format=BAR, mininterval=1)
@@ -455,15 +460,15 @@ class TrainingLog:
             write_atomically(path, "".join(json.dumps(line) + "\n" for line in state.history).encode())
 
     def after_step(self, loss: Tensor, rate: float) -> None:
-        self.losses.append(loss)
-        if len(self.losses) < self.every:
+        self.state.losses.append(loss)
+        if len(self.state.losses) < self.every:
             return
-        mean = summed(torch.stack(self.losses).mean().item())  # each process has its part of each loss
+        mean = summed(torch.stack(self.state.losses).mean().item())  # each process has its part of each loss
         if not math.isfinite(mean):
             advice = "lower rate_factor, raise warmup_steps or set clip_norm"
             raise InputError(f"the loss is {mean} near step {self.state.step}: {advice}")
         speed = (self.state.tokens - self.tokens) / max(self.state.seconds - self.seconds, 1e-9)
-        self.losses, self.tokens, self.seconds = [], self.state.tokens, self.state.seconds
+        self.state.losses, self.tokens, self.seconds = [], self.state.tokens, self.state.seconds
         self.record(loss=mean, rate=rate, tokens_per_second=round(speed))
         self.bar.n = round(100 * share_done(self.config, self.state), 1)
         self.bar.set_description_str(f"step {self.state.step}")
@@ -481,8 +486,10 @@ class TrainingLog:
                 raise InputError(f"{self.path}: cannot be written ({error.strerror})") from None
 
     def say(self, text: str) -> None:
-        """A line above the progress bar."""
-        if not self.bar.disable:
+        """A line above the progress bar; without one, for `report`."""
+        if self.bar.disable:
+            self.report(text)
+        else:
             self.bar.write(text, file=sys.stderr)
 
 
@@ -514,21 +521,27 @@ def weights_in_place(model: Model, weights: dict[str, Tensor]) -> Iterator[None]
 
 
 # book/59_training.ipynb#validate
+Measure = Callable[[Model], Mapping[str, float]]  # from a model in evaluation mode to named figures
+
+
 def validate(
     state: TrainingState,
     valid: Sequence[Batch],
     log: TrainingLog,
     on_best: Callable[[TrainingState], None],
     loss_of: Callable[..., Tensor] = training_loss,
+    measure: Measure = lambda model: {},
 ) -> float:
     """Measure the validation loss, record it, and call `on_best` when it is the lowest so far."""
     with weights_in_place(state.model, state.weights()):
         loss = validation_loss(state.model, valid, loss_of)
+        measured = measure(state.model.eval())
+        state.model.train()
     if not math.isfinite(loss):
         raise InputError(f"the validation loss is {loss} at step {state.step}: the last good model is kept")
     best = loss < state.best_loss
     state.best_loss = min(loss, state.best_loss)
-    log.record(valid_loss=loss)
+    log.record(valid_loss=loss, **measured)
     log.say(
         f"step {state.step}: validation loss {loss:.4f}, perplexity {math.exp(min(loss, 700)):.2f}"
         f"{' (best)' if best else ''}"
@@ -548,12 +561,14 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> None:
     tensors = {name: tensor.contiguous().cpu() for name, tensor in weights_of(state.model).items()}
     for weights in (tensors, state.average or {}):
         check_finite(weights, f"step {state.step}")
-    random = random_states()
+    random, losses = random_states(), [sum(parts) for parts in zip(*from_all([loss.item() for loss in state.losses]))]
     if rank():
         return  # one process writes
     name = f"step-{state.step:07d}"
     contents = {f"{name}.safetensors": save(tensors)} if state.step else {}  # nobody averages a model before training
-    write_together(folder / "checkpoints", contents | {f"{name}.state": state_content(state, random)}, f"{name}.json")
+    write_together(
+        folder / "checkpoints", contents | {f"{name}.state": state_content(state, random, losses)}, f"{name}.json"
+    )
     for number, manifest in enumerate(manifests(folder)):
         if number >= max(keep, 2):
             disk.remove(manifest)
@@ -626,17 +641,21 @@ def train(
     resume: bool = False,
     progress: bool = False,
     on_best: Callable[[TrainingState], None] = lambda state: None,
+    measure: Measure = lambda model: {},
     stop: Callable[[], bool] = lambda: False,
     warn: Callable[[str], None] = lambda text: None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> TrainingState:
     """Train `model` in place until `config`, or `stop()`, says enough; return the final state with its history.
 
     `examples` may be a function that gives those of an epoch, as `examples_by_epoch` makes one for `piece_dropout`.
     With a `folder`, `metrics.jsonl` and checkpoints are written there, the first before the first step. `on_best` is
-    called when the validation loss is the lowest so far, and once where `stop` ends a run before there is one; `warn`
-    when a damaged checkpoint is passed over. Each of several processes calls this with the same arguments; a step's
-    batches are dealt out to them (chapter 93). Raises InputError when the loss is no longer a number, nothing is there
-    to learn from, a step has fewer batches than there are processes, or what `compile` needs is missing.
+    called when the validation loss is the lowest so far, and once where `stop` ends a run before there is one; the
+    figures that `measure` gives are recorded with each validation loss; `warn` is called when a damaged checkpoint is
+    passed over, and `report` is told the validation losses where there is no progress bar. Each of several processes
+    calls this with the same arguments; a step's batches are dealt out to them (chapter 93). Raises InputError when the
+    loss is no longer a number, nothing is there to learn from, a step has fewer batches than there are processes, or
+    what `compile` needs is missing.
 
     Defined in chapter 59: `train`.
     """
@@ -655,7 +674,8 @@ def train(
         load_state(folder, state, warn)
     elif folder:
         save_checkpoint(folder, state, config.keep_checkpoints)
-    log = TrainingLog(config, state, folder / "metrics.jsonl" if folder and not rank() else None, progress)
+    path = folder / "metrics.jsonl" if folder and not rank() else None
+    log = TrainingLog(config, state, path, progress, report=report)
     ids = model.config.pad_id, model.config.start_id
     groups = prefetch(ready(batch_groups(examples, config, state.epoch, state.batch, *ids), device))
     start, saved = time.perf_counter() - state.seconds, state.seconds
@@ -670,17 +690,17 @@ def train(
             state.advance(group.num_tokens, config, time.perf_counter() - start)
             log.after_step(loss, rate)
             if state.step % config.validate_every == 0:
-                validate(state, valid, log, on_best, valid_loss)
+                validate(state, valid, log, on_best, valid_loss, measure)
             if folder and any_process(state.seconds - saved > 60 * config.checkpoint_minutes):
                 save_checkpoint(folder, state, config.keep_checkpoints)
                 saved = state.seconds
+        if folder:  # before a last validation, which a longer run would not have here
+            save_checkpoint(folder, state, config.keep_checkpoints)
         over = any_process(share_done(config, state) >= 1)
         if over and not any(line["step"] == state.step and "valid_loss" in line for line in state.history):
-            validate(state, valid, log, on_best, valid_loss)
+            validate(state, valid, log, on_best, valid_loss, measure)
         elif not over and math.isinf(state.best_loss):
             on_best(state)  # stopped before the first validation, which will replace this model
-        if folder:
-            save_checkpoint(folder, state, config.keep_checkpoints)
     return state
 
 
@@ -730,13 +750,28 @@ def texts_of(corpus: Corpus | Store) -> tuple[list[SentencePair], list[SentenceP
     return pairs, kept_apart
 
 
-def learn_pieces(corpus: Corpus | Store, pairs: Sequence[SentencePair], vocab_size: int | None) -> Tokenizer:
+def learn_pieces(
+    corpus: Corpus | Store, pairs: Sequence[SentencePair], vocab_size: int | str | None, options: Mapping[str, Any]
+) -> Tokenizer:
     """A vocabulary for the corpus; a store brings its own. Raises InputError when that has another size."""
     if isinstance(corpus, Store):
         if vocab_size not in (None, size := len(corpus.tokenizer)):
             raise InputError(f"{corpus.name}: has {size} pieces, not {vocab_size}: leave that out, or prepare another")
         return corpus.tokenizer
-    return train_tokenizer((text for pair in pairs for text in (pair.source, pair.target)), vocab_size)
+    texts = (text for pair in pairs for text in (pair.source, pair.target))
+    return train_tokenizer(texts, vocab_size, **options)
+
+
+def begin_with(folder: Path, corpus: Corpus | Store) -> tuple[Transformer, Tokenizer, dict[str, Any]]:
+    """The model to begin with, its vocabulary, and what a run keeps of its notes.
+
+    Raises InputError when it cannot be read, or a store was cut into other pieces.
+    """
+    model, tokenizer, notes = load_with_tokenizer(folder)
+    if isinstance(corpus, Store) and corpus.tokenizer.files() != tokenizer.files():
+        raise InputError(f"{corpus.name}: was cut into pieces of another vocabulary than that of {folder}")
+    kept = {"search": notes["search"]} if "search" in notes else {}
+    return model, tokenizer, {"begun_from": str(folder)} | kept
 
 
 def examples_of(
@@ -755,8 +790,10 @@ def examples_of(
         advice = f"prepare it with --max-length {max_length}, or train with a larger one"
         raise InputError(f"{corpus.name}: has sentences of {longest} tokens, max_length is {max_length}: {advice}")
     valid = tokenize_pairs(tokenizer, kept_apart, max_length)
-    if not examples or not valid:
-        raise InputError(f"corpus {corpus.name}: no usable pairs in train or valid")
+    for name, found in (("train", examples), ("valid", valid)):
+        if not found:
+            reason = f"a side of each is empty, or has more than {max_length} tokens (max_length)"
+            raise InputError(f"corpus {corpus.name}: no usable pairs in {name}: {reason}")
     return examples, valid
 
 
@@ -784,8 +821,8 @@ def command_line() -> str:
 
 
 def run_record(
-    before: Mapping[str, Any], corpus: Corpus | Store, examples: Sequence[Example], left_out: int, model: Transformer,
-    config: TrainingConfig, settings: Mapping[str, bool] | None, device: torch.device,
+    before: Mapping[str, Any], corpus: Corpus | Store, examples: Sequence[Example], left_out: Mapping[str, int],
+    model: Transformer, config: TrainingConfig, settings: Mapping[str, bool] | None, device: torch.device,
 ) -> dict[str, Any]:  # fmt: skip
     """What `run.json` says of a run that begins. Raises InputError when the run to resume had other examples."""
     known_by = fingerprint(corpus, examples)
@@ -793,7 +830,7 @@ def run_record(
         raise InputError(f"corpus {corpus.name}: not the pairs, or not the vocabulary, that the run began with")
     run = {"command": before.get("command", command_line()), "corpus": corpus.name}
     run |= {"source": corpus.source_language, "target": corpus.target_language, "pairs": len(examples)}
-    run |= {"pairs_left_out": left_out, "examples": known_by}
+    run |= {f"{name}_left_out": count for name, count in left_out.items()} | {"examples": known_by}
     run |= {"parameters": model.num_parameters(), "model": asdict(model.config), "training": asdict(config)}
     run |= {"beyond_the_paper": config.beyond_the_paper(model.config), "settings": dict(settings or {})}
     run |= describe_machine(device)  # now: the files may change while it trains
@@ -807,12 +844,39 @@ def result_of(state: TrainingState, config: TrainingConfig) -> dict[str, Any]:
     return found | best_of(state, "best_valid_loss")
 
 
-def save_best(folder: Path, tokenizer: Tokenizer, run: Mapping[str, Any], state: TrainingState) -> None:
-    """Make the weights of `state` the model in a run's folder; one process writes."""
+SCHEDULED = "scheduled"  # in a run's folder: the best model up to its last scheduled validation
+
+
+def copy_model(source: Path, target: Path) -> None:
+    """Write a model's files, which its manifest lists, into another folder, all or none."""
+    write_together(target, {name: disk.read(current(source, name)) for name in manifest_of(source) or {}})
+
+
+def save_best(
+    folder: Path, tokenizer: Tokenizer, run: Mapping[str, Any], config: TrainingConfig, state: TrainingState
+) -> None:
+    """Make the weights of `state` the model in a run's folder; one process writes.
+
+    A run that ends between two validations is validated once more. If its model is the best then, the one before is
+    kept aside: a longer run, which has no validation there, goes on with that one (`back_on_schedule`).
+    """
     if not rank():
-        notes = {name: run[name] for name in ("corpus", "source", "target")}
+        if state.step % config.validate_every and math.isfinite(state.best_loss) and manifest_of(folder):
+            copy_model(folder, folder / SCHEDULED)
+        notes = {name: run[name] for name in ("corpus", "source", "target", "begun_from", "search") if name in run}
         notes |= {"step": state.step, **best_of(state, "valid_loss")}
         save_model(folder, state.model, tokenizer, state.weights(), **notes)
+
+
+def back_on_schedule(folder: Path) -> None:
+    """Before a run goes on: put back the model that the validation at its end had replaced."""
+    kept = folder / SCHEDULED
+    if not manifest_of(kept):
+        return
+    copy_model(kept, folder)
+    for path in sorted(kept.iterdir(), key=lambda path: path.name != MANIFEST):  # the manifest first
+        disk.remove(path)
+    kept.rmdir()
 
 
 # book/59_training.ipynb#run-training
@@ -822,20 +886,26 @@ def train_on_corpus(
     config: TrainingConfig,
     folder: Path,
     *,
-    vocab_size: int | None,
+    vocab_size: int | str | None,
     device: torch.device,
+    vocabulary: Mapping[str, Any] | None = None,
+    begin_from: Path | None = None,
     resume: bool = False,
     progress: bool = True,
     settings: Mapping[str, bool] | None = None,
     stop: Callable[[], bool] = lambda: False,
     warn: Callable[[str], None] | None = None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> TrainingState:
     """From raw text to a model folder: tokenizer, batches, training. The best model by validation loss stays there.
 
-    `model_config` makes the configuration from the vocabulary's size, which may be None for a store; `settings` of the
-    process, as `tune_machine` returns them, are recorded; `warn` is told what a person should know, by default on
-    standard error. Raises InputError for a folder that holds a run already (unless `resume`) or in which another one
-    is writing, for a resumed run whose texts have changed, and when there are no training or validation pairs.
+    `model_config` makes the configuration from the vocabulary's size, which may be None for a store; `vocabulary`
+    has further options of `train_tokenizer`. With `begin_from`, the weights and the vocabulary are those of that model
+    folder, and `model_config` must fit them. `settings` of the process, as `tune_machine` returns them, are recorded;
+    `warn` is told what a person should know, by default on standard error, and `report` the validation losses where
+    there is no progress bar. Raises InputError for a folder that holds a run already (unless `resume`) or in which
+    another one is writing, for a resumed run whose texts have changed, and when there are no training or validation
+    pairs.
 
     Defined in chapter 59: `run-training`.
     """
@@ -845,25 +915,37 @@ def train_on_corpus(
     with run_folder(folder, resume, warn) as before:
         config = replace(config, precision=str(choose_precision(config.precision, device)).removeprefix("torch."))
         pairs, kept_apart = texts_of(corpus)
+        kept = {name: before[name] for name in ("begun_from", "search") if name in before}
         if resume:
             tokenizer = load_tokenizer(folder)
+        elif begin_from is not None:
+            begun, tokenizer, kept = begin_with(begin_from, corpus)
         else:
-            tokenizer = Tokenizer(from_first(lambda: learn_pieces(corpus, pairs, vocab_size).model))
+            learn = partial(learn_pieces, corpus, pairs, vocab_size, vocabulary or {})
+            tokenizer = Tokenizer(from_first(lambda: learn().model))
         torch.manual_seed(config.seed)
-        model = Transformer(model_config(len(tokenizer))).to(device)
+        model = Transformer(model_config(len(tokenizer)))
+        if begin_from is not None and not resume:
+            load_weights(model, weights_of(begun), begin_from)
+        model = model.to(device)
         examples, valid = examples_of(corpus, pairs, kept_apart, tokenizer, model.config.max_length)
-        left_out = max(len(pairs) - len(examples), 0)  # a store has left them out before
-        if left_out:
-            warn(f"{left_out} of {len(pairs)} pairs are left out: a side is empty, or longer than max_length")
-        run = run_record(before, corpus, examples, left_out, model, config, settings, device)
+        left_out = {"pairs": len(pairs) - len(examples), "valid_pairs": len(kept_apart) - len(valid)}
+        left_out = {name: max(count, 0) for name, count in left_out.items()}  # a store has left them out before
+        for (name, count), total in zip(left_out.items(), (len(pairs), len(kept_apart)), strict=True):
+            if count:
+                what = name.replace("valid_", "validation ")
+                warn(f"{count} of {total} {what} are left out: a side is empty, or longer than max_length")
+        run = run_record(before, corpus, examples, left_out, model, config, settings, device) | kept
         if not rank():
+            back_on_schedule(folder)
             write_json(folder / "run.json", run | {"finished": False})
             for name, content in {} if resume else tokenizer.files().items():
                 write_atomically(folder / name, content)
         state = train(
             model, examples_by_epoch(tokenizer, examples, config, model.config),
             batch_all(valid, config.max_tokens, model.config.pad_id, model.config.start_id), config, folder=folder,
-            resume=resume, progress=progress, on_best=partial(save_best, folder, tokenizer, run), stop=stop, warn=warn,
+            resume=resume, progress=progress, stop=stop, warn=warn,
+            on_best=partial(save_best, folder, tokenizer, run, config), report=report,
         )  # fmt: skip
         if not rank():
             write_json(folder / "run.json", run | result_of(state, config))

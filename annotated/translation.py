@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from annotated.acceleration import accelerate, products_of_few_rows, start_fast_decoding, top_tokens
-from annotated.batching import in_batches, pad_sequences
-from annotated.checkpoint import load_model, save_model
-from annotated.decoding import PENALTIES, Hypothesis, beam_search, start_decoding
+from annotated.batching import in_batches, pad_sequences, token_batches
+from annotated.checkpoint import load_with_tokenizer, save_model
+from annotated.decoding import PENALTIES, STOPS, Hypothesis, beam_search, output_limits, score_tokens, start_decoding
 from annotated.distributed import from_all, own_share, world_size
 from annotated.files import InputError
 from annotated.machine import best_device, choose_precision, prepare_worker
@@ -57,7 +57,7 @@ def tokenize_sources(
 
 
 # book/91_command_line.ipynb#translator-class
-SEARCH = {"beam_size": 4, "length_penalty": 0.6, "penalty": "gnmt"}  # section 6.1
+SEARCH = {"beam_size": 4, "length_penalty": 0.6, "penalty": "gnmt", "stop": "bound"}  # section 6.1, and chapter 60
 
 
 def search_from(values: Any) -> dict[str, Any]:
@@ -72,9 +72,16 @@ def search_from(values: Any) -> dict[str, Any]:
         raise InputError(f"config.json: beam_size {search['beam_size']!r} in search is no number of at least 1")
     if type(search["length_penalty"]) not in (int, float) or not abs(search["length_penalty"]) <= 100:
         raise InputError(f"config.json: length_penalty {search['length_penalty']!r} in search is no number up to 100")
-    if not isinstance(search["penalty"], str) or search["penalty"] not in PENALTIES:
-        raise InputError(f"config.json: penalty {search['penalty']!r} in search is none of {', '.join(PENALTIES)}")
+    for name, known in (("penalty", tuple(PENALTIES)), ("stop", STOPS)):
+        if search[name] not in known:
+            raise InputError(f"config.json: {name} {search[name]!r} in search is none of {', '.join(known)}")
     return search
+
+
+class Source(list[int]):
+    """The token ids of a text, and those that its translation begins with."""
+
+    prefix: Sequence[int] = ()
 
 
 class Translator:
@@ -101,24 +108,27 @@ class Translator:
         """Read a model folder (`model.safetensors`, `config.json`, and the tokenizer's file or files), or `embedded`.
 
         `precision` is one of PRECISIONS, or auto; 16 bits are faster where the device has instructions for them.
-        Raises InputError, naming the file, when one is missing or foreign, and ValueError for another precision.
+        Raises InputError, naming the file, when one is missing or foreign, or the folder, when the model was saved
+        without a tokenizer, and ValueError for another precision.
         """
         place = best_device(device)
         dtype = choose_precision(precision, place)
-        model, tokenizer, notes = load_model(find_model(folder), place)
+        model, tokenizer, notes = load_with_tokenizer(find_model(folder), place)
         return cls(model.to(dtype), tokenizer, notes, accelerated)
 
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write the model folder; `dtype=torch.float16` halves its size."""
         notes = {key: value for key, value in self.notes.items() if key not in ("format", "model")}
-        save_model(Path(folder), self.model, self.tokenizer, dtype=dtype, **notes)
+        save_model(folder, self.model, self.tokenizer, dtype=dtype, **notes)
 
     def tokenize(self, texts: Sequence[str], warn: Callable[[str], None] | None = None) -> list[list[int]]:
         """Token ids of the sources; one longer than the model's `max_length` is cut there, and `warn` is told."""
         return tokenize_sources(self.tokenizer, texts, self.model.config.max_length, warn)
 
     def translate(self, texts: Sequence[str], **options) -> list[str]:
-        """The best translation of each text; the options are those of `translate_n_best`."""
+        """The best translation of each text; the options are those of `translate_n_best`, but for `n_best`."""
+        if "n_best" in options:
+            raise TypeError("translate gives one translation of each text: call translate_n_best for n_best of them")
         return [best[0].text for best in self.translate_n_best(texts, n_best=1, **options)]
 
     def translate_n_best(
@@ -129,32 +139,87 @@ class Translator:
         beam_size: int | None = None,
         length_penalty: float | None = None,
         penalty: str | None = None,
+        stop: str | None = None,
+        limit: int | None = None,
+        min_length: int = 0,
+        prefixes: Sequence[str] | None = None,
         max_tokens: int = 2048,
         warn: Callable[[str], None] | None = None,
     ) -> list[list[Translation]]:
         """Up to `n_best` translations of each text, best first; an empty text has one empty translation.
 
-        `beam_size` (1 is greedy search), `length_penalty` (alpha) and `penalty` (one of PENALTIES) are those of
-        `search` if not given, and `n_best` is the beam's size. Batches hold at most `max_tokens` source tokens, padding
-        counted.
+        `beam_size` (1 is greedy search), `length_penalty` (alpha), `penalty` (one of PENALTIES) and `stop` (one of
+        STOPS, chapter 60) are those of `search` if not given, and `n_best` is the beam's size. A translation has at
+        most `limit` tokens, by default 50 more than its source, and at least `min_length`; it begins with the text
+        that `prefixes` has for it, whose log-probability counts. Batches hold at most `max_tokens` source tokens,
+        padding counted. Raises InputError for a prefix that leaves no room for a translation.
         """
-        width = self.search["beam_size"] if beam_size is None else beam_size
-        alpha = self.search["length_penalty"] if length_penalty is None else length_penalty
-        options = {"beam_size": width, "alpha": alpha, "penalty": penalty or self.search["penalty"]}
-        options["n_best"] = width if n_best is None else n_best
-        if isinstance(texts, str):
+        if isinstance(texts, str) or isinstance(prefixes, str):
             raise TypeError("a list of texts is needed, not a single text, whose letters would be translated")
+        given = {"beam_size": beam_size, "length_penalty": length_penalty, "penalty": penalty, "stop": stop}
+        options = self.search | {name: value for name, value in given.items() if value is not None}
+        width = options["beam_size"]
+        options |= {"n_best": width if n_best is None else n_best, "limit": limit, "min_length": min_length}
         if width > self.model.config.vocab_size:
             raise InputError(
                 f"a beam of {width} is wider than the vocabulary, which has {self.model.config.vocab_size}"
             )
-        sources = self.tokenize(texts, warn)
+        sources = self.with_prefixes(self.tokenize(texts, warn), prefixes, limit)
         wanted = [source for source in sources if len(source) > 1]  # more than eos
         found = iter(in_batches(wanted, max_tokens, lambda batches: self.search_all(batches, options)))
         return [
             [self.to_text(hypothesis) for hypothesis in next(found)] if len(source) > 1 else [Translation("", 0.0, 0.0)]
             for source in sources
         ]
+
+    def with_prefixes(
+        self, sources: list[list[int]], prefixes: Sequence[str] | None, limit: int | None
+    ) -> list[list[int]]:
+        """The sources with what their translations begin with, where that is given."""
+        if prefixes is None:
+            return sources
+        if len(prefixes) != len(sources):
+            raise ValueError(f"{len(prefixes)} prefixes for {len(sources)} texts")
+        found = [Source(source) for source in sources]
+        for number, (source, ids) in enumerate(zip(found, tokenize(self.tokenizer, list(prefixes), target=True)), 1):
+            source.prefix = ids[:-1]  # without eos
+            room = int(output_limits(self.model, torch.tensor([source]), limit=limit))
+            if len(source.prefix) >= room:
+                raise InputError(
+                    f"sentence {number}: its prefix has {len(source.prefix)} tokens, and translations at most {room}"
+                )
+        return found
+
+    def score(
+        self,
+        texts: Sequence[str],
+        translations: Sequence[str],
+        *,
+        max_tokens: int = 2048,
+        warn: Callable[[str], None] | None = None,
+    ) -> list[list[tuple[str, float]]]:
+        """The tokens of given translations, eos included, each with its log-probability in nats (section 3.4).
+
+        Their sum is the log-probability of the whole. Raises ValueError when the lists differ in length, and
+        InputError for a translation that is longer than the model's `max_length`.
+        """
+        if isinstance(texts, str) or isinstance(translations, str):
+            raise TypeError("lists of texts are needed, not single texts")
+        if len(texts) != len(translations):
+            raise ValueError(f"{len(translations)} translations for {len(texts)} texts")
+        sources, found = self.tokenize(texts, warn), {}
+        targets = tokenize(self.tokenizer, list(translations), target=True)
+        for number, target in enumerate(targets, start=1):
+            if len(target) > (longest := self.model.config.max_length):
+                raise InputError(f"sentence {number}: its translation has {len(target)} tokens, the model {longest}")
+        pad, device = self.model.config.pad_id, self.model.target_embedding.weight.device
+        for batch in token_batches(list(zip(sources, targets, strict=True)), max_tokens):
+            sides = ([side[i] for i in batch] for side in (sources, targets))
+            values = score_tokens(self.model, *(pad_sequences(side, pad).to(device) for side in sides)).tolist()
+            found |= {
+                i: list(zip(map(self.tokenizer.piece, targets[i]), row, strict=False)) for i, row in zip(batch, values)
+            }
+        return [found[i] for i in range(len(texts))]
 
     def search_all(self, batches: list[list[list[int]]], options: dict) -> Iterator[list[list[Hypothesis]]]:
         """Beam search for each batch of sources, shared out between the processes of a run."""
@@ -191,7 +256,8 @@ class Translator:
 
     def to_text(self, hypothesis: Hypothesis) -> Translation:
         text = detokenize(self.tokenizer, [hypothesis.tokens])[0]
-        return Translation(" ".join(text.split()), hypothesis.score, hypothesis.log_probability)
+        text = text if self.tokenizer.exact else " ".join(text.split())
+        return Translation(text, hypothesis.score, hypothesis.log_probability)
 
 
 # book/91_command_line.ipynb#workers
@@ -214,8 +280,9 @@ def search_batch(translator: Translator, sources: list[list[int]], options: dict
     """Beam search for one batch of sources."""
     model = translator.model
     batch = pad_sequences(sources, model.config.pad_id).to(model.target_embedding.weight.device)
+    prefixes = [source.prefix for source in sources if isinstance(source, Source)]
     with products_of_few_rows(len(sources) * options["beam_size"]):
-        return beam_search(model, batch, topk=translator.topk, start=translator.start, **options)
+        return beam_search(model, batch, topk=translator.topk, start=translator.start, prefixes=prefixes, **options)
 
 
 # book/91_command_line.ipynb#find-model

@@ -19,7 +19,7 @@ from benchmarks.peers import marian
 
 SENTENCES = {1: 30, 32: 128, 100: 200}  # batch size: sentences a turn
 EXTRA, WORKERS, CHECKED = 50, 2, 48
-BEAM = {"beam_size": 4, "alpha": 0.6, "penalty": "power"}  # the others divide by |Y|^alpha too
+BEAM = {"beam_size": 4, "length_penalty": 0.6, "penalty": "power"}  # the others divide by |Y|^alpha too
 ENGINES = [(precision, *threads) for precision in ("float32", "int8") for threads in ((1, 2), (2, 1))]
 SYSTEMS = (
     *(f"annotated, {kind}{end}" for kind in ("float32", "bfloat16") for end in ("", f", {WORKERS} workers")),
@@ -54,7 +54,10 @@ def their_generate(model, sources: list[list[int]], size: int, width: int = 4) -
 def engine_search(
     engine: Engine, pieces: list[str], sources, size: int, width: int = 4, limit: int | None = None
 ) -> list[list[int]]:
-    words, number_of = [[pieces[i] for i in source] for source in sources], {name: i for i, name in enumerate(pieces)}
+    words, number_of = (
+        [[pieces[i] for i in source[:-1]] for source in sources],
+        {name: i for i, name in enumerate(pieces)},
+    )
     limit = limit or max(map(len, sources)) + EXTRA
     settings = {"beam_size": width, "length_penalty": 0.6, "max_decoding_length": limit, "max_batch_size": size}
     return [[number_of[piece] for piece in output] for output in engine.translate(words, **settings)[0]]

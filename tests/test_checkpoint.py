@@ -7,7 +7,15 @@ import torch
 from safetensors.torch import save_file
 
 from annotated import checkpoint
-from annotated.checkpoint import average_weights, load_model, load_weights, num_weights, save_model, weights_of
+from annotated.checkpoint import (
+    average_weights,
+    load_model,
+    load_weights,
+    load_with_tokenizer,
+    num_weights,
+    save_model,
+    weights_of,
+)
 from annotated.files import InputError, read_json, read_tensors, write_json
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import Tokenizer, train_tokenizer
@@ -49,6 +57,37 @@ def test_a_saved_model_comes_back_equal(folder: Path, tokenizer: Tokenizer):
     assert not model.training
     for name, tensor in weights_of(small_model()).items():
         assert torch.equal(weights_of(model)[name], tensor), name
+
+
+def test_a_model_on_numbers_needs_no_tokenizer(tmp_path: Path):
+    """Chapter 94: the folder says that there is none, so that a lost file is still a lost file."""
+    save_model(tmp_path / "model", small_model(), step=3)
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
+        "config.json", "manifest.json", "model.safetensors",
+    ]  # fmt: skip
+    model, tokenizer, notes = load_model(tmp_path / "model")
+    assert tokenizer is None
+    assert all(torch.equal(weights_of(model)[name], tensor) for name, tensor in weights_of(small_model()).items())
+    with refused("model-without-tokenizer", tmp_path / "model"):
+        load_with_tokenizer(tmp_path / "model")
+    assert (notes.keys(), notes["step"]) == ({"format", "model", "step"}, 3)
+
+
+def test_a_tokenizer_that_was_there_before_is_not_taken(folder: Path, tokenizer: Tokenizer):
+    """A model saved over another one has its own tokenizer, or none, whatever file lies there."""
+    save_model(folder, small_model())
+    assert (folder / "tokenizer.model").exists()
+    assert load_model(folder)[1] is None
+    save_model(folder, small_model(), tokenizer)
+    assert load_with_tokenizer(folder)[1].model == tokenizer.model
+
+
+def test_a_folder_may_be_named_by_a_string(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    save_model("model", small_model(), tokenizer)
+    assert load_model("model")[1].model == load_model(Path("model"))[1].model == tokenizer.model
+    with refused("model-folder-missing", "nowhere"):
+        load_model("nowhere")
 
 
 def test_a_shared_matrix_is_stored_once_and_shared_again(folder: Path):

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from itertools import product
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -23,6 +24,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from annotated import acceleration, cli, machine
+from annotated.checkpoint import load_model, save_model
+from annotated.commands import COMMANDS
 from annotated.corpora import NAMED
 from annotated.grammar import SPLITS
 from annotated.model import Transformer, TransformerConfig
@@ -114,7 +117,9 @@ def refuses(says, tmp_path):
         *before, last = err.splitlines()
         assert last.startswith(f"annotated {arguments[0]}: ")
         assert "Traceback" not in err
-        assert len(before) <= 4, err  # `train` says what it begins with: corpus, recipe, precision, pairs left out
+        assert len(before) <= 5, (
+            err
+        )  # `train` says what it begins with: corpus, recipe, losses, precision, pairs left out
         assert not [line for line in before if line.startswith("annotated")]
         assert list(tmp_path.rglob("*.partial")) == []
         return last
@@ -145,7 +150,7 @@ def assert_in_order(lines: list[dict]) -> None:
 def test_train_writes_a_complete_run_folder(run, corpus):
     names = {path.name for path in run.iterdir()}
     model = {"config.json", "model.safetensors", "tokenizer.model"}
-    assert names == model | {"run.json", "metrics.jsonl", "manifest.json", "checkpoints"}
+    assert names - {"scheduled"} == model | {"run.json", "metrics.jsonl", "manifest.json", "checkpoints"}
     record = json.loads((run / "run.json").read_text())
     assert record["finished"] is True
     assert record["steps"] == STEPS
@@ -502,6 +507,79 @@ def test_translate_nothing(run, says, monkeypatch):
 
 
 @pytest.mark.slow
+def test_translate_with_prefixes_and_limits(run, says, monkeypatch):
+    type_in(monkeypatch, "The dog sees the old bird.\tDer König\nThe man sees the big dog.\n".encode())
+    status, out, err = says("translate", run, "--prefixes", "--limit", 9, "--min-length", 4, "--device", "cpu")
+    assert (status, err) == (0, "")
+    translator = Translator.load(run, "cpu")
+    texts = ["The dog sees the old bird.", "The man sees the big dog."]
+    expected = translator.translate(texts, prefixes=["Der König", ""], limit=9, min_length=4)
+    assert out.splitlines() == expected
+    assert expected[0].startswith("Der König")
+
+
+@pytest.mark.slow
+def test_score_says_how_likely_a_translation_is_by_token(run, says, monkeypatch):
+    text, given = "The dog sees the old bird.", "Der Hund sieht der alte Vogel."
+    type_in(monkeypatch, f"{text}\t{given}\n\t\n".encode())
+    status, out, err = says("score", run, "--device", "cpu")
+    assert (status, err) == (0, "")
+    (tokens,) = Translator.load(run, "cpu").score([text], [given])
+    total, *shown = out.splitlines()[0].split("\t")
+    assert shown == [f"{piece} {value:.4f}" for piece, value in tokens]
+    assert float(total) == pytest.approx(sum(value for _, value in tokens), abs=1e-3)
+    type_in(monkeypatch, f"{text}\t{given}\n{text}\n".encode())
+    status, out, err = says("score", run, "--device", "cpu")
+    assert (status, err) == (1, f"annotated score: {message('score-no-tab', 2)}\n".replace("\\ ", " "))
+
+
+@pytest.mark.slow
+def test_train_from_a_model_keeps_its_vocabulary_and_begins_with_its_weights(run, corpus, says, refuses, tmp_path):
+    """Wanted by users of other systems: go on with a finished model on other data."""
+    options = ["--from", run, "--corpus", corpus, "--max-steps", 1, "--max-tokens", 400, "--rate-factor", 1e-9]
+    options += ["--average-decay", 0.5, "--recipe", "base", "--accumulation", 1, "--device", "cpu"]
+    status, _, err = says("train", *options, "--dropout", 0.2, "--output", tmp_path / "next", "--quiet")
+    assert status == 0, err
+    assert f"recipe base, beginning with {run}" in err
+    assert re.search(r"^step 1: validation loss \d", err, re.M), "--quiet takes the bar away, not the losses"
+    before, after = (Translator.load(folder, "cpu") for folder in (run, tmp_path / "next"))
+    assert after.tokenizer.model == before.tokenizer.model
+    assert after.model.config == replace(before.model.config, dropout=0.2)
+    for one, other in zip(before.model.parameters(), after.model.parameters(), strict=True):
+        assert (one - other).abs().max() < 1e-4
+    assert after.notes["begun_from"] == str(run)
+    status, _, err = says("train", "--resume", "--output", tmp_path / "next", "--max-steps", 2, "--quiet")
+    assert status == 0, err
+    assert json.loads((tmp_path / "next" / "run.json").read_text())["begun_from"] == str(run)
+    for option, value, known in (("--d-model", 32, "has 16"), ("--vocab-size", 500, "has 340")):
+        line = refuses("train", *options, option, value, "--output", tmp_path / "other")
+        assert re.search(f"{message('from-option-changed', option, value, run, known)}$", line)
+    assert says("train", *options, "--resume", "--output", tmp_path / "next")[0] == 2
+
+
+@pytest.mark.slow
+def test_a_vocabulary_of_characters_for_small_data(says, refuses, tmp_path):
+    """Few pairs: the recipe is another, and what the vocabulary is can be asked of the model."""
+    lines = "".join(f"{day}. 3. 19{year}\t19{year}-03-{day} m²\n" for day in range(10, 29) for year in range(60, 69))
+    (tmp_path / "dates.tsv").write_text(lines + "\n", encoding="utf-8")  # a blank line at the end
+    options = ["--corpus", tmp_path / "dates.tsv", "--output", tmp_path / "run", "--max-steps", 2, "--device", "cpu"]
+    status, _, err = says("train", *options, "--vocab-size", "characters", "--d-model", 16, "--d-ff", 16)
+    assert status == 0, err
+    assert "166 pairs in train, 3 pairs in valid, 3 pairs in test" in err
+    assert "recipe tiny" in err
+    _, out, _ = says("info", tmp_path / "run")
+    assert re.search(r"^vocabulary +2\d\d pieces$", out, re.M)
+    assert re.search(r"^normalization +identity, of text before it is cut$", out, re.M)
+    translator = Translator.load(tmp_path / "run", "cpu")
+    assert translator.tokenizer.to_text(translator.tokenizer.to_ids("1960-03-10 m²")) == "1960-03-10 m²"
+    line = refuses("train", "--resume", "--output", tmp_path / "run", "--vocab-size", 300)
+    assert "--vocab-size cannot become 300" in line
+    status, _, err = says("train", *options[:3], tmp_path / "nfkc", *options[4:], "--normalization", "nfkc")
+    assert status == 0, err
+    assert Translator.load(tmp_path / "nfkc", "cpu").tokenizer.normalization == "nfkc"
+
+
+@pytest.mark.slow
 def test_n_best_lists(run, says, monkeypatch):
     type_in(monkeypatch, b"The dog sees the old bird.\n\nThe man sees the big dog.\n")
     status, out, err = says("translate", run, "--n-best", 3, "--beam-size", 5, "--chunk", 1, "--device", "cpu")
@@ -557,9 +635,10 @@ def test_output_to_a_full_disk(run, name):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_help_to_a_full_disk_fails_quietly():
+@pytest.mark.parametrize("line", ["info --help", "--help"])
+def test_help_to_a_full_disk_fails_quietly(line):
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(command("info", "--help"), stdout=full, stderr=subprocess.PIPE, **environment({}))
+        done = subprocess.run(command(*line.split()), stdout=full, stderr=subprocess.PIPE, **environment({}))
     assert (done.returncode, done.stderr) == (0, b"")  # not Python's "Exception ignored", and not its status 120
 
 
@@ -690,6 +769,61 @@ def test_evaluate_another_split_of_another_corpus(run, says, tmp_path):
 
 
 @pytest.mark.slow
+def test_evaluate_counts_chinese_by_characters(run, says, tmp_path, monkeypatch):
+    """The ruler follows from the target language; `--ruler` is another one; German keeps its three."""
+    (tmp_path / "test.en").write_text("The dog sees the old bird.\nThe dog.\n", encoding="utf-8")
+    wanted = ["那只狗看见那只老鸟。", "那只狗。"]
+    (tmp_path / "test.zh").write_text("\n".join(wanted), encoding="utf-8")
+    monkeypatch.setattr(cli.Translator, "translate", lambda *_, **__: ["那只狗看见那只老猫。", "那只狗。"])
+    arguments = ["evaluate", run, "--corpus", tmp_path, "--target", "zh", "--device", "cpu"]
+    for options, ruler in (([], "zh"), (["--ruler", "char"], "char"), (["--ruler", "intl"], "intl")):
+        status, out, err = says(*arguments, *options, "--json", tmp_path / "scores.json")
+        scores = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+        assert (status, out.count("BLEU")) == (0, 1)
+        assert f"|tok:{ruler}|" in out
+        assert f"|tok:{ruler}|" in scores["bleu_signature"]
+        assert list(scores["rulers"]) == [ruler]
+        assert scores["exact_match"] == 0.5
+        few = ["most references have fewer than 4 tokens by the ruler intl: BLEU says nothing here, look at chrF and "
+               "exact matches"]  # fmt: skip
+        assert scores["remarks"] == (few if ruler == "intl" else [])
+        assert err.splitlines() == scores["remarks"]
+    assert says(*arguments, "--ruler", "moses")[0] == 2
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    (tmp_path / "test.zh").rename(tmp_path / "test.ja")
+    arguments[5] = "ja"
+    (said,) = says(*arguments)[2].splitlines()
+    assert re.fullmatch(f"BLEU counts characters here: {message('ruler-package')}", said)
+    monkeypatch.setattr(cli.Translator, "translate", lambda *_, **__: pytest.fail("translated first"))
+    status, _, err = says(*arguments, "--ruler", "ja-mecab")
+    assert (status, err.count("\n")) == (1, 1)
+
+
+@pytest.mark.slow
+def test_evaluate_does_not_count_empty_pairs(run, says, refuses, tmp_path):
+    """Blank lines in both files: nothing is translated right there. The files stay parallel."""
+    (tmp_path / "test.en").write_text("\nThe dog sees the old bird.\n  \nThe dog.\n\n", encoding="utf-8")
+    (tmp_path / "test.de").write_text("\nnot that\n\nnor that\n\n", encoding="utf-8")
+    files = ["--json", tmp_path / "scores.json", "--translations", tmp_path / "out.de"]
+    status, out, err = says("evaluate", run, "--corpus", tmp_path, "--device", "cpu", *files)
+    scores = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert (status, scores["sentences"], scores["left_out"], scores["exact_match"]) == (0, 2, 3, 0)
+    assert "test: 2 sentences" in out
+    assert "not counted, since both sides of a pair are empty: 3 of 5 pairs\n" in err
+    lines = (tmp_path / "out.de").read_text(encoding="utf-8").split("\n")
+    assert [bool(line) for line in lines] == [False, True, False, True, False, False]
+    (tmp_path / "scores.json").unlink()
+    (tmp_path / "out.de").unlink()
+    last = refuses("evaluate", run, "--corpus", tmp_path, "--max-words", 1, "--device", "cpu")
+    assert re.search(message("evaluate-no-pair", tmp_path, "test"), last)
+    (tmp_path / "test.en").write_text("The dog.\n\n", encoding="utf-8")
+    (tmp_path / "test.de").write_text("\nDer Hund.\n", encoding="utf-8")  # a side is there: both count
+    says("evaluate", run, "--corpus", tmp_path, "--device", "cpu", *files)
+    scores = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert (scores["sentences"], scores["left_out"]) == (2, 0)
+
+
+@pytest.mark.slow
 def test_evaluate_refuses_what_it_cannot_score(run, corpus, refuses, tmp_path):
     for options, says in (
         (["--split", "dev"], message("split-unknown", corpus, "'dev'")),
@@ -792,6 +926,24 @@ def test_average_refuses(own_run, refuses, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_model_on_numbers_is_described_and_averaged_but_takes_no_text(own_run, says, refuses, monkeypatch, tmp_path):
+    """Chapter 94: such a folder has no tokenizer, and its config.json says so."""
+    model, _, notes = load_model(own_run)
+    save_model(own_run, model, corpus=notes["corpus"])
+    (own_run / "tokenizer.model").unlink()
+    status, out, err = says("info", own_run)
+    assert (status, err) == (0, "")
+    shown = dict(re.split("  +", line, maxsplit=1) for line in out.splitlines())
+    assert shown["vocabulary"] == f"{model.config.vocab_size:,} token ids, no tokenizer"
+    assert "tokenizer" not in shown
+    type_in(monkeypatch, b"The dog sees the king.\n")
+    assert re.search(message("model-without-tokenizer", own_run), refuses("translate", own_run))
+    assert says("average", own_run, "--last", 2, "--output", tmp_path / "mean")[0] == 0
+    assert load_model(tmp_path / "mean")[1] is None
+    assert not (tmp_path / "mean" / "tokenizer.model").exists()
+
+
+@pytest.mark.slow
 def test_average_on_a_full_disk(run, refuses, monkeypatch, tmp_path):
     monkeypatch.setattr(Path, "replace", full_disk)
     assert "No space left on device" in refuses("average", run, "--output", tmp_path / "mean")
@@ -831,7 +983,7 @@ def test_info_refuses_a_folder_without_a_model(refuses, tmp_path):
 # Options and help
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_every_command(says, monkeypatch, name):
     monkeypatch.setenv("COLUMNS", "100")
     status, out, err = says(name, "--help")
@@ -846,10 +998,10 @@ def test_help_of_every_command(says, monkeypatch, name):
     assert name in shown
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_has_a_help_text(name):
     parser = argparse.ArgumentParser()
-    cli.COMMANDS[name][2](parser)
+    cli.OPTIONS[name](parser)
     for action in parser._actions:
         assert len(action.help or "") > 8, action.option_strings
 
@@ -857,7 +1009,7 @@ def test_every_option_has_a_help_text(name):
 def test_help_names_every_format_corpus_and_split(says, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     assert f"--format {'|'.join(cli.FORMATS)} MODEL" in says("export", "--help")[1]
-    for _, readers in cli.FORMATS.values():
+    for _, readers, _ in cli.FORMATS.values():
         assert readers in " ".join(says("export", "--help")[1].split())
     assert f"--corpus NAME  {', '.join(NAMED)}, a folder" in re.sub("  +", "  ", says("train", "--help")[1])
     assert f" {', '.join(SPLITS)} (default: test)" in says("evaluate", "--help")[1]
@@ -865,7 +1017,7 @@ def test_help_names_every_format_corpus_and_split(says, monkeypatch):
 
 def test_top_help_and_version(says):
     out = says("--help")[1]
-    for name in cli.COMMANDS:
+    for name in COMMANDS:
         assert re.search(rf"^    {name}\b", out, re.MULTILINE)
     assert "exit status" in out
     assert says("--version") == (0, f"annotated {cli.__version__}\n", "")

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from annotated.batching import make_batch, pad_sequences
 from annotated.checkpoint import load_model
 from annotated.decoding import (
     PENALTIES,
+    STOPS,
     DecodingState,
     KeyValueCache,
     KeyValues,
@@ -93,9 +95,10 @@ def every_output(
     alpha: float,
     lp: Callable[[int, float], float] = length_penalty,
 ) -> list[tuple[float, list[int]]]:
-    """All outputs of at most `limit` tokens that end in eos, scored one by one by teacher forcing, best first."""
+    """All outputs that end in eos or have `limit` tokens, scored one by one by teacher forcing, best first."""
     words = [token for token in range(model.config.vocab_size) if token not in (PAD, BOS, EOS)]
     outputs = [[*body, EOS] for n in range(limit) for body in itertools.product(words, repeat=n)]
+    outputs += map(list, itertools.product(words, repeat=limit))
     totals = score_outputs(model, source.expand(len(outputs), -1), padded(outputs)).tolist()
     scored = [(t / lp(len(o), alpha), o) for t, o in zip(totals, outputs, strict=True)]
     return sorted(scored, reverse=True)
@@ -255,7 +258,7 @@ def test_a_limit_replaces_the_rule_of_the_source():
     assert output_limits(model, source, limit=7).tolist() == [7, 7]
     assert output_limits(model, source, limit=10**6).tolist() == [model.config.max_length] * 2
     assert [len(h.tokens) for h in greedy_search(model, source, limit=7)] == [7, 7]
-    assert {len(h.tokens) for (h,) in beam_search(model, source, limit=3, alpha=2.0, penalty="power")} == {3}
+    assert {len(h.tokens) for (h,) in beam_search(model, source, limit=3, length_penalty=2.0, penalty="power")} == {3}
 
 
 # Greedy search
@@ -283,7 +286,7 @@ def test_full_width_beam_search_is_exhaustive_search(alpha, penalty):
         source = padded(random_sources(1, 7, seed))
         limit = 4
         best = every_output(model, source, limit, alpha, PENALTIES[penalty])
-        options = {"beam_size": 4**limit, "alpha": alpha, "penalty": penalty, "limit": limit}
+        options = {"beam_size": 4**limit, "length_penalty": alpha, "penalty": penalty, "limit": limit}
         (found,) = beam_search(model, source, **options)
         assert found[0].tokens == best[0][1]
         assert found[0].score == pytest.approx(best[0][0], abs=1e-4)
@@ -322,7 +325,7 @@ def test_search_does_not_stop_before_a_longer_output_can_win():
     """
     model = scripted_model({EOS: 0.55, 7: 0.4}, *[{7: 0.999}] * 8, {EOS: 0.999})
     source = padded(random_sources(1))
-    ((best,),) = beam_search(model, source, beam_size=4, alpha=1.0, extra=10 - source.shape[1])
+    ((best,),) = beam_search(model, source, beam_size=4, length_penalty=1.0, extra=10 - source.shape[1])
     assert best.tokens == [7] * 9 + [EOS]
     assert plain_beam_search(model, source, 4, 1.0, 10 - source.shape[1]).tokens == best.tokens
 
@@ -333,7 +336,7 @@ def test_stumps_do_not_end_the_search(alpha):
     """Chapter 60: endings that are a poor second choice may fill the list, the search goes on while a prefix leads."""
     model = scripted_model(*[{7: 0.9, EOS: 0.09}] * 5, *[{EOS: 0.95}] * 60)
     for width in (1, 2, 4):
-        ((best,),) = beam_search(model, padded(random_sources(1)), beam_size=width, alpha=alpha)
+        ((best,),) = beam_search(model, padded(random_sources(1)), beam_size=width, length_penalty=alpha)
         assert best.tokens == [7] * 5 + [EOS]
         assert plain_beam_search(model, padded(random_sources(1)), width, alpha).tokens == best.tokens
 
@@ -343,20 +346,6 @@ def test_search_ends_soon_after_the_best_has_finished():
     model = scripted_model(*[{7: 0.9, EOS: 0.09}] * 5, *[{EOS: 0.95}] * 3)  # a ninth step would be an IndexError
     assert len(beam_search(model, padded(random_sources(1)), beam_size=4)[0][0].tokens) == 6
     assert len(plain_beam_search(model, padded(random_sources(1))).tokens) == 6
-
-
-@pytest.mark.slow
-def test_the_best_output_is_the_same_however_many_are_asked_for():
-    """A prefix that is behind by its score now may still win when a longer output costs less (power 1)."""
-    torch.manual_seed(7)
-    model = Transformer(TransformerConfig(8, d_model=8, d_ff=8, num_heads=1, num_layers=1, dropout=0.0)).eval()
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight *= 1.5
-    options = {"beam_size": 2, "alpha": 1.0, "penalty": "power", "limit": 12}
-    for source in ([[5, 6, 7, 3]], *([source] for source in random_sources(12, vocab_size=8))):
-        one, two = (beam_search(model, torch.tensor(source), n_best=n_best, **options)[0] for n_best in (1, 2))
-        assert one[0] == two[0]
 
 
 def test_the_beam_stays_full_when_hypotheses_end():
@@ -421,7 +410,7 @@ def test_sentences_leave_the_batch_a_fifth_at_a_time(copier, monkeypatch):
 def test_hypotheses_are_sorted_distinct_and_end_once(copier):
     """Chapter 60: n_best hypotheses come best first, and no output is there twice."""
     for alpha in (0.0, 0.6, 1.0):
-        for hypotheses in beam_search(copier, padded(random_sources(10)), beam_size=5, n_best=5, alpha=alpha):
+        for hypotheses in beam_search(copier, padded(random_sources(10)), beam_size=5, n_best=5, length_penalty=alpha):
             assert len(hypotheses) == 5
             scores = [h.score for h in hypotheses]
             assert scores == sorted(scores, reverse=True)
@@ -434,7 +423,7 @@ def test_hypotheses_are_sorted_distinct_and_end_once(copier):
 def test_scores_are_those_of_teacher_forcing(copier):
     """E-10: a score is log P(Y | X) / lp(Y), and log P is what one pass over the finished output gives."""
     source = padded(random_sources(6, seed=9))
-    for row, hypotheses in enumerate(beam_search(copier, source, n_best=4, alpha=0.6)):
+    for row, hypotheses in enumerate(beam_search(copier, source, n_best=4, length_penalty=0.6)):
         outputs = padded([h.tokens for h in hypotheses])
         totals = score_outputs(copier, source[row : row + 1].expand(len(outputs), -1), outputs).tolist()
         for hypothesis, total in zip(hypotheses, totals, strict=True):
@@ -454,7 +443,7 @@ def test_only_what_is_allowed_is_written(copier):
         allowed = [4 + row] if not prefix else [5, 6] if len(prefix) <= row else [EOS]
         return torch.full_like(scores, -math.inf).index_copy(0, torch.tensor(allowed), scores[allowed])
 
-    results = beam_search(copier, padded(sources), beam_size=4, n_best=2, alpha=0.0, rescore=rescore)
+    results = beam_search(copier, padded(sources), beam_size=4, n_best=2, length_penalty=0.0, rescore=rescore)
     for row, hypotheses in enumerate(results):
         bodies = [[4 + row, *body, EOS] for body in itertools.product((5, 6), repeat=row)]
         source = padded([sources[row]]).expand(len(bodies), -1)
@@ -470,7 +459,10 @@ def test_only_what_is_allowed_is_written(copier):
 def test_everything_allowed_changes_nothing(copier):
     """Chapter 60: a rule that forbids nothing finds what the search without one finds."""
     source = padded(random_sources(6, seed=4))
-    assert beam_search(copier, source, rescore=lambda row, prefix, scores: scores) == beam_search(copier, source)
+    free = beam_search(copier, source)
+    assert beam_search(copier, source, rescore=lambda row, prefix, scores: scores, gain=0.0) == free
+    on_to_the_limit = beam_search(copier, source, rescore=lambda row, prefix, scores: scores)
+    assert [row[0].tokens for row in on_to_the_limit] == [row[0].tokens for row in free]
 
 
 def test_a_wider_beam_keeps_the_end_of_an_empty_output():
@@ -491,7 +483,7 @@ def test_an_end_among_the_second_half_of_the_candidates_does_not_finish():
     model.output.bias = torch.nn.Parameter(torch.zeros(13))
     with torch.no_grad():
         model.output.bias[7], model.output.bias[EOS] = 2.0, 1.0  # always a 7, the end second
-    (found,) = beam_search(model, padded(random_sources(1)), beam_size=1, extra=0, alpha=0.0)[0]
+    (found,) = beam_search(model, padded(random_sources(1)), beam_size=1, extra=0, length_penalty=0.0)[0]
     assert set(found.tokens) == {7}
 
 
@@ -541,7 +533,7 @@ def test_beam_search_is_the_plain_one(seed, end, width, alpha):
 def test_the_plain_searches_agree_on_a_trained_model(copier):
     for source in random_sources(6, seed=8):
         tokens, total = plain_greedy_search(copier, torch.tensor([source]))
-        one = plain_beam_search(copier, torch.tensor([source]), width=1, alpha=0.0)
+        one = plain_beam_search(copier, torch.tensor([source]), width=1, length_penalty=0.0)
         assert (one.tokens, one.score) == (tokens, pytest.approx(total, abs=1e-4))
         ((wide,),) = beam_search(copier, torch.tensor([source]))
         assert plain_beam_search(copier, torch.tensor([source])).tokens == wide.tokens
@@ -553,8 +545,8 @@ def test_a_second_hypothesis_mends_the_sentence_of_the_chapter():
     model, tokenizer, _ = load_model(Path(__file__).resolve().parents[1] / "data" / "models" / "embedded")
     source = torch.tensor(tokenize(tokenizer, ["Some tired crocodiles that have followed the cat today play."]))
     wanted = "Einige müde Krokodile, die heute der Katze gefolgt sind, spielen."
-    (greedy,), ((beam,),) = greedy_search(model, source), beam_search(model, source, beam_size=2, alpha=0.0)
-    plain = plain_beam_search(model, source, width=2, alpha=0.0)
+    (greedy,), ((beam,),) = greedy_search(model, source), beam_search(model, source, beam_size=2, length_penalty=0.0)
+    plain = plain_beam_search(model, source, width=2, length_penalty=0.0)
     texts = detokenize(tokenizer, [greedy.tokens, beam.tokens, plain.tokens])
     assert texts == [wanted.replace("heute ", ""), wanted, wanted]
     assert beam.log_probability > greedy.log_probability
@@ -586,20 +578,238 @@ def test_outputs_stay_within_the_longest_length_of_the_model():
 
 
 @pytest.mark.slow
-def test_at_the_limit_unfinished_hypotheses_fill_the_list_after_finished_ones():
-    """Chapter 60: as many hypotheses as asked for, finished ones first."""
+def test_at_the_limit_unfinished_hypotheses_compete_by_their_score():
+    """Chapter 60: a finished output of -2.3 does not come before an unfinished one of -0.03."""
     model = never_ending(random_model())
     for hypotheses in beam_search(model, padded(random_sources(4)), n_best=4, extra=3):
         assert len(hypotheses) == len({tuple(h.tokens) for h in hypotheses}) == 4
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+    source = padded(random_sources(1))
+    for n_best, extra in itertools.product((1, 4), (1, 5)):
+        model = scripted_model(*[{7: 0.9, EOS: 0.1}] * (source.shape[1] + extra))
+        (found,) = beam_search(model, source, n_best=n_best, extra=extra, length_penalty=1.0)
+        assert found[0].tokens == [7] * (source.shape[1] + extra)
+        assert plain_beam_search(model, source, 4, 1.0, extra).tokens == found[0].tokens
+    assert [h.tokens[-1] == EOS for h in found] == [False, True, True, True]
+
+
+# One best
+
+
+def small_search(seed: int) -> tuple[Transformer, torch.Tensor, dict]:
+    """A tiny model whose weights are large enough for surprises, sources, and settings of a search."""
+    torch.manual_seed(seed)
+    model = Transformer(TransformerConfig(8, d_model=8, d_ff=8, num_heads=1, num_layers=1, dropout=0.0)).eval()
     with torch.no_grad():
-        model.output.bias[EOS] = -1.0
-    (mixed,) = beam_search(model, torch.tensor([[5, EOS]]), beam_size=12, n_best=12, extra=0, alpha=0.0)
-    ended = [h.tokens[-1] == EOS for h in mixed]
-    assert set(ended) == {True, False}
-    assert ended == sorted(ended, reverse=True)
-    (one,) = beam_search(model, torch.tensor([[5, EOS]]), beam_size=12, n_best=1, extra=0, alpha=0.0)
-    assert one[0].tokens == mixed[0].tokens
+        for weight in model.parameters():
+            weight *= 1.5
+    draw = Random(seed)
+    options = {"beam_size": draw.randint(2, 5), "limit": draw.randint(2, 12), "penalty": draw.choice(list(PENALTIES))}
+    options |= {"length_penalty": draw.choice((-1.0, -0.3, 0.0, 0.6, 1.0, 2.0)), "min_length": draw.choice((0, 0, 2))}
+    return model, padded(random_sources(3, vocab_size=8, seed=seed)), options
+
+
+def bonus(row: int, tokens: list[int], scores: torch.Tensor) -> torch.Tensor:
+    """A rule that pays for a 5, and not for the same twice."""
+    return scores.index_add(0, torch.tensor([5]), torch.tensor([0.0 if 5 in tokens else 2.0 + row]))
+
+
+def test_the_reported_case_of_two_best_outputs():
+    """OpenNMT-py#1320's kind: this model once wrote [7, 4, 3] with -0.92 when asked for one, and -0.87 for two."""
+    torch.manual_seed(7)
+    model = Transformer(TransformerConfig(8, d_model=8, d_ff=8, num_heads=1, num_layers=1, dropout=0.0)).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight *= 1.5
+    options = {"beam_size": 2, "alpha": 1.0, "penalty": "power", "limit": 12}  # alpha: the older name
+    one, two = (beam_search(model, torch.tensor([[5, 6, 7, 3]]), n_best=n_best, **options)[0] for n_best in (1, 2))
+    assert one[0] == two[0]
+    assert one[0].score > -0.8667  # an unfinished one, now that these compete
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rescore", [None, bonus])
+@pytest.mark.parametrize("stop", STOPS)
+def test_the_first_output_is_the_same_for_every_n_best(stop, rescore):
+    """Chapter 60: with powers, negative penalties, bonuses and a least length, and by every rule for stopping."""
+    for seed in range(25):
+        model, source, options = small_search(seed)
+        options |= {"stop": stop, "rescore": rescore}
+        ranked = beam_search(model, source, n_best=options["beam_size"], **options)
+        for n_best in range(1, options["beam_size"]):
+            for some, every in zip(beam_search(model, source, n_best=n_best, **options), ranked, strict=True):
+                assert [h.tokens for h in some] == [h.tokens for h in every[: len(some)]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rescore", "gain"), [(None, None), (bonus, 4.0)])
+def test_a_search_that_stops_by_its_bound_misses_nothing(rescore, gain):
+    """Chapter 60: whoever goes on to the limit finds nothing better; `gain` is the most that the rule adds."""
+    earlier = 0
+    for seed in range(40):
+        model, source, options = small_search(seed)
+        steps = []
+
+        def start(*arguments, steps=steps):
+            state = start_decoding(*arguments)
+            usual = state.next_logits
+            state.next_logits = lambda *step: (steps.append(len(step[1])), usual(*step))[1]
+            return state
+
+        found = beam_search(model, source, start=start, rescore=rescore, gain=gain, **options)
+        taken = len(steps)
+        whole = beam_search(model, source, start=start, rescore=rescore, gain=math.inf, **options)
+        earlier += taken < len(steps) - taken
+        for (one,), (other,) in zip(found, whole, strict=True):
+            assert (one.tokens, one.score) == (other.tokens, pytest.approx(other.score, abs=1e-5))
+    assert earlier >= 2
+
+
+def test_a_bonus_that_comes_late_is_found():
+    """Chapter 60: eos has .6 and A .4; B after A brings 2. A search that trusted the model's bound would write eos."""
+    model, source = scripted_model({EOS: 0.6, 7: 0.4}, {8: 0.99}, {EOS: 0.99}, {EOS: 0.99}), padded(random_sources(1))
+
+    def rescore(row: int, tokens: list[int], scores: torch.Tensor) -> torch.Tensor:
+        return scores + 2.0 * torch.nn.functional.one_hot(torch.tensor(8), 13) * (tokens == [7])
+
+    options = {"beam_size": 2, "length_penalty": 0.0, "limit": 3, "rescore": rescore}
+    assert beam_search(model, source, **options)[0][0].tokens == [7, 8, EOS]
+    assert beam_search(model, source, gain=2.0, **options)[0][0].tokens == [7, 8, EOS]
+    assert beam_search(model, source, gain=0.0, **options)[0][0].tokens == [EOS]
+
+
+def test_nothing_allowed_is_an_error():
+    """Chapter 60: a rule that forbids everything gets no empty output, in either search."""
+    source = padded(random_sources(2))
+
+    def forbidden(row: int, tokens: list[int], scores: torch.Tensor) -> torch.Tensor:
+        return torch.full_like(scores, -math.inf) if row == 1 and tokens else scores
+
+    for n_best in (1, 3):
+        with pytest.raises(ValueError, match="sentence 2: rescore allows no output"):
+            beam_search(never_ending(random_model()), source, n_best=n_best, rescore=forbidden)
+    with pytest.raises(ValueError, match="rescore allows nothing more"):
+        greedy_search(never_ending(random_model()), source, rescore=forbidden)
+
+
+def test_rules_for_stopping_differ_where_they_should():
+    """Chapter 60: `first` ends when the beam is full of outputs, `heuristic` when no prefix, ended now, would win."""
+    model = scripted_model({EOS: 0.55, 7: 0.4}, {EOS: 0.3, 7: 0.6}, *[{7: 0.999}] * 8, {EOS: 0.999})
+    source, options = (
+        padded(random_sources(1)),
+        {"beam_size": 2, "length_penalty": 1.5, "penalty": "power", "limit": 11},
+    )
+    found = {stop: beam_search(model, source, stop=stop, **options)[0][0].tokens for stop in STOPS}
+    assert found == {"bound": [7] * 10 + [EOS], "heuristic": [7] * 10 + [EOS], "first": [EOS]}
+    model = scripted_model({EOS: 0.6, 7: 0.3}, {EOS: 0.5, 7: 0.3}, *[{7: 0.999}] * 8, {EOS: 0.999})
+    options["length_penalty"] = 2.0
+    found = {stop: beam_search(model, source, stop=stop, **options)[0][0].tokens for stop in STOPS}
+    assert found["bound"] == [7] * 10 + [EOS]
+    assert found["heuristic"] != found["bound"]
+    with pytest.raises(ValueError, match="stop must be one of bound, heuristic, first, not 'soon'"):
+        beam_search(model, source, stop="soon")
+
+
+# What may be written
+
+
+@pytest.mark.slow
+def test_outputs_begin_with_their_prefixes(copier):
+    """Chapter 60: each sentence with its own, none or long; scores count the prefix, and the best follows it."""
+    sources, prefixes = random_sources(5, seed=5), [[], [5], [7, 8, 9], [4, 4], []]
+    results = beam_search(copier, padded(sources), prefixes=prefixes, n_best=2)
+    for source, prefix, hypotheses in zip(sources, prefixes, results, strict=True):
+        ((alone, _),) = beam_search(copier, torch.tensor([source]), prefixes=[prefix], n_best=2)
+        assert alone.tokens == hypotheses[0].tokens
+        for one in hypotheses:
+            assert one.tokens[: len(prefix)] == prefix
+            (total,) = score_outputs(copier, torch.tensor([source]), torch.tensor([one.tokens])).tolist()
+            assert one.log_probability == pytest.approx(total, abs=1e-4)
+    free = beam_search(copier, padded(sources), n_best=2)
+    assert [results[0], results[4]] == [free[0], free[4]]
+    again = beam_search(copier, padded(sources), prefixes=[row[0].tokens[:2] for row in free])
+    assert [row[0].tokens for row in again] == [row[0].tokens for row in free]
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "complaint"),
+    [
+        ([[5]], "1 prefixes for 2 sentences"),
+        ([[5], [6] * 4], "sentence 2: a prefix of 4 tokens, but outputs have at most 4"),
+        ([[5], [EOS]], f"sentence 2: token {EOS} in the prefix is pad, the start or the end"),
+    ],
+)
+def test_prefixes_that_cannot_be_written_are_refused(prefixes, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        beam_search(random_model(), torch.tensor([[5, EOS], [6, EOS]]), prefixes=prefixes, limit=4)
+
+
+def test_no_output_ends_before_its_least_length(copier):
+    """Chapter 60: eos is not counted."""
+    source = padded(random_sources(4, longest=2))
+    for least in (0, 1, 5):
+        found = beam_search(copier, source, min_length=least, n_best=4, limit=9)
+        lengths = {len(h.tokens) - (h.tokens[-1] == EOS) for hypotheses in found for h in hypotheses}
+        assert min(lengths) >= least
+    assert beam_search(copier, source, min_length=0) == beam_search(copier, source)
+
+
+class Mixture:
+    """The state of several models that write together: the mean of their probabilities (chapter 60's example)."""
+
+    def __init__(self, models, source, width, capacity):
+        self.parts = [(model, start_decoding(model, source, width, capacity)) for model in models]
+
+    def next_logits(self, model, tokens):
+        return torch.stack([s.next_logits(m, tokens).softmax(-1) for m, s in self.parts]).mean(0).log()
+
+    def reorder(self, parents):
+        for _, state in self.parts:
+            state.reorder(parents)
+
+    def select(self, rows):
+        for _, state in self.parts:
+            state.select(rows)
+
+
+@pytest.mark.slow
+def test_several_models_write_together():
+    """Chapter 60: `start` takes any state; two times the same model is the model, and two models are their mean."""
+    one, two = random_model(seed=1), random_model(seed=2)
+    source = padded(random_sources(5))
+
+    def start_of(*models):
+        return lambda _, *arguments: Mixture(models, *arguments)
+
+    for search in (greedy_search, beam_search):
+        alone, twice = search(one, source, extra=4), search(one, source, extra=4, start=start_of(one, one))
+        for found, other in zip(alone, twice, strict=True):
+            pairs = [(found, other)] if search is greedy_search else zip(found, other, strict=True)
+            assert all(a.tokens == b.tokens and a.score == pytest.approx(b.score, abs=1e-4) for a, b in pairs)
+    (best,), (first,) = beam_search(one, source[:1], extra=4, start=start_of(one, two))[0], source[:1].tolist()
+    chances = []
+    for model in (one, two):
+        inputs = torch.tensor([[BOS, *best.tokens[:-1]]])
+        chances.append(
+            model(torch.tensor([first]), inputs).softmax(-1)[0].gather(1, torch.tensor(best.tokens)[:, None])
+        )
+    assert best.log_probability == pytest.approx(torch.stack(chances).mean(0).log().sum().item(), abs=1e-4)
+
+
+def test_greedy_search_follows_a_rule(copier):
+    """Chapter 60: what is forbidden is not written, and a sentence that has ended is not asked again."""
+    sources, asked = random_sources(4, seed=6), []
+
+    def rescore(row: int, tokens: list[int], scores: torch.Tensor) -> torch.Tensor:
+        asked.append((row, tuple(tokens)))
+        return scores.index_fill(0, torch.tensor([5, EOS] if len(tokens) < 2 + row else [5]), -math.inf)
+
+    for row, found in enumerate(greedy_search(copier, padded(sources), rescore=rescore)):
+        assert 5 not in found.tokens
+        assert len(found.tokens) >= 2 + row
+        assert [tokens for other, tokens in asked if other == row][-1] == tuple(found.tokens[:-1])
+        (total,) = score_outputs(copier, torch.tensor([sources[row]]), torch.tensor([found.tokens])).tolist()
+        assert found.log_probability == pytest.approx(total, abs=1e-4)
 
 
 def test_a_source_of_padding_alone_is_translated_without_a_crash():
@@ -611,6 +821,15 @@ def test_a_source_of_padding_alone_is_translated_without_a_crash():
     for best in greedy_search(random_model(), source, extra=0):
         assert best.tokens
         assert math.isfinite(best.score)
+
+
+def test_an_empty_batch_has_no_outputs():
+    for shape in ((0, 5), (0, 0)):
+        source = torch.empty(*shape, dtype=torch.long)
+        assert greedy_search(random_model(), source) == []
+        assert beam_search(random_model(), source) == []
+    with pytest.raises(ValueError, match="1 prefixes for 0 sentences"):
+        beam_search(random_model(), source, prefixes=[[5]])
 
 
 def test_a_beam_wider_than_the_vocabulary_works():

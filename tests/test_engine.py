@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from annotated import cli, engine
-from annotated.decoding import Hypothesis
+from annotated.batching import pad_sequences
+from annotated.decoding import Hypothesis, score_outputs
 from annotated.engine import FastTranslator, check_search, engine_settings, export_key, export_of, read_export
-from annotated.files import locked, read_json
+from annotated.files import locked, read_json, write_together
 from annotated.grammar import embedded_split
 from annotated.model import TransformerConfig
 from annotated.tokenization import train_tokenizer
@@ -101,7 +102,7 @@ def test_each_output_has_its_own_limit(tokenizer, tmp_path, width: int):
     translator = random_translator(replace(PORTABLE, max_length=80), tokenizer)
     fast = FastTranslator(translator, export_of(translator, tmp_path / "export", pytest.fail), **FLOAT)
     sources = random_sources(translator, 60)[1:40:6]
-    options = {"beam_size": width, "alpha": 0.0, "penalty": "power", "n_best": 1}
+    options = {"beam_size": width, "length_penalty": 0.0, "penalty": "power", "n_best": 1}
     ours, theirs = (next(iter(one.search_all([sources], options))) for one in (translator, fast))
     lengths = [len(found[0].tokens) for found in theirs]
     assert lengths == [len(found[0].tokens) for found in ours]
@@ -111,17 +112,80 @@ def test_each_output_has_its_own_limit(tokenizer, tmp_path, width: int):
     assert [found[0].tokens for found in theirs] == [found[0].tokens for found in ours]
 
 
-def test_finished_outputs_come_first_at_the_limit(fast):
-    """As in our own search: a cut output may have the better score."""
+def test_an_empty_output_is_possible(tokenizer, tmp_path):
+    """A model that wants to end at once: CTranslate2 by itself would write a token first."""
+    translator = random_translator(replace(PORTABLE, output_bias=True), tokenizer)
+    with torch.no_grad():
+        translator.model.output.bias[translator.model.config.end_id] = 100.0
+    fast = FastTranslator(translator, export_of(translator, tmp_path / "export", pytest.fail), **FLOAT)
+    texts, search = ["The street was wide.", "The king"], {"penalty": "power"}
+    for width in (1, 4):
+        for one in (translator, fast):
+            assert one.translate(texts, beam_size=width, **search) == ["", ""]
+            assert "" not in one.translate(texts, beam_size=width, min_length=1, **search)
+
+
+TOLD = [  # what a search is told besides: its options, and prefixes that suit the reference, or none of the sentences
+    {"limit": 1}, {"limit": 5}, {"min_length": 1}, {"min_length": 4, "limit": 30}, {"prefixes": "own"},
+    {"prefixes": "odd"}, {"prefixes": "odd", "limit": 12},
+]  # fmt: skip
+ODD = ["Heute", "", "Zebra", "Der", "Nein, die", "xyz"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("told", [*TOLD, {"min_length": 25}, {"prefixes": "odd", "min_length": 25}], ids=str)
+def test_limits_and_prefixes_hold_for_the_engine(shipped, fast, told: dict):
+    """With its own rule for the end (`first`) our search writes the same. Below a least length a beam may differ."""
+    pairs = embedded_split("test")[:24]
+    texts, own = [pair.source for pair in pairs], [" ".join(pair.target.split()[:3]) for pair in pairs]
+    prefixes = {"own": own, "odd": ODD * 4}.get(told.get("prefixes"))
+    for width, alpha in ((1, 0.6), (4, 0.0), (4, 1.0))[: 3 if told in TOLD else 1]:
+        search = told | {"beam_size": width, "length_penalty": alpha, "penalty": "power", "stop": "first", "n_best": 1}
+        pair = (one.translate_n_best(texts, **search | {"prefixes": prefixes}) for one in (shipped, fast))
+        ours, theirs = ([found[0] for found in each] for each in pair)
+        assert [one.text for one in theirs] == [one.text for one in ours]
+        for name in ("score", "log_probability"):
+            assert [getattr(one, name) for one in theirs] == pytest.approx(
+                [getattr(one, name) for one in ours], abs=1e-3
+            )
+
+
+@pytest.mark.slow
+def test_scores_are_those_of_the_model_whatever_a_search_is_told(shipped, fast):
+    """CTranslate2's own leave out a prefix, and are higher below a least length."""
+    texts = [pair.source for pair in embedded_split("test")[:6]]
+    search = {"beam_size": 4, "length_penalty": 1.0, "penalty": "power", "min_length": 25, "prefixes": ODD}
+    found = fast.translate_n_best(texts, **search)
+    assert [len(each) for each in found] == [4] * 6
+    for prefix, each in zip(ODD, found, strict=True):
+        assert [one.score for one in each] == sorted((one.score for one in each), reverse=True)
+        for one in each:
+            assert one.text.startswith(prefix)
+            assert one.score * 25 >= one.log_probability
+    sources = shipped.with_prefixes(shipped.tokenize(texts), ODD, None)
+    (rows,) = fast.search_all([sources], search | {"n_best": 4, "limit": None})
+    for source, each in zip(sources, rows, strict=True):
+        outputs = pad_sequences([one.tokens for one in each], 0)
+        totals = score_outputs(shipped.model, torch.tensor([source] * 4), outputs)
+        assert [one.log_probability for one in each] == pytest.approx(totals.tolist(), abs=1e-3)
+        assert all(len(one.tokens) > 25 for one in each)
+
+
+@pytest.mark.parametrize("finished", [-2.0, -0.5])
+def test_at_the_limit_unfinished_outputs_compete_by_their_score(fast, finished: float):
+    """As in our own search."""
     end, result = fast.model.config.end_id, type("Result", (), {"result": lambda self: self})()
     words = {number: piece for piece, number in fast.number_of.items()}
-    result.hypotheses, result.scores = [[words[9]] * 53, [words[9], words[end]]], [-1.0, -2.0]
+    result.hypotheses, result.scores = [[words[9]] * 53, [words[9], words[end]]], [-1.0, finished]
     fast.begin, before = (lambda *_: [result]), fast.begin
     try:
-        found = fast.outputs([9, 9, end], result, {"beam_size": 2, "alpha": 0.0, "penalty": "power", "n_best": 1})
+        found = fast.outputs(
+            [9, 9, end], result, {"beam_size": 2, "length_penalty": 0.0, "penalty": "power", "n_best": 1}
+        )
     finally:
         fast.begin = before
-    assert found == [Hypothesis([9, end], -2.0, -2.0)]
+    wanted = ([9, end], finished, finished) if finished > -1 else ([9] * 53, -1.0, -1.0)
+    assert found == [Hypothesis(*wanted)]
 
 
 def test_a_model_is_exported_once(exported, monkeypatch):
@@ -141,6 +205,20 @@ def test_the_key_knows_weights_sizes_tokenizer_and_version(tokenizer, monkeypatc
     assert key() == keys[0]
     monkeypatch.setattr(engine, "version", lambda _: "99")
     assert len({*keys, key()}) == 5
+
+
+def test_an_export_of_an_older_form_is_made_anew(exported, tmp_path, monkeypatch):
+    """One that had to be given the end of a source: its key began with another name of the format."""
+    folder = Path(shutil.copytree(exported, tmp_path / "model"))
+    whole, translator = (folder / "ctranslate2" / "config.json").read_bytes(), Translator.load(folder, "cpu")
+    old = {path.name: path.read_bytes() for path in (folder / "ctranslate2").iterdir() if path.name != "manifest.json"}
+    monkeypatch.setattr(engine, "FORMAT", "annotated-export-1")
+    old |= {"key": export_key(translator).encode(), "config.json": whole.replace(b'eos": true', b'eos": false')}
+    monkeypatch.undo()
+    assert old["config.json"] != whole
+    write_together(folder / "ctranslate2", old)
+    FastTranslator.load(folder, "cpu", warn=pytest.fail)
+    assert (folder / "ctranslate2" / "config.json").read_bytes() == whole
 
 
 def test_a_changed_model_is_exported_anew(tokenizer, tmp_path):
@@ -302,7 +380,7 @@ def test_a_refused_penalty_costs_no_export(tmp_path, capsys):
 
 
 def test_a_penalty_without_weight_is_none(fast):
-    for options in ({"alpha": 0, "beam_size": 4}, {"alpha": 0.6, "beam_size": 1}):
+    for options in ({"length_penalty": 0, "beam_size": 4}, {"length_penalty": 0.6, "beam_size": 1}):
         check_search(options | {"penalty": "gnmt"})
     with refused("engine-penalty", "gnmt"):
         fast.translate(["The street was wide."])

@@ -1,19 +1,25 @@
 """Scores of translations (chapter 91) against sacreBLEU called directly."""
 
 import math
+import re
+from urllib.error import URLError
 
 import pytest
 import sacrebleu
 
 from annotated.evaluation import (
+    LANGUAGE_RULERS,
+    RULERS,
     alignment_error_rate,
     antecedent_accuracy,
     bleu_by_ruler,
+    choose_ruler,
     evaluate_translations,
     exact_match_by_phenomenon,
     split_tokens,
 )
 from annotated.grammar import SentencePair
+from tests.messages import message, refused
 
 REFERENCES = [
     "Die Katze überquerte den Fluss nicht, weil er zu breit war.",
@@ -66,6 +72,105 @@ def test_lists_that_do_not_fit_are_refused(outputs, references):
     """Chapter 91: a missing line would shift all the others, so it is an error and no score."""
     with pytest.raises(ValueError, match=f"{len(outputs)} translations for {len(references)} references"):
         evaluate_translations(outputs, references)
+
+
+# By language
+
+CHINESE = ["那只大猫看见那只老女孩，然后它睡觉！", "今天我们在学校里读这本新的书，很好。"]
+
+
+def one_wrong(references: list[str]) -> list[str]:
+    """Each with one wrong character, at every place in turn."""
+    return [text[: i % len(text)] + "错" + text[i % len(text) + 1 :] for i, text in enumerate(references)]
+
+
+def test_chinese_is_counted_by_characters():
+    """Reported: 200 references of 18 characters with one wrong each have BLEU 0 by 13a, which cuts at spaces alone."""
+    references = CHINESE * 100
+    outputs = one_wrong(references)
+    assert {len(text) for text in references} == {18}
+    scores = evaluate_translations(outputs, references, "zh")
+    assert scores.bleu == sacrebleu.BLEU(trg_lang="zh").corpus_score(outputs, [references]).score
+    assert 84 < scores.bleu < 90
+    assert "|tok:zh|" in scores.bleu_signature
+    assert scores.remarks == ()
+    for code in ("zh-Hant", "zh_CN", "ZH"):
+        assert evaluate_translations(outputs, references, code) == scores
+    plain = evaluate_translations(outputs, references)
+    assert plain.bleu == 0
+    assert "|tok:13a|" in plain.bleu_signature
+    few = "most references have fewer than 4 tokens by the ruler 13a"
+    assert plain.remarks == (f"{few}: BLEU says nothing here, look at chrF and exact matches",)
+
+
+def test_the_rulers_of_languages_are_those_of_sacrebleu_s_command():
+    assert sacrebleu.BLEU._TOKENIZER_MAP == LANGUAGE_RULERS
+    assert set(LANGUAGE_RULERS.values()) < set(RULERS)
+    for language in ("de", "en", "", None, "x"):
+        assert choose_ruler(language) == ("13a", ())
+
+
+def test_german_is_counted_as_before():
+    scores = evaluate_translations(OUTPUTS, REFERENCES)
+    assert evaluate_translations(OUTPUTS, REFERENCES, "de") == scores
+    assert evaluate_translations(OUTPUTS, REFERENCES, "zh", "13a") == scores
+    assert scores.remarks == ()
+
+
+def test_a_ruler_wins_over_the_language():
+    for ruler in ("none", "char", "intl"):
+        scores = evaluate_translations(OUTPUTS, REFERENCES, "zh", ruler)
+        assert scores.bleu == sacrebleu.corpus_bleu(OUTPUTS, [REFERENCES], tokenize=ruler).score
+        assert f"|tok:{ruler}|" in scores.bleu_signature
+    with pytest.raises(ValueError, match=f"ruler must be one of {', '.join(RULERS)}, not 'moses'"):
+        evaluate_translations(OUTPUTS, REFERENCES, ruler="moses")
+
+
+class Halves:
+    """A Japanese tokenizer where there is none: it cuts after every second character."""
+
+    def __call__(self, line: str) -> str:
+        return " ".join(line[i : i + 2] for i in range(0, len(line), 2))
+
+    def signature(self) -> str:
+        return "ja-mecab-halves"
+
+
+@pytest.mark.parametrize("language", ["ja", "ko"])
+def test_without_its_package_a_language_is_counted_by_characters(monkeypatch, language: str):
+    module = f"sacrebleu.tokenizers.tokenizer_{language}_mecab"
+    monkeypatch.setattr(f"{module}.MeCab", None)
+    missing = message("ruler-package", f"{language}-mecab", f'"sacrebleu[{language}]"')
+    outputs = one_wrong(CHINESE)
+    scores = evaluate_translations(outputs, CHINESE, language)
+    assert scores.bleu == sacrebleu.corpus_bleu(outputs, [CHINESE], tokenize="char").score
+    assert "|tok:char|" in scores.bleu_signature
+    (said,) = scores.remarks
+    assert re.fullmatch(f"BLEU counts characters here: {missing}", said)
+    with refused("ruler-package", f"{language}-mecab", f'"sacrebleu[{language}]"'):
+        evaluate_translations(outputs, CHINESE, "de", f"{language}-mecab")
+    monkeypatch.setattr(f"{module}.Tokenizer{language.title()}Mecab", Halves)
+    assert "|tok:ja-mecab-halves|" in evaluate_translations(outputs, CHINESE, language).bleu_signature
+
+
+def test_a_ruler_that_cannot_be_fetched(monkeypatch):
+    """Some rulers of sacreBLEU are files in the network."""
+
+    def no_network(*_: object) -> None:
+        raise URLError("no network")
+
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.TokenizerSPM.__init__", no_network)
+    with refused("ruler-file", "flores200", "<urlopen error no network>"):
+        evaluate_translations(OUTPUTS, REFERENCES, ruler="flores200")
+
+
+def test_short_references_are_remarked_where_they_are_most():
+    """By four-token sequences: with three tokens a sentence has none."""
+    short, long = ["Der Hund."] * 3, ["Der alte Hund."] * 3  # 3 and 4 tokens
+    assert evaluate_translations(short + long, short + long).remarks == ()
+    (said,) = evaluate_translations([*short, *long[1:]], [*short, *long[1:]]).remarks
+    assert said.startswith("most references have fewer than 4 tokens by the ruler 13a: BLEU says nothing here")
+    assert evaluate_translations(short, short, ruler="char").remarks == ()
 
 
 PAIRS = [
@@ -176,6 +281,15 @@ CUT = {
 @pytest.mark.parametrize("text", CUT)
 def test_tokens_of_the_time(text: str):
     assert split_tokens(text) == CUT[text]
+
+
+def test_other_rulers_can_be_asked_for():
+    found = bleu_by_ruler(one_wrong(CHINESE), CHINESE, ["zh", "split", "none"])
+    assert list(found) == ["zh", "split", "none"]
+    assert found["zh"]["bleu"] == evaluate_translations(one_wrong(CHINESE), CHINESE, "zh").bleu
+    assert ["tok:zh" in found["zh"]["signature"], "tok:none" in found["none"]["signature"]] == [True, True]
+    with pytest.raises(ValueError, match="ruler must be one of"):
+        bleu_by_ruler(OUTPUTS, REFERENCES, ["moses"])
 
 
 def test_the_signature_says_what_was_done():

@@ -232,6 +232,7 @@ assert annotated.norm.__module__ == "annotated.stacks" and "torch" in sys.module
 from annotated import attend, SIZE
 assert SIZE == annotated.SIZE == 3
 assert not {"SIZE", "Mapping"} & {*dir(annotated)}
+assert annotated.masks is sys.modules["annotated.masks"]
 try:
     annotated.nothing
 except AttributeError as error:
@@ -244,6 +245,7 @@ else:
     assert "if TYPE_CHECKING:" in book.read("__init__.py")
     assert "    from collections.abc import Mapping as Mapping\n" in book.read("__init__.py")
     assert "    from annotated.stacks import SIZE as SIZE\n" in book.read("__init__.py")
+    assert "    from annotated import masks as masks\n" in book.read("__init__.py")
     assert "main()" in book.read("__main__.py")
 
 

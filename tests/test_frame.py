@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
@@ -33,7 +34,7 @@ def test_lock_holds_names_and_versions_only():
     assert [line for line in LOCK if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9A-Za-z.]*", line)] == []
     names = [plain(line.split("==")[0]) for line in LOCK]
     assert len(names) == len(set(names))
-    assert not {"annotated", "pip", "setuptools"} & set(names)
+    assert not {plain(PROJECT["name"]), "pip", "setuptools"} & set(names)
 
 
 def test_lock_covers_what_book_and_tests_need():
@@ -80,6 +81,30 @@ def test_the_citation_names_what_the_book_names():
 
 def test_versions_agree():
     assert annotated.__version__ == PROJECT["version"]
+
+
+def test_what_is_said_of_installing_extras_names_this_distribution():
+    """In messages, chapters and README.md; `.` is a clone."""
+    paths = [ROOT / "README.md", ROOT / "book" / "messages.yml", *NOTEBOOKS, *(ROOT / "annotated").glob("*.py")]
+    texts = "".join(path.read_text(encoding="utf-8") for path in paths)
+    said = set(re.findall(r'pip install \\*"([\w.-]+)\[(\w+)\]', texts))
+    assert ("annotated-attention", "fast") in said
+    assert {name for name, _ in said} <= {PROJECT["name"], "."}
+    assert {extra for _, extra in said} <= PROJECT["optional-dependencies"].keys()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_make_env_takes_away_the_project_of_its_former_name(tmp_path, there):
+    """Two distributions that hold one module, and one command, would be removed together some day."""
+    (tmp_path / ".venv").mkdir()
+    for name in ("pyproject.toml", "requirements.lock", ".venv/.locked"):
+        (tmp_path / name).touch()
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$*" >> said\n[ "$3" != show ] || exit {1 - there}\n', encoding="utf-8")
+    python.chmod(0o755)
+    subprocess.run(["make", "-f", ROOT / "Makefile", "PY=./python", ".venv/.project"], cwd=tmp_path, check=True)
+    said = [line.split()[2] for line in (tmp_path / "said").read_text(encoding="utf-8").splitlines()]
+    assert said == ["show", *["uninstall"] * there, "install"]
 
 
 def test_book_configuration_executes_nothing_and_asks_no_other_host():

@@ -99,7 +99,7 @@ def test_a_silenced_head_is_silent_in_every_search():
     before = greedy_search(model, source)[0].tokens
     with silenced(model, [("encoder", 1, 3), ("decoder", 0, 0), *(("cross", 1, head) for head in range(4))]):
         ways = [greedy_search(model, source, cache=cache)[0].tokens for cache in (True, False)]
-        ways.append(beam_search(model, source, beam_size=1, alpha=0.0)[0][0].tokens)
+        ways.append(beam_search(model, source, beam_size=1, length_penalty=0.0)[0][0].tokens)
     assert ways[0] == ways[1] == ways[2] != before
     assert greedy_search(model, source)[0].tokens == before
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import ctranslate2
 import pytest
+import sentencepiece
 import torch
 from safetensors.torch import load_file, save_file
 
 from annotated.batching import pad_sequences
 from annotated.cli import FORMATS, main
-from annotated.decoding import beam_search, block_special_tokens, greedy_search, score_outputs
+from annotated.decoding import beam_search, block_special_tokens, cut_after, greedy_search, score_outputs
 from annotated.feed_forward import ACTIVATIONS
 from annotated.files import InputError, read_json, write_json
 from annotated.grammar import embedded_split
@@ -205,14 +206,47 @@ def test_a_stored_table_of_sinusoids_and_a_missing_bias_are_fine(folder: Path):
 def test_the_search_settings_come_with_the_folder(folder: Path):
     write_json(folder / "generation_config.json", {"num_beams": 3, "length_penalty": 0.5, "no_repeat_ngram_size": 2})
     translator = load_marian(folder, "cpu")
-    assert translator.search == {"beam_size": 3, "length_penalty": 0.5, "penalty": "power"}
+    assert translator.search == {"beam_size": 3, "length_penalty": 0.5, "penalty": "power", "stop": "heuristic"}
     assert translator.notes["ignored"] == ["no_repeat_ngram_size"]
     text = embedded_split("test")[0].source
     (translations,) = translator.translate_n_best([text])
     source = torch.tensor(translator.tokenize([text]))
-    ((first, *others),) = beam_search(translator.model, source, beam_size=3, alpha=0.5, penalty="power", n_best=3)
+    ((first, *others),) = beam_search(translator.model, source, n_best=3, **translator.search)
     assert [t.score for t in translations] == pytest.approx([first.score, *(h.score for h in others)], abs=1e-4)
     assert translations[0].score == pytest.approx(first.log_probability / len(first.tokens) ** 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("early_stopping", [False, True, "never"])
+def test_the_search_ends_where_generate_ends_it(folder: Path, early_stopping):
+    """Chapter 90: every output of a list is that of `generate` by the folder's own rule, for lists of every length."""
+    from transformers import MarianMTModel
+
+    options = {"num_beams": 4, "length_penalty": 1.4, "early_stopping": early_stopping}
+    write_json(folder / "generation_config.json", read_json(folder / "generation_config.json") | options)
+    translator = load_marian(folder, "cpu")
+    config = translator.model.config
+    with quiet():
+        theirs = MarianMTModel.from_pretrained(folder).eval()
+    sources = random_sources(translator, 40, seed=3)
+    batch = pad_sequences(sources, config.pad_id)
+    for n_best in (1, 4):
+        own = beam_search(translator.model, batch, n_best=n_best, limit=24, **translator.search)
+        mask = (batch != config.pad_id).long()
+        with torch.no_grad():
+            rows = theirs.generate(
+                batch, attention_mask=mask, max_new_tokens=24, num_return_sequences=n_best, do_sample=False, **options
+            )
+        found = [cut_after(row, config.end_id) for row in rows[:, 1:].tolist()]
+        found = [[token for token in row if token != config.pad_id] for row in found]
+        assert [h.tokens for hypotheses in own for h in hypotheses] == found
+
+
+@pytest.mark.parametrize("value", ["soon", 7, [True]])
+def test_an_unknown_rule_for_stopping_is_named(folder: Path, value):
+    write_json(folder / "generation_config.json", {"early_stopping": value})
+    with refused("marian-early-stopping", folder / "generation_config.json", repr(value)):
+        load_marian(folder, "cpu")
 
 
 def test_older_folders_have_them_in_the_configuration(folder: Path):
@@ -388,7 +422,8 @@ def test_every_layout_goes_out_and_comes_back(changes: dict, tokenizer, tmp_path
     kept = {*SETTINGS, "vocab_size", "start_id", "activation"} - {"source_vocab_size", "num_decoder_layers"}
     assert all(getattr(back.model.config, name) == getattr(translator.model.config, name) for name in kept)
     assert back.notes["source"] == "en"
-    assert back.search == {"beam_size": 4, "length_penalty": 1.0, "penalty": "power"}  # GNMT's has no place there
+    # GNMT's penalty has no place there
+    assert back.search == {"beam_size": 4, "length_penalty": 1.0, "penalty": "power", "stop": "bound"}
     texts = [pair.source for pair in embedded_split("test")[:50]]
     assert tokenize(back.tokenizer, texts) == tokenize(tokenizer, texts)
     known = their_tokenizer(tmp_path / "marian")
@@ -404,7 +439,8 @@ def test_ctranslate2_scores_outputs_as_we_do(changes: dict, tokenizer, tmp_path:
     sources, config = random_sources(translator, 10)[:6], translator.model.config
     outputs = [[*(i for i in source[::-1] if i > 3), config.end_id] for source in sources]
     pieces = list(vocabularies(tokenizer)[0])
-    words = [[[pieces[i] for i in row] for row in side] for side in (sources, [row[:-1] for row in outputs])]
+    given = [source[:-1] if config.end_id == tokenizer.eos_id else source for source in sources]  # it adds its own end
+    words = [[[pieces[i] for i in row] for row in side] for side in (given, [row[:-1] for row in outputs])]
     totals = [sum(scores.log_probs) for scores in engine.score_batch(*words)]
     source, target = (pad_sequences(side, config.pad_id) for side in (sources, outputs))
     shifted = torch.cat([torch.full((len(target), 1), config.start_id), target[:, :-1]], dim=1)
@@ -412,6 +448,24 @@ def test_ctranslate2_scores_outputs_as_we_do(changes: dict, tokenizer, tmp_path:
         own = block_special_tokens(translator.model, translator.model(source, shifted)).log_softmax(dim=-1)
     chosen = own.gather(-1, target[:, :, None])[..., 0].masked_fill(target == config.pad_id, 0.0)
     assert totals == pytest.approx(chosen.sum(dim=-1).tolist(), rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["own", "shared", "separate"])
+@pytest.mark.parametrize("width", [1, 2])
+def test_an_exported_folder_works_as_its_readers_use_it(shipped, folders, kind: str, width: int, tmp_path: Path):
+    """Pieces of the SentencePiece model beside it, without an end; 2 is CTranslate2's own beam, its penalty a power."""
+    translator = shipped if kind == "own" else load_marian(folders[kind == "shared"], "cpu")
+    save_ctranslate2(translator, tmp_path / "model")
+    names = ["tokenizer.model"] * 2 if kind == "own" else ["source.spm", "target.spm"]
+    cut, join = (sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "model" / name)) for name in names)
+    texts = [pair.source for pair in embedded_split("test")[:60]]
+    engine = ctranslate2.Translator(str(tmp_path / "model"), intra_threads=1)
+    limits = {"max_decoding_length": 40, "min_decoding_length": 0}  # by default it writes at least a token
+    results = engine.translate_batch(cut.encode(texts, out_type=str), beam_size=width, **limits)
+    found = [" ".join(join.decode(result.hypotheses[0]).replace("▁", " ").split()) for result in results]
+    options = {"length_penalty": 1.0, "penalty": "power", "stop": "first", "limit": 40}
+    assert found == translator.translate(texts, beam_size=width, **options)
 
 
 @pytest.mark.slow
@@ -424,7 +478,7 @@ def test_ctranslate2_never_writes_padding(folder: Path, tmp_path: Path):
     engine = ctranslate2.Translator(str(tmp_path / "engine"), compute_type="float32", intra_threads=1)
     pieces = {i: piece for piece, i in translator.tokenizer.vocabulary.items()}
     sources = random_sources(translator, 20)[1:]
-    words = [[pieces[i] for i in source] for source in sources]
+    words = [[pieces[i] for i in source[:-1]] for source in sources]
     found = [r.hypotheses[0] for r in engine.translate_batch(words, beam_size=1, max_decoding_length=20)]
     batch = pad_sequences(sources, translator.model.config.pad_id)
     own = [[pieces[i] for i in h.tokens if i != 0] for h in greedy_search(translator.model, batch, limit=20)]
@@ -454,10 +508,10 @@ def test_a_folder_from_outside_survives_the_round_trip(folders, tmp_path: Path):
     save_ctranslate2(translator, tmp_path / "ours")
     pieces = {i: piece for piece, i in translator.tokenizer.vocabulary.items()}
     sources = random_sources(translator, 20)[1:]  # CTranslate2 does not translate nothing
-    words = [[pieces[i] for i in source] for source in sources]
     outputs = []
-    for name in ("stock", "ours"):
+    for name, end in (("stock", None), ("ours", -1)):  # ours ends a source by itself
         engine = ctranslate2.Translator(str(tmp_path / name), compute_type="float32", intra_threads=1)
+        words = [[pieces[i] for i in source[:end]] for source in sources]
         results = engine.translate_batch(words, beam_size=1, max_decoding_length=30)
         outputs.append([result.hypotheses[0] for result in results])
     assert outputs[0] == outputs[1]
@@ -731,10 +785,19 @@ def test_import_translate_and_export(folder: Path, tmp_path: Path, capsys, monke
     assert main(["translate", str(model), "--device", "cpu"]) == 0
     assert capsys.readouterr().out.splitlines() == load_marian(folder, "cpu").translate(texts)
     assert main(["export", "--format", "marian", str(model), str(again)]) == 0
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("to use it: ")
+    assert all(f'{name}.from_pretrained("{again}")' in said for name in ("MarianMTModel", "MarianTokenizer"))
     assert read_json(again / "vocab.json") == read_json(folder / "vocab.json")
     assert main(["export", "--format", "ctranslate2", str(model), str(engine)]) == 0
     assert (engine / "model.bin").exists()
-    capsys.readouterr()
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f'to use it: ctranslate2.Translator("{engine}")')
+    assert "cuts with source.spm in that folder" in said
+    assert said.endswith("joined with target.spm")
+    assert main(["export", "--format", "ctranslate2", "embedded", str(tmp_path / "own")]) == 0
+    assert capsys.readouterr().err.count("tokenizer.model") == 2
+    assert (tmp_path / "own" / "tokenizer.model").read_bytes() == (SHIPPED / "tokenizer.model").read_bytes()
     for command in (["import-marian", folder, model], ["export", "--format", "ctranslate2", model, engine]):
         assert main([str(word) for word in command]) == 1
         assert "holds a model already" in capsys.readouterr().err

@@ -104,7 +104,8 @@ def test_type_checkers_see_the_same_names():
     guarded = next(node for node in tree_of("__init__").body if isinstance(node, ast.If))
     seen = {alias.name: (node.module, alias.asname) for node in guarded.body for alias in node.names}
     homes = {name: module_of(home) for name, home in annotated._HOME.items()}
-    assert seen == {name: (home, None if name in annotated.__all__ else name) for name, home in homes.items()}
+    names = {name: (home, None if name in annotated.__all__ else name) for name, home in homes.items()}
+    assert seen == names | {module: ("annotated", module) for module in MODULES}
     assert (PACKAGE / "py.typed").is_file()
 
 
@@ -127,6 +128,13 @@ def test_a_module_lists_what_others_use_of_it(module, imported):
     own = {name for name in used if getattr(getattr(home, name), "__module__", home.__name__) == home.__name__}
     assert own - {"__version__"} <= set(listed)
     assert not [name for name in listed if name.startswith("_") or not hasattr(home, name)]
+
+
+def test_modules_are_attributes_without_an_import_of_their_own():
+    """In a fresh interpreter, since here every module has been imported by some test."""
+    program = "import annotated; annotated.plain.translate; print(*(getattr(annotated, name).__name__ for name in "
+    names = in_fresh_python(program + f"{MODULES!r}))").split()
+    assert names == [f"annotated.{module}" for module in MODULES]
 
 
 def test_star_import_and_unknown_names():

@@ -364,7 +364,11 @@ def test_treebank_trees_come_back_from_their_linearised_form():
 def test_the_papers_search_is_used(monkeypatch: pytest.MonkeyPatch):
     """C-6.3-f: beam 21, alpha 0.3, at most 300 tokens more than the input."""
     paper = PAPER["training"]["parsing"]["decoding"]
-    wanted = {"beam_size": paper["beam_size"], "alpha": paper["length_penalty"], "extra": paper["extra_length"]}
+    wanted = {
+        "beam_size": paper["beam_size"],
+        "length_penalty": paper["length_penalty"],
+        "extra": paper["extra_length"],
+    }
     assert wanted == PARSING_SEARCH
     tokenizer = train_tokenizer(["a b c (S XX )"] * 3, 270)
     config = TransformerConfig(len(tokenizer), d_model=16, d_ff=16, num_heads=2, num_layers=1, max_length=512)

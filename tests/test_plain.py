@@ -101,6 +101,17 @@ def test_the_rate_is_the_papers():
         assert plain.learning_rate(step, 128, 400) == pytest.approx(learning_rate(step, 128, 400))
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_translation_has_no_dropout_and_puts_the_mode_back(training: bool):
+    """Chapter 54: dropout is for training; who translates between two steps need not think of it."""
+    torch.manual_seed(0)
+    model = plain.Transformer(30, d_model=32, d_ff=64, num_heads=4, num_layers=1, dropout=0.5).train(training)
+    source = torch.tensor([[5, 6, 7, plain.EOS]])
+    found = [plain.translate(model, source, extra=8).tolist() for _ in range(3)]
+    assert {module.training for module in model.modules()} == {training}
+    assert found == [plain.translate(model.eval(), source, extra=8).tolist()] * 3
+
+
 @pytest.mark.slow
 def test_training_steps_learn_two_pairs_by_heart():
     torch.manual_seed(0)
@@ -110,7 +121,7 @@ def test_training_steps_learn_two_pairs_by_heart():
     optimizer = plain.make_optimizer(model)
     losses = [plain.train_step(model, optimizer, step, source, target, warmup=100) for step in range(1, 121)]
     assert losses[-1] < losses[0] / 2
-    assert plain.translate(model.eval(), source).tolist() == [
+    assert plain.translate(model, source).tolist() == [
         [11, 12, 13, plain.EOS],
         [14, plain.EOS, plain.PAD, plain.PAD],
     ]

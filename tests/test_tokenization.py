@@ -11,8 +11,19 @@ import sentencepiece
 
 from annotated.files import InputError, write_together
 from annotated.grammar import embedded_split
-from annotated.tokenization import PairTokenizer, Tokenizer, detokenize, load_tokenizer, tokenize, train_tokenizer
+from annotated.tokenization import (
+    NORMALIZATIONS,
+    PairTokenizer,
+    Tokenizer,
+    detokenize,
+    load_tokenizer,
+    tokenize,
+    train_tokenizer,
+)
 from tests.messages import TEXTS, message, refused
+from tests.scripts import strings
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -89,17 +100,74 @@ def test_bytes_carry_what_the_vocabulary_lacks(tokenizer: Tokenizer, text: str) 
     assert detokenize(tokenizer, [ids]) == [text]
 
 
+@pytest.mark.parametrize("code", [0xD800, 0xDFFF])
+def test_half_a_character_is_refused(tokenizer: Tokenizer, code: int) -> None:
+    """A surrogate on its own has no UTF-8; the text that has one is named, not SentencePiece's complaint."""
+    half = chr(code)
+    with refused("half-a-character", 3, f"{code:X}"):
+        tokenize(tokenizer, ["The dog", "\U0001f642", f"a{half}b", half])
+    pair = PairTokenizer((tokenizer.model, tokenizer.model), {"<pad>": 0, "<unk>": 1, "</s>": 2})
+    with refused("half-a-character", 1, f"{code:X}"):
+        tokenize(pair, [f">>de<< {half}"], target=True)
+    with pytest.raises(TypeError):
+        tokenize(tokenizer, ["The dog", None])
+
+
 def test_an_unseen_character_is_its_utf8_bytes(tokenizer: Tokenizer) -> None:
     (ids,) = tokenize(tokenizer, ["🙂"])
     assert [i - 4 for i in ids[1:-1]] == list("🙂".encode())
 
 
 @pytest.mark.parametrize(("stored", "plain"), [("\ufb01ne", "fine"), ("\uff28\uff41us", "Haus"), ("Tu\u0308r", "Tür")])
-def test_what_looks_the_same_is_spelled_the_same(tokenizer: Tokenizer, stored: str, plain: str) -> None:
+@pytest.mark.parametrize("rule", ["nfkc", "nmt_nfkc"])
+def test_what_looks_the_same_is_spelled_the_same(texts: list[str], rule: str, stored: str, plain: str) -> None:
     """NFKC: a ligature, wide letters and a letter with its dots apart get the ids of the plain spelling."""
+    tokenizer = train_tokenizer(texts[:500], 400, rule)
+    assert (tokenizer.normalization, tokenizer.exact) == (rule, False)
     assert stored != plain
     assert tokenizer.to_ids(stored) == tokenizer.to_ids(plain)
     assert tokenizer.to_text(tokenizer.to_ids(stored)) == plain
+
+
+@pytest.mark.parametrize("size", [400, "characters"])
+def test_any_text_comes_back_as_it_was(texts: list[str], size: int | str) -> None:
+    """20,000 strings of every script, joiners and directional marks among them: what is in a target can be written."""
+    own = train_tokenizer([*texts[:500], "80 m²", "那只大猫看见那只老女孩，然后它睡觉！"], size)
+    assert (own.normalization, own.exact) == ("identity", True)
+    some = [
+        *strings(20_000),
+        "80 m²",
+        "1½ Tassen",
+        "10⁵",
+        "…",
+        "™",
+        "می\u200cخواهم",
+        "two  blanks",
+        " at the ends ",
+        "a\x00b",
+    ]
+    assert [text for text in some if own.to_text(own.to_ids(text)) != text] == []
+    assert own.to_text(own.to_ids("a▁b")) == "a b"  # the one character that SentencePiece keeps for itself
+
+
+def test_the_books_own_vocabulary_keeps_its_rule() -> None:
+    shipped = load_tokenizer(ROOT / "data" / "models" / "embedded")
+    assert (shipped.normalization, shipped.exact) == ("nmt_nfkc", False)
+    assert shipped.to_text(shipped.to_ids("80  m²")) == "80 m2"
+
+
+def test_a_vocabulary_of_characters_has_no_longer_pieces() -> None:
+    texts = ["3 October 2017", "2017-10-03"]
+    for rule in NORMALIZATIONS:
+        own = train_tokenizer(texts, "characters", rule)
+        assert len(own) == 4 + 256 + len(set("".join(texts)) - {" "}) + 1
+        assert [own.piece(i) for i in own.to_ids("3 Oct")] == ["▁", "3", "▁", "O", "c", "t"]
+
+
+def test_fewer_pieces_than_asked_for_where_that_is_allowed() -> None:
+    assert len(train_tokenizer(["Hello world."], 30_000, at_most=True)) == 290
+    with pytest.raises(ValueError, match="normalization must be one of identity, nfkc, nmt_nfkc, not 'nfd'"):
+        train_tokenizer(["Hello world."], 290, "nfd")
 
 
 def test_special_tokens_are_left_out_of_the_text(tokenizer: Tokenizer) -> None:

@@ -8,17 +8,18 @@ from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from random import Random
 
 import pytest
 import torch
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 from torch import nn
 
 from annotated import training
 from annotated.acceleration import FusedAttention, chunked_training_loss
 from annotated.attention import MultiHeadAttention
 from annotated.batching import Batch, make_batch, token_batches
-from annotated.checkpoint import load_model, weights_of
+from annotated.checkpoint import load_model, save_model, weights_of
 from annotated.corpora import load_corpus
 from annotated.files import InputError, locked, read_json, read_notes, read_tensors, write_json
 from annotated.machine import PRECISIONS
@@ -30,6 +31,7 @@ from annotated.training import (
     TRAINING_CHOICES,
     TrainingConfig,
     TrainingLog,
+    TrainingState,
     batch_all,
     batch_groups,
     checkpoints,
@@ -49,6 +51,7 @@ from annotated.training import (
     validation_loss,
 )
 from tests.messages import message, refused
+from tests.stores import make
 
 SIZES = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1}
 PAIRS = [([5, 9, 3], [11, 6, 3]), ([8, 3], [7, 7, 9, 3]), ([4, 4, 6, 3], [5, 3]), ([9, 3], [21, 6, 8, 3])]
@@ -510,6 +513,45 @@ def test_a_stop_moves_neither_the_best_loss_nor_the_delivered_model(tmp_path: Pa
         assert torch.equal(one[2], other[2])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["signal", "raised limit", "time"])
+def test_a_run_in_parts_delivers_what_an_unbroken_one_does(tmp_path: Path, how: str):
+    """Stopped anywhere: weights, averages, losses of each window, best loss and delivered model, to the bit."""
+    whole = replace(
+        CONFIG, max_steps=47, max_tokens=100, validate_every=10, warmup_steps=20, average_decay=0.9, rate_factor=2.0
+    )
+
+    corpus = load_corpus(str(write_corpus(tmp_path / "corpus")))
+
+    def run(name: str, config: TrainingConfig, **options) -> TrainingState:
+        return train_on_corpus(
+            corpus, lambda size: TransformerConfig(size, **SIZES | {"dropout": 0.2}), config, tmp_path / name / "run",
+            vocab_size=290, device=torch.device("cpu"), progress=False, warn=lambda text: None, **options,
+        )  # fmt: skip
+
+    unbroken, resume, draw = run("unbroken", whole), False, Random(how)
+    for end in (1, 9, 13, 20, 37, 46):
+        if how == "signal":
+            calls = iter(range(end + 1))
+            state = run(how, whole, resume=resume, stop=lambda calls=calls: next(calls, 5) >= 5)
+        else:
+            state = run(how, replace(whole, max_steps=end), resume=resume)
+            if how == "time" and draw.random() < 0.5:  # nothing is done, and validated again
+                run(how, replace(whole, max_minutes=1e-9), resume=True)
+        resume = True
+    state = run(how, whole, resume=True)
+    assert torch.equal(flat(unbroken.model), flat(state.model))
+    assert all(torch.equal(unbroken.average[name], state.average[name]) for name in unbroken.average)
+    assert unbroken.best_loss == state.best_loss
+    keys = ("step", "loss", "valid_loss", "rate")
+    lines = [[{k: line[k] for k in keys if k in line} for line in one.history] for one in (unbroken, state)]
+    assert lines[0] == lines[1]
+    models = [load_file(tmp_path / name / "run" / "model.safetensors") for name in ("unbroken", how)]
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+    notes = [json.loads((tmp_path / name / "run" / "config.json").read_text()) for name in ("unbroken", how)]
+    assert notes[0]["step"] == notes[1]["step"]
+
+
 def test_a_run_stopped_before_its_first_validation_leaves_a_model(tmp_path: Path):
     calls, kept = iter([False, True]), []
     options = {"folder": tmp_path, "on_best": lambda state: kept.append((state.step, state.best_loss))}
@@ -757,6 +799,13 @@ def options_for(tmp_path: Path, **changes) -> dict:
     } | changes  # fmt: skip
 
 
+def test_a_model_without_a_tokenizer_is_nothing_to_begin_with(tmp_path: Path):
+    """Chapter 94: it has no vocabulary into which the corpus could be cut."""
+    save_model(tmp_path / "numbers", small_model())
+    with refused("model-without-tokenizer", tmp_path / "numbers"):
+        train_on_corpus(**options_for(tmp_path), begin_from=tmp_path / "numbers")
+
+
 def test_a_run_that_ended_before_its_first_checkpoint_can_be_started_anew(tmp_path: Path):
     options = options_for(tmp_path)
     write_json(tmp_path / "run" / "run.json", {"command": "annotated train"})
@@ -767,7 +816,10 @@ def test_a_run_that_ended_before_its_first_checkpoint_can_be_started_anew(tmp_pa
 def test_a_resumed_run_has_the_same_texts(tmp_path: Path):
     options, said = options_for(tmp_path), []
     train_on_corpus(**options, warn=said.append)
-    assert said == ["1 of 61 pairs are left out: a side is empty, or longer than max_length"]
+    why = "are left out: a side is empty, or longer than max_length"
+    assert said == [f"1 of 61 pairs {why}", f"1 of 7 validation pairs {why}"]
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (run["pairs_left_out"], run["valid_pairs_left_out"]) == (1, 1)
     options["config"] = replace(options["config"], max_steps=6)
     assert train_on_corpus(**options, resume=True, warn=said.append).step == 6
     path = tmp_path / "corpus" / "train.tsv"
@@ -836,3 +888,13 @@ def test_batches_of_validation_hold_every_pair():
     assert sum(batch.num_tokens for batch in batches) == sum(len(target) for _, target in PAIRS)
     assert all(isinstance(batch, Batch) for batch in batches)
     assert len(batches) == len(token_batches(PAIRS, 8))
+
+
+@pytest.mark.slow
+def test_a_store_of_other_pieces_than_the_model_to_begin_with_is_refused(tmp_path: Path):
+    options = options_for(tmp_path)
+    train_on_corpus(**options | {"config": replace(options["config"], max_steps=1)})
+    store = make(tmp_path / "store")
+    options |= {"corpus": store, "vocab_size": None, "folder": tmp_path / "next", "begin_from": tmp_path / "run"}
+    with refused("store-vocabulary", store.name, tmp_path / "run"):
+        train_on_corpus(**options)

@@ -18,6 +18,7 @@ import yaml
 from torch import nn
 
 from annotated.batching import make_batch
+from annotated.checkpoint import save_model
 from annotated.decoding import greedy_search
 from annotated.files import InputError
 from annotated.machine import PRECISIONS
@@ -60,6 +61,57 @@ def translator() -> Translator:
         (training_loss(model, batch, 0.0) / batch.num_tokens).backward()
         optimizer.step()
     return Translator(model, tokenizer, {"corpus": "names"})
+
+
+@pytest.mark.slow
+def test_a_translation_begins_with_its_prefix(translator):
+    """Chapter 91: each text with its own, whatever batch it is in; without one it is as free as ever."""
+    texts = SOURCES[:12]
+    prefixes = ["", "Paul", "Lisa findet", *[""] * 8, "Marie sieht den"]
+    found = translator.translate(texts, prefixes=prefixes, max_tokens=40)
+    free = translator.translate(texts)
+    for text, prefix, one, other in zip(texts, prefixes, found, free, strict=True):
+        assert one.startswith(prefix)
+        assert one == (translator.translate([text], prefixes=[prefix])[0] if prefix else other)
+    with translator.workers(2):
+        assert translator.translate(texts, prefixes=prefixes, max_tokens=40) == found
+    with refused("prefix-too-long", 1, ..., 2):
+        translator.translate(texts[:1], prefixes=["Marie sieht den"], limit=2)
+    with pytest.raises(ValueError, match="1 prefixes for 2 texts"):
+        translator.translate(texts[:2], prefixes=[""])
+    with pytest.raises(TypeError, match="a list of texts"):
+        translator.translate(texts[:2], prefixes="Die")
+
+
+@pytest.mark.slow
+def test_a_translation_keeps_to_its_limits(translator):
+    """Chapter 91: tokens, the end not counted among the least and counted among the most."""
+    count = lambda text: len(translator.tokenizer.to_ids(text, target=True))  # noqa: E731
+    free = translator.translate(SOURCES[:6])
+    short = translator.translate(SOURCES[:6], limit=3)
+    assert max(map(count, short)) <= 3 < min(map(count, free))
+    long = translator.translate(SOURCES[:6], min_length=16, limit=18)
+    assert max(map(count, free)) < 14 <= min(map(count, long))  # a text may have been cut into more pieces
+
+
+@pytest.mark.slow
+def test_given_translations_are_scored_by_token(translator):
+    """Chapter 91: the log-probabilities of a translation's tokens add up to that of the search."""
+    texts = SOURCES[:7]
+    best = [some[0] for some in translator.translate_n_best(texts, length_penalty=0.0)]
+    found = translator.score(texts, [one.text for one in best], max_tokens=40)
+    for tokens, one in zip(found, best, strict=True):
+        assert sum(value for _, value in tokens) == pytest.approx(one.log_probability, abs=1e-4)
+        assert "".join(piece for piece, _ in tokens[:-1]).replace("▁", " ").strip() == one.text
+        assert tokens[-1][0] == "</s>"
+    ((_, *_, wrong),) = translator.score(texts[:1], ["Anna sieht den Hund"])
+    assert wrong[1] < -1  # the end, where a full stop is due
+    with refused("scored-too-long", 2, ..., 24):
+        translator.score(texts[:2], ["", "Hund " * 30])
+    with pytest.raises(ValueError, match="1 translations for 2 texts"):
+        translator.score(texts[:2], [""])
+    with pytest.raises(TypeError, match="lists of texts"):
+        translator.score("a", "b")
 
 
 @pytest.mark.slow
@@ -129,6 +181,19 @@ def test_n_best_lists_are_sorted_and_start_with_the_best(translator):
             assert math.isfinite(translation.log_probability)
     with pytest.raises(ValueError, match="n_best"):
         translator.translate_n_best(SOURCES[:1], n_best=5, beam_size=4)
+
+
+def test_translate_gives_one_and_says_who_gives_more(translator):
+    """Chapter 91: `n_best` belongs to `translate_n_best`, and the refusal names it."""
+    with pytest.raises(TypeError, match=r"^translate gives one .*: call translate_n_best for n_best of them$"):
+        translator.translate(SOURCES[:1], n_best=2)
+
+
+def test_a_model_without_a_tokenizer_takes_no_text(translator, tmp_path):
+    """Chapter 94: it works on token ids, and says so in one line."""
+    save_model(tmp_path, translator.model)
+    with refused("model-without-tokenizer", tmp_path):
+        Translator.load(tmp_path, "cpu")
 
 
 @pytest.mark.slow
@@ -276,8 +341,9 @@ def test_a_beam_wider_than_the_vocabulary_is_refused_at_once(translator):
         ({"length_penalty": "1"}, message("search-length-penalty", "'1'")),
         ({"length_penalty": math.nan}, message("search-length-penalty", "nan")),
         ({"length_penalty": 1e5}, message("search-length-penalty", "100000.0")),
-        ({"penalty": "none"}, message("search-penalty", "'none'")),
-        ({"penalty": ["gnmt"]}, message("search-penalty", "['gnmt']")),
+        ({"penalty": "none"}, message("search-penalty", "penalty", "'none'")),
+        ({"penalty": ["gnmt"]}, message("search-penalty", "penalty", "['gnmt']")),
+        ({"stop": "soon"}, message("search-penalty", "stop", "'soon'")),
     ],
 )
 def test_settings_of_the_search_that_a_model_brings_are_looked_at(translator, search, says):

@@ -20,9 +20,10 @@ from annotated.decoding import beam_search, greedy_search
 from annotated.grammar import SentencePair, embedded_split
 from annotated.interventions import edited, head_means, moved, silenced
 from annotated.model import Transformer, TransformerConfig
-from annotated.tokenization import load_tokenizer, tokenize
+from annotated.tokenization import load_tokenizer, tokenize, train_tokenizer
 from annotated.training import batch_all, tokenize_pairs
 from annotated.translation import Translator
+from tests.scripts import strings
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "data" / "models" / "embedded"
@@ -82,6 +83,21 @@ def test_the_tokenizer_is_sentencepieces(shipped: Translator):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("size", "rule"), [(700, "identity"), ("characters", "identity"), (700, "nfkc")])
+def test_the_tokenizer_follows_the_rule_of_the_model(tmp_path: Path, size: int | str, rule: str):
+    """Any script: the same ids and the same text as the package, with text as it stands and with NFKC."""
+    texts = [pair.target for pair in embedded_split("test")[:300]]
+    own = train_tokenizer([*texts, "80 m²", "两只大猫，"], size, rule)
+    model = Transformer(TransformerConfig(len(own), d_model=8, d_ff=8, num_heads=1, num_layers=1))
+    save_model(tmp_path, model, own)
+    some = [*strings(1500), *strange_texts(600), "  two  blanks  "]
+    ids = [own.to_ids(text) for text in some]
+    found, back = ask({"ask": "encode", "texts": some}, {"ask": "decode", "ids": ids}, folder=tmp_path)
+    assert [text[:60] for text, one, other in zip(some, ids, found, strict=True) if one != other] == []
+    assert [pair for pair in zip(back, map(own.to_text, ids), strict=True) if pair[0] != pair[1]] == []
+
+
+@pytest.mark.slow
 def test_searches_are_the_packages(shipped: Translator):
     """28 sentences, greedy and with a beam of 4: the same tokens, scores within 1e-4."""
     pairs = [pair for split, count in zip(SPLITS, (10, 10, 8), strict=True) for pair in embedded_split(split)[:count]]
@@ -91,7 +107,10 @@ def test_searches_are_the_packages(shipped: Translator):
         {"ask": "translate", "texts": texts, "options": {"width": 4, "alpha": 0.6}},
     )
     source = pad_sequences(tokenize(shipped.tokenizer, texts), shipped.model.config.pad_id)
-    best, winners = greedy_search(shipped.model, source), beam_search(shipped.model, source, beam_size=4, alpha=0.6)
+    best, winners = (
+        greedy_search(shipped.model, source),
+        beam_search(shipped.model, source, beam_size=4, length_penalty=0.6),
+    )
     for one, four, expected, (winner,) in zip(greedy, beam, best, winners, strict=True):
         assert one["tokens"] == expected.tokens
         assert one["logProbability"] == pytest.approx(expected.log_probability, abs=1e-4)

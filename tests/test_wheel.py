@@ -70,7 +70,7 @@ def test_the_wheel_holds_what_the_package_holds(clone, installed):
     held = files(installed / "annotated")
     assert sorted(held) == sorted(wanted)
     assert [name for name in held if held[name].read_bytes() != wanted[name].read_bytes()] == []
-    assert {path.name.split("-")[0] for path in installed.iterdir()} == {"annotated"}
+    assert {path.name.split("-")[0] for path in installed.iterdir()} == {"annotated", "annotated_attention"}
 
 
 def test_the_installed_package_translates_with_the_model_that_it_carries(installed, tmp_path):

@@ -35,7 +35,9 @@ WHOLE = (0, 39)  # chapters that show the whole: what they do not export may imp
 RUFF = Path(sysconfig.get_path("scripts")) / "ruff"
 LAZY = '''
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used; one that has moved from here still comes from its module."""
+    """Import a module or a public name when it is first used; a moved name still comes from its module."""
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOME[name]
@@ -365,7 +367,7 @@ def read_front(block: Block) -> Front:
 
 
 def init_text(block: Block | None, front: Front | None, modules: dict[str, list[Block]]) -> str:
-    """`annotated/__init__.py`: public names that load their module when they are first used."""
+    """`annotated/__init__.py`: modules and public names that are loaded when they are first used."""
     docstring = '"""The Transformer of "Attention Is All You Need", written chapter by chapter in the book."""'
     if block is None:
         return f'{HEADER.format("the chapters")}\n{docstring}\n\n__version__ = "0.1.0"\n'
@@ -382,9 +384,12 @@ def init_text(block: Block | None, front: Front | None, modules: dict[str, list[
     for home, names in front.moved.items():  # a type checker takes `name as name` as meant for others
         source = home if "." in home else f"annotated.{home}"
         typed += [f"    from {source} import {name} as {name}" for name in names]
+    parts = sorted(name for name in modules if not name.startswith("_"))
+    typed += [f"    from annotated import {name} as {name}" for name in parts]
     lines = [HEADER.format(f"book/{block.chapter.name}"), docstring, "", "from importlib import import_module"]
     lines += ["from typing import TYPE_CHECKING, Any", "", *(["if TYPE_CHECKING:", *typed] if typed else []), ""]
     lines += [f"__version__ = {front.version!r}", f"__all__ = {public!r}", f"_HOME = {dict(sorted(homes.items()))!r}"]
+    lines += [f"_MODULES = {parts!r}"]
     return "\n".join(lines) + "\n\n" + LAZY
 
 

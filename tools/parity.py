@@ -31,26 +31,19 @@ import torch
 from annotated.batching import in_batches, pad_sequences
 from annotated.corpora import load_corpus
 from annotated.decoding import (
-    Finished,
     Hypothesis,
     beam_search,
-    collect_finished,
     cut_after,
-    extend,
-    first_beam,
     greedy_search,
-    keep_unfinished,
     length_power,
     output_limits,
     score_outputs,
-    start_decoding,
 )
 from annotated.engine import FastTranslator, export_of
 from annotated.files import InputError, read_json, write_json
 from annotated.grammar import embedded_split
 from annotated.machine import describe_machine
 from annotated.marian import load_marian, save_ctranslate2, save_marian, vocabularies
-from annotated.model import Transformer
 from annotated.translation import Translator
 
 OUTPUT = Path("data/runs/marian-parity")
@@ -227,29 +220,11 @@ def explain(
     """
     if ours == theirs:
         return "equal"
-    by_their_rule = best_at_limit(translator.model, source, alpha)
-    if theirs == by_their_rule:
-        return "limit"
-    rows = [ours, by_their_rule, theirs]
+    rows = [ours, theirs]
     outputs = pad_sequences(rows, translator.model.config.pad_id)
-    totals = score_outputs(translator.model, source[None].expand(3, -1), outputs).tolist()
-    *own, score = (total / length_power(len(row), alpha) for total, row in zip(totals, rows, strict=True))
-    if min(abs(score - other) for other in own) < TIE:
-        return "tie"
-    return "tie" if exact() in (ours, by_their_rule) else "unexplained"
-
-
-def best_at_limit(model: Transformer, source: torch.Tensor, alpha: float) -> list[int]:
-    """What beam search finds if unfinished hypotheses compete with finished ones at the limit, as in `generate`."""
-    source, finished = source[source != model.config.pad_id][None], [Finished(4)]
-    beam, state = first_beam(model, source, 4), start_decoding(model, source, 4, NEW_TOKENS)
-    for _ in range(NEW_TOKENS):
-        continuations = extend(model, beam, state)
-        collect_finished(model, beam, continuations, finished, partial(length_power, alpha=alpha))
-        keep_unfinished(model, beam, continuations, state)
-    tokens, total = beam.tokens[0, 0, 1:].tolist(), beam.log_probabilities[0, 0].item()
-    unfinished = Hypothesis(tokens, total, total / length_power(NEW_TOKENS, alpha))
-    return max([*finished[0].hypotheses, unfinished], key=lambda hypothesis: hypothesis.score).tokens
+    totals = score_outputs(translator.model, source[None].expand(2, -1), outputs).tolist()
+    own, score = (total / length_power(len(row), alpha) for total, row in zip(totals, rows, strict=True))
+    return "tie" if abs(score - own) < TIE or exact() == ours else "unexplained"
 
 
 def generate_exactly(model, source: torch.Tensor, **settings) -> list[int]:
@@ -282,7 +257,7 @@ def compare(case: Case, folder: Path, inputs: int, seed: int = 0) -> Result:
     settings = {"greedy": {"num_beams": 1}}
     for name, alpha in (("beam", 1.0), ("beam_without_penalty", 0.0)):
         settings[name] = {"num_beams": 4, "length_penalty": alpha}
-        options = {"beam_size": 4, "n_best": 4, "alpha": alpha, "penalty": "power", "limit": NEW_TOKENS}
+        options = translator.search | {"beam_size": 4, "length_penalty": alpha, "limit": NEW_TOKENS}
         own[name] = [hypotheses[0].tokens for hypotheses in beam_search(translator.model, batch, **options)]
     for name, outputs in own.items():
         kinds = Counter()
@@ -318,7 +293,7 @@ def way_back(translator: Translator, texts: list[str], folder: Path) -> dict[str
         own = [hypothesis.tokens for hypothesis in greedy_search(translator.model, batch)]
         outputs = generate(theirs, batch, max(limits), num_beams=1)
         equal["transformers"] += sum(ours == row[:limit] for ours, row, limit in zip(own, outputs, limits))
-        words = [tokenizer.convert_ids_to_tokens(source) for source in sources[start : start + 50]]
+        words = [tokenizer.convert_ids_to_tokens(source[:-1]) for source in sources[start : start + 50]]  # it ends them
         found = engine.translate_batch(words, beam_size=1, max_decoding_length=max(limits))
         for ours, result, limit in zip(own, found, limits):
             ended = ours[-1] == translator.model.config.end_id
@@ -326,29 +301,19 @@ def way_back(translator: Translator, texts: list[str], folder: Path) -> dict[str
     return dict(equal)
 
 
-@contextlib.contextmanager
-def ending_early() -> Iterator[None]:
-    """Let our search end where CTranslate2's does: when `width` hypotheses are finished, even if a prefix leads."""
-    usual = Finished.settled
-    Finished.settled = lambda finished, *_: len(finished.hypotheses) == finished.width
-    try:
-        yield
-    finally:
-        Finished.settled = usual
-
-
 def beside_engine(ours: Translator, fast: FastTranslator, texts: list[str], alpha: float, width: int = 4) -> Counter:
     """How many outputs of CTranslate2 are those of our search with `power`, and why the others differ."""
-    options = {"beam_size": width, "alpha": alpha, "penalty": "power", "n_best": 1}
+    options = {"beam_size": width, "length_penalty": alpha, "penalty": "power", "n_best": 1}
+    options |= {"limit": None, "min_length": 0}
     sources = [source for source in ours.tokenize(texts) if len(source) > 1]
 
-    def best(translator: Translator) -> list[Hypothesis]:
-        return [found[0] for found in in_batches(sources, 2048, lambda some: translator.search_all(some, options))]
+    def best(translator: Translator, stop: str) -> list[Hypothesis]:
+        search = options | {"stop": stop}
+        return [found[0] for found in in_batches(sources, 2048, lambda some: translator.search_all(some, search))]
 
-    kinds, own, found, early = Counter(), best(ours), best(fast), []
+    kinds, own, found, early = Counter(), best(ours, "bound"), best(fast, "bound"), []
     if [one.tokens for one in own] != [one.tokens for one in found]:
-        with ending_early():
-            early = best(ours)
+        early = best(ours, "first")
     for one, other, theirs in zip(own, early or own, found, strict=True):
         if theirs.tokens == one.tokens:
             kinds["same"] += 1

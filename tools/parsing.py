@@ -117,7 +117,7 @@ def by_sentence(tree: Tree, outcome: Outcome) -> tuple[int | bool, ...]:
 
 def ship(model: Transformer, tokenizer: Tokenizer, folder: Path, **notes: Any) -> Translator:
     """Save a parser in half precision, with the search of section 6.3 as its own; return it as saved."""
-    search = {"beam_size": PARSING_SEARCH["beam_size"], "length_penalty": PARSING_SEARCH["alpha"]}
+    search = {"beam_size": PARSING_SEARCH["beam_size"], "length_penalty": PARSING_SEARCH["length_penalty"]}
     about = {"corpus": "parsing", "source": "en", "target": "parsing", **notes, "search": search}
     save_model(folder, model, tokenizer, dtype=torch.float16, **about, corpus_version=corpus_fingerprint())
     return Translator.load(folder, "cpu")

@@ -119,19 +119,17 @@ export function beamSearch(model, source, { width = 4, alpha = 0.6, extra = 50, 
     candidates.sort((a, b) => b.logProbability - a.logProbability);
     candidates.length = Math.min(candidates.length, 2 * width);
     tree.push(...candidates);
-    const ended = candidates.slice(0, width).filter((one) => one.token === end && one.logProbability > -Infinity);
+    const ends = ({ token, logProbability }) => (token === end || length >= limit) && logProbability > -Infinity;
+    const ended = candidates.slice(0, width).filter(ends);
     for (const one of ended)
       Object.assign(one, { finished: true, score: one.logProbability / lengthPenalty(length, alpha) });
     finished = [...finished, ...ended].sort((a, b) => b.score - a.score).slice(0, width);
-    beam = candidates.filter((one) => one.token !== end).slice(0, width);
+    beam = length < limit ? candidates.filter((one) => one.token !== end).slice(0, width) : [];
     for (const one of candidates) {
       one.kept = beam.includes(one) || Boolean(one.finished);
       if (!beam.includes(one)) delete one.state;
     }
-    if (length >= limit || settled(finished, beam, { alpha, length, limit })) break;
-  }
-  if (!finished.length) {
-    finished = [{ ...beam[0], score: beam[0].logProbability / lengthPenalty(beam[0].step, alpha) }];
+    if (settled(finished, beam, { alpha, length, limit })) break;
   }
   for (const one of tree) delete one.state;
   return { ...finished[0], tokens: tokensOf(finished[0]), finished, tree };

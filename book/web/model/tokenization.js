@@ -3,6 +3,9 @@ import { InputError } from "./files.js";
 import { Normalizer, characterLength, decode } from "./normalization.js";
 import { KINDS, readSentencePiece } from "./sentencepiece.js";
 
+// what Python's strip() takes away
+const BLANK = /^[\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*$/;
+
 /** Byte-pair encoding with the pieces of a tokenizer.model. Ids 0 to 3 are pad, unk, bos and eos. */
 export class Tokenizer {
   constructor(bytes, name = "tokenizer.model") {
@@ -28,6 +31,7 @@ export class Tokenizer {
 
   /** Token ids of a text, without eos. A character that no piece has becomes the pieces of its bytes. */
   toIds(text) {
+    if (BLANK.test(text)) return [];
     return this.split(text).flatMap((piece) => {
       const id = this.ids.get(piece);
       return id === undefined ? [...new TextEncoder().encode(piece)].map((byte) => this.bytes[byte]) : [id];
@@ -66,15 +70,19 @@ export class Tokenizer {
     return symbols.filter((symbol) => symbol.text).map((symbol) => symbol.text);
   }
 
-  /** The text of token ids. Special tokens are left out, bytes joined to characters, spaces at the beginning dropped. */
+  /** The text of token ids. Special tokens are left out, bytes joined to characters, the space at the beginning dropped. */
   toText(ids) {
     const bytes = [];
+    let begun = false; // whether the space before the first word has been dropped
     for (const id of ids) {
       const { piece, kind } = this.pieces[id];
       if (kind === KINDS.byte) bytes.push(parseInt(piece.slice(3, 5), 16));
       else if (kind === KINDS.unknown) bytes.push(...new TextEncoder().encode(" \u2047 "));
-      else if (kind !== KINDS.control)
-        bytes.push(...new TextEncoder().encode(bytes.length ? piece : piece.replace(/^▁/, "")));
+      else if (kind !== KINDS.control) {
+        const drop = !begun && !bytes.length && piece.startsWith("▁");
+        begun ||= drop && !this.normalizer.removeExtraWhitespaces;
+        bytes.push(...new TextEncoder().encode(drop ? piece.slice(1) : piece));
+      }
     }
     return decode(Uint8Array.from(bytes)).replaceAll("▁", " ");
   }
