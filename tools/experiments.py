@@ -90,11 +90,11 @@ def row_of(plan: Plan, row: str) -> dict[str, Any]:
 
 
 def tokenizer_of(corpus: Corpus, vocab_size: int) -> Tokenizer:
-    """The shipped tokenizer for the embedded corpus, else one learned from the training pairs."""
+    """The shipped tokenizer for the embedded corpus, else one learned from the training pairs, as records have it."""
     if corpus.name == "embedded":
         return load_tokenizer(ROOT / "data" / "models" / "embedded")
     texts = (text for pair in corpus.split("train") for text in (pair.source, pair.target))
-    return train_tokenizer(texts, vocab_size)
+    return train_tokenizer(texts, vocab_size, "nmt_nfkc")
 
 
 @lru_cache(maxsize=1)  # rows of a plan mostly share it
