@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
 import pytest
+import torch
 
+import annotated
 from tools.readme import PARTS, marks, measured, written
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +32,29 @@ def test_missing_marks_are_named(part):
     begin, _ = marks(part)
     with pytest.raises(ValueError, match=f"marks {begin}"):
         written(TEXT.replace(begin, ""), ROOT)
+
+
+@pytest.mark.slow
+def test_its_lines_train_on_integers(tmp_path, monkeypatch, capsys):
+    """Exactly these lines: they end with the same right answer twice, and with as much on pairs not trained on."""
+    (program,) = re.findall(r"## Train on your own integers\n.*?```python\n(.*?)```", TEXT, re.DOTALL)
+    assert len(program.splitlines()) <= 15
+    monkeypatch.chdir(tmp_path)
+    random.seed(0)
+    torch.manual_seed(0)
+    names: dict = {}
+    exec(program, names)
+    wanted = re.search(r"# (\[.*\])", program)[1]
+    assert capsys.readouterr().out == f"{wanted}\n{wanted}\n"
+    sources, targets = zip(*names["pairs"][:100], strict=True)
+    found = annotated.greedy_search(names["model"], torch.tensor(sources))
+    assert sum(one.tokens == target for one, target in zip(found, targets, strict=True)) >= 95
+    assert not list(tmp_path.rglob("tokenizer*"))
+
+
+def test_the_plain_file_is_as_it_says():
+    lines = len((ROOT / "annotated" / "plain.py").read_text(encoding="utf-8").splitlines())
+    assert f"Its {lines}\nlines import nothing but PyTorch and `math`" in TEXT
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
