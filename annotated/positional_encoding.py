@@ -14,8 +14,9 @@ def sinusoidal_encoding(
 ) -> Float[Tensor, "length d_model"]:
     """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same angle (section 3.5).
 
-    Row 0 is position `start`. `interleaved=False` puts all sines before all cosines, as the authors' code does.
-    Raises ValueError for an odd d_model.
+    Row 0 is position `start`. `interleaved=False` puts all sines before all cosines. That is the order of the authors'
+    code, but these are not its numbers: there i is divided by d_model / 2 - 1, and the further a position, the more its
+    encoding differs (by up to 0.14 in the first 100, for d_model 512). Raises ValueError for an odd d_model.
 
     Defined in chapter 35: `sinusoidal-encoding`.
     """

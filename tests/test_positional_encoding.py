@@ -2,10 +2,12 @@
 
 import math
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -18,6 +20,8 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.positional_encoding import LearnedPositions, SinusoidalPositions, sinusoidal_encoding
 from annotated.stacks import AddNorm, Encoder, EncoderLayer
 
+ROOT = Path(__file__).resolve().parents[1]
+
 
 def encoder(d_model: int, num_layers: int) -> Encoder:
     add_norm = partial(AddNorm, d_model, dropout=0.0)
@@ -29,6 +33,25 @@ def shift_matrix(k: int, d_model: int) -> torch.Tensor:
     angles = [k / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
     turns = [[[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]] for a in angles]
     return torch.block_diag(*torch.tensor(turns, dtype=torch.float64))
+
+
+def released(length: int, d_model: int) -> torch.Tensor:
+    """The encoding of the authors' code, as tensor2tensor has it: all sines first, and frequencies of its own."""
+    hands = d_model // 2
+    frequency = torch.exp(-torch.arange(hands, dtype=torch.float64) * math.log(1e4) / (hands - 1))
+    angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
+    return torch.cat([angle.sin(), angle.cos()], dim=1)
+
+
+def test_the_authors_code_has_other_numbers_than_their_formula():
+    """D-5: the docstring and the appendix say by how much they differ, and that the first hand is the same."""
+    apart = (sinusoidal_encoding(1024, 512, interleaved=False) - released(1024, 512)).abs()
+    assert apart[:, [0, 256]].max() < 1e-6
+    assert f"{apart[:100].max():.2f} in the first 100, for d_model 512" in sinusoidal_encoding.__doc__
+    entries = yaml.safe_load((ROOT / "book" / "released_code.yml").read_text(encoding="utf-8"))["differences"]
+    (said,) = (entry["released"] for entry in entries if entry["id"] == "D-5")
+    assert f"up to {apart[:100].max():.2f} in the first 100 positions" in said
+    assert f"up to {apart.max():.2f} in the first 1,024" in said
 
 
 def test_table_holds_the_papers_numbers():
