@@ -193,6 +193,17 @@ def test_a_page_keeps_the_theme_that_was_chosen(open_page, scheme):
     assert page.locator("html").get_attribute("data-theme") == scheme
 
 
+@pytest.mark.parametrize("name", ["genindex", "py-modindex"])
+def test_an_index_that_is_made_for_the_book_fits_every_width(open_page, name):
+    """These pages have no source in `book/`, so they are none of PAGES."""
+    page, _, complaints = open_page(f"{name}.html")
+    assert page.locator(".indextable a").count() > 30
+    for across in (WIDTHS["laptop"][0], 768, 767, 360, 320):
+        page.set_viewport_size({"width": across, "height": 900})
+        assert overflowing(page) + cropped(page) == [], across
+    assert complaints == []
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_page_stands_alone_and_is_accessible(open_page, site, name):
     """All that holds for every page at every width; it is loaded once, and then made narrower."""
