@@ -213,7 +213,7 @@ def explain(
     alpha: float,
     exact: Callable[[], list[int]],
 ) -> str:
-    """Why two outputs for one source differ: the rule of `generate` for the limit, a tie, or nothing known.
+    """Why two outputs for one source differ: a tie, or nothing known.
 
     It is a tie where scores are nearly equal, or where `exact`, their search in double precision, gives our output:
     then rounding had decided between prefixes on the way.
