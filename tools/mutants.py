@@ -3,9 +3,10 @@
 `draw` writes data/runs/mutants/draw.json: faults of the package, the chapters, the page's scripts, the exporter, the
 records and the data, by a seed. Those that change nothing are named in `equivalent` by hand, with the reason, and the
 next of the same kind takes their place. `try` puts each into a clone, runs the tests that reach it, up to the first
-failure, and gives those that survive to the whole suite, all at once; what fails there is tried on each alone. `gate`
-asks of those that were caught whether `make check` catches them as well. A fault is found by the name of its function
-and its line, wherever these stand now; what is gone is listed. Every result is kept: a run that was stopped goes on.
+failure, and gives those that survive to the whole suite, all at once; what fails there is asked of each half of them,
+down to the single fault. `gate` asks of those that were caught whether `make check` catches them as well. A fault is
+found by the name of its function and its line, wherever these stand now; what is gone is listed. Every result is kept:
+a run that was stopped goes on.
 
     git clone . ../trial && make -C ../trial env && python -m tools.mutants try before --clone ../trial
 """
@@ -297,17 +298,17 @@ class Trial:
         failed += ["the site"] if self.run("tools.build") else []
         return failed + self.pytest("-n", "2", "tests/test_site.py", "tests/test_site_widgets.py")
 
-    def again(self, failed: list[str], *options: str) -> list[str]:
-        """Which of these tests fail on the clone as it is; given `-x`, the site is built only if no other does."""
+    def again(self, failed: list[str]) -> list[str]:
+        """Which of these tests fail on the clone as it is."""
         functions = {name.partition("[")[0] for name in failed if "/" in name}  # some cases depend on the faults
         pages = sorted(name for name in functions if "test_site" in name)
         rest = sorted(functions - set(pages))
-        found = self.pytest(*options, "-n", "2", "--dist", "loadfile", *rest) if rest else []
-        if (found and "-x" in options) or not (pages or "the site" in failed):
+        found = self.pytest("-n", "2", "--dist", "loadfile", *rest) if rest else []
+        if not (pages or "the site" in failed):
             return found
         if self.run("tools.build"):
             return [*found, "the site"]
-        return found + (self.pytest(*options, "-n", "2", *pages) if pages else [])
+        return found + (self.pytest("-n", "2", *pages) if pages else [])
 
 
 def counted() -> list[dict[str, Any]]:
@@ -315,6 +316,20 @@ def counted() -> list[dict[str, Any]]:
     draw = read_json(FOLDER / "draw.json")
     faults = [fault for fault in draw["faults"] if str(fault["number"]) not in draw["equivalent"]]
     return [fault for kind, count in WANTED.items() for fault in [one for one in faults if one["kind"] == kind][:count]]
+
+
+def owed(trial: Trial, faults: list[dict[str, Any]], failed: list[str]) -> Iterator[tuple[list[dict[str, Any]], str]]:
+    """Which of the tests that fail with all faults each of them owes, by halves: a half meets what failed around it."""
+    for some in (faults[: len(faults) // 2], faults[len(faults) // 2 :]):
+        if some:
+            trial.put(some)
+            found = trial.again(failed)
+            if not found:
+                yield some, "survives the whole"
+            elif len(some) == 1:
+                yield some, found[0]
+            else:
+                yield from owed(trial, some, found)
 
 
 def attempt(name: str, trial: Trial, gated: bool) -> None:
@@ -369,11 +384,11 @@ def attempt(name: str, trial: Trial, gated: bool) -> None:
             keep()
         failed = [name for name in together["fail"] if name not in together["anyway"]]
         print(f"{len(together['faults'])} at once: {len(failed)} fail", flush=True)
-        for fault in survivors:
-            trial.put([fault])
-            caught[str(fault["number"])] = next(iter(trial.again(failed, "-x")), "survives the whole")
+        for some, test in owed(trial, survivors, failed):
+            for fault in some:
+                caught[str(fault["number"])] = test
+                print(fault["number"], test, flush=True)
             keep()
-            print(fault["number"], caught[str(fault["number"])], flush=True)
     trial.restore()
     trial.run("tools.export")
     kept = [said for said in caught.values() if said not in MISSED]
