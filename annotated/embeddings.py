@@ -16,14 +16,16 @@ class TokenEmbedding(nn.Module):
     """A learned vector for each token, times sqrt(d_model) (section 3.4).
 
     Weights start from N(0, 1 / d_model), so that the scaled vectors have unit variance.
-    `scale=False` leaves the factor out.
+    `scale=False` leaves the factor out; `weight` is another embedding's matrix, which the two then share.
 
     Defined in chapter 34: `token-embedding`.
     """
 
-    def __init__(self, vocab_size: int, d_model: int, scale: bool = True):
+    def __init__(self, vocab_size: int, d_model: int, scale: bool = True, weight: nn.Parameter | None = None):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(vocab_size, d_model) / math.sqrt(d_model))
+        if weight is None:
+            weight = nn.Parameter(torch.randn(vocab_size, d_model) / math.sqrt(d_model))
+        self.weight = weight
         self.scale = math.sqrt(d_model) if scale else 1.0
 
     def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:

@@ -138,12 +138,6 @@ def build_decoder(config: TransformerConfig) -> Decoder:
 
 
 # book/39_transformer.ipynb#ends
-def _positions(config: TransformerConfig) -> tuple[nn.Module, nn.Module]:
-    """Positions of the source and of the target: learned ones are separate, sinusoids one and the same table."""
-    source, target = (POSITIONS[config.positions](config) for _ in range(2))
-    return source, target if list(target.parameters()) else source
-
-
 def _initialise(model: nn.Module) -> None:
     """Glorot-uniform matrices and zero biases; embeddings keep N(0, 1 / d_model)."""
     for module in model.modules():
@@ -167,11 +161,10 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.target_embedding = TokenEmbedding(config.vocab_size, config.d_model, config.scale_embeddings)
-        self.source_embedding = self.target_embedding
-        if not config.tie_embeddings:
-            source_size = config.source_vocab_size or config.vocab_size
-            self.source_embedding = TokenEmbedding(source_size, config.d_model, config.scale_embeddings)
-        self.source_positions, self.target_positions = _positions(config)
+        shared = self.target_embedding.weight if config.tie_embeddings else None
+        source_size = config.source_vocab_size or config.vocab_size
+        self.source_embedding = TokenEmbedding(source_size, config.d_model, config.scale_embeddings, shared)
+        self.source_positions, self.target_positions = (POSITIONS[config.positions](config) for _ in range(2))
         self.dropout = nn.Dropout(config.dropout)
         self.encoder, self.decoder = build_encoder(config), build_decoder(config)
         _initialise(self)

@@ -33,6 +33,8 @@ def sinusoidal_encoding(
 class SinusoidalPositions(nn.Module):
     """Adds `sinusoidal_encoding` to embeddings; has no parameters. Positions behind its table are computed anew.
 
+    In a graph that PyTorch compiles or exports all are, so that one graph serves every length.
+
     Defined in chapter 35: `positional-encoding`.
     """
 
@@ -45,7 +47,7 @@ class SinusoidalPositions(nn.Module):
         self, x: Float[Tensor, "batch length d_model"], start: int = 0
     ) -> Float[Tensor, "batch length d_model"]:
         end = start + x.shape[1]
-        if end <= len(self.table):
+        if not torch.compiler.is_compiling() and end <= len(self.table):
             return x + self.table[start:end]
         return x + sinusoidal_encoding(x.shape[1], self.d_model, self.interleaved, start).to(self.table)
 

@@ -630,9 +630,10 @@ def test_the_reported_case_of_two_best_outputs():
 @pytest.mark.slow
 @pytest.mark.parametrize("rescore", [None, bonus])
 @pytest.mark.parametrize("stop", STOPS)
-def test_the_first_output_is_the_same_for_every_n_best(stop, rescore):
+@pytest.mark.parametrize("seeds", [range(25), pytest.param(range(25, 2025), marks=pytest.mark.again)], ids=len)
+def test_the_first_output_is_the_same_for_every_n_best(seeds, stop, rescore):
     """Chapter 60: with powers, negative penalties, bonuses and a least length, and by every rule for stopping."""
-    for seed in range(25):
+    for seed in seeds:
         model, source, options = small_search(seed)
         options |= {"stop": stop, "rescore": rescore}
         ranked = beam_search(model, source, n_best=options["beam_size"], **options)
@@ -643,10 +644,11 @@ def test_the_first_output_is_the_same_for_every_n_best(stop, rescore):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rescore", "gain"), [(None, None), (bonus, 4.0)])
-def test_a_search_that_stops_by_its_bound_misses_nothing(rescore, gain):
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 2040), marks=pytest.mark.again)], ids=len)
+def test_a_search_that_stops_by_its_bound_misses_nothing(seeds, rescore, gain):
     """Chapter 60: whoever goes on to the limit finds nothing better; `gain` is the most that the rule adds."""
     earlier = 0
-    for seed in range(40):
+    for seed in seeds:
         model, source, options = small_search(seed)
         steps = []
 

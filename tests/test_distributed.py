@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -83,6 +84,38 @@ def test_two_processes_have_the_bits_of_one(text, tmp_path):
     assert records[0]["target_tokens"] == records[1]["target_tokens"]
     assert records[1]["processes"] == 2
     assert records[1]["epochs"] >= 2
+
+
+@pytest.mark.slow
+def test_anybody_s_own_processes_may_have_sentences_of_unequal_lengths():
+    """CoCa-pytorch#17's kind: a buffer that grows with a sentence ended the processes when they sent buffers round."""
+    done = forked.run(2, "tests.other_hands")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 2
+    assert max(map(float, done.stdout.split())) < 1e-6
+
+
+@pytest.mark.again
+@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("seed", range(20))
+def test_lines_of_all_lengths_stopped_and_resumed(seed, processes, tmp_path):
+    """Lines of 1 to 1,000 tokens, dropout: a run that was stopped twice ends with the bits of one that was not."""
+    draw, text = random.Random(seed), tmp_path / "pairs.tsv"
+    sizes = [(round(1000 ** draw.random()), round(1000 ** draw.random())) for _ in range(300)] + [(999, 999)]
+    text.write_text("".join("\t".join("".join(draw.choices("abcdef", k=n)) for n in pair) + "\n" for pair in sizes))
+    new = ["--corpus", str(text), *SMALL, "--vocab-size", "characters", "--max-tokens", "1100", "--accumulation", "4"]
+    new += ["--seed", str(seed), "--dropout", "0.1"]
+    for name, steps, settings in (
+        ("whole", 12, new),
+        ("parts", 4, new),
+        *(("parts", n, ["--resume"]) for n in (9, 12)),
+    ):
+        command = ["annotated", "train", *settings, "--max-steps", str(steps), "--output", str(tmp_path / name)]
+        found = forked.run(processes, *command, "--quiet")
+        assert found.returncode == 0, found.stderr
+    for file in ("model.safetensors", "checkpoints/step-0000012.safetensors"):
+        whole, parts = (load_file(tmp_path / name / file) for name in ("whole", "parts"))
+        assert all(parts[name].equal(whole[name]) for name in whole), file
 
 
 @pytest.mark.slow

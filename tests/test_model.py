@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +12,13 @@ import pytest
 import torch
 import yaml
 from torch import nn
+from torch.func import functional_call, grad, stack_module_state, vmap
 
 from annotated.attention import MultiHeadAttention
 from annotated.feed_forward import FeedForward
 from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.positional_encoding import LearnedPositions, SinusoidalPositions
+from tests import forked
 from tests.models import SHAPES, SMALL, randomised, tokens
 
 PAPER = yaml.safe_load((Path(__file__).parents[1] / "data/paper.yml").read_text(encoding="utf-8"))
@@ -214,7 +218,7 @@ def test_sublayers_run_in_figure_1s_order() -> None:
         ("encoder", ["self_attention", "feed_forward"]),
         ("decoder", ["self_attention", "cross_attention", "feed_forward"]),
     ):
-        expected.append("source_positions")  # one module serves both stacks
+        expected.append("source_positions" if stack == "encoder" else "target_positions")
         for i in range(3):
             for sublayer in sublayers:
                 expected += [f"{stack}.layers.{i}.{sublayer}", f"{stack}.layers.{i}.around_{sublayer}.norm"]
@@ -284,10 +288,9 @@ def test_padding_within_the_target_is_hidden_too() -> None:
     hook = model.target_embedding.register_forward_hook(lambda _, given, result: embedded.append(result.detach()))
     before = model(tokens(1, 5, 1), target)[0].detach()
     hook.remove()
-    noise = torch.zeros_like(embedded[1])
+    noise = torch.zeros_like(embedded[0])
     noise[0, 2] = 1.0
-    calls = iter((0.0, noise))  # the source's embedding stays as it is
-    model.target_embedding.register_forward_hook(lambda _, given, result: result + next(calls))
+    model.target_embedding.register_forward_hook(lambda _, given, result: result + noise)
     moved = (model(tokens(1, 5, 1), target)[0] != before).any(-1)
     assert moved.tolist() == [False, False, True, False, False, False]
 
@@ -360,7 +363,7 @@ def test_untied_matrices_are_separate() -> None:
     assert half.output.weight is half.target_embedding.weight
     assert half.source_embedding.weight is not half.output.weight
     other = Transformer(replace(SMALL, tie_output=False))
-    assert other.source_embedding is other.target_embedding
+    assert other.source_embedding.weight is other.target_embedding.weight
     assert other.output.weight is not other.target_embedding.weight
 
 
@@ -485,3 +488,38 @@ def test_attention_alone_without_recurrence_or_convolution():
     model = Transformer(TransformerConfig(vocab_size=20, d_model=16, d_ff=32, num_heads=2, num_layers=2))
     theirs = {type(module).__name__ for module in model.modules() if type(module).__module__.startswith("torch.")}
     assert theirs == {"Linear", "LayerNorm", "Dropout", "ModuleList"}
+
+
+# In other people's hands
+
+
+@pytest.mark.slow
+def test_a_model_in_other_hands_computes_the_same() -> None:
+    """Copied, called by functions, exported, compiled; from a short and a long example, for sentences of any length."""
+    done = forked.run(1, "tests.other_hands")
+    assert done.returncode == 0, done.stderr
+    for made, differences in json.loads(done.stdout).items():
+        assert len(differences) == 8, made
+        assert max(differences) < 1e-4, made
+
+
+def test_gradients_by_functions_leave_the_model_as_it_was() -> None:
+    """A module under two names is restored wrongly by functional_call, and the model is no longer tied afterwards."""
+    model, source, target = randomised(SMALL), tokens(2, 150, 1), tokens(2, 140, 2)
+    parameters, before = dict(model.named_parameters()), model(source, target).square().mean()
+    before.backward()
+    slopes = grad(lambda given: functional_call(model, given, (source, target)).square().mean())(parameters)
+    assert model.source_embedding.weight is model.target_embedding.weight is model.output.weight
+    assert isinstance(model.output.weight, nn.Parameter)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(slopes[name], parameter.grad)
+
+
+def test_several_models_at_once() -> None:
+    """PyTorch's way to ensembles: stacked states under vmap, buffers among them."""
+    models = [randomised(SMALL, seed) for seed in range(3)]
+    source, target = tokens(2, 150, 1), tokens(2, 140, 2)
+    base, states = copy.deepcopy(models[0]), stack_module_state(models)
+    at_once = vmap(lambda *state: functional_call(base, state, (source, target)))(*states)
+    torch.testing.assert_close(at_once, torch.stack([model(source, target) for model in models]), rtol=1e-4, atol=1e-5)
+    assert base.source_positions.table.shape == models[0].source_positions.table.shape

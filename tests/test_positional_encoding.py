@@ -175,9 +175,9 @@ def test_model_scales_tokens_only_and_adds_positions_once_for_each_stack():
     """C-3.5-b (M-23, M-35): sqrt(d_model) E + PE below the encoder and below the decoder, and nowhere else."""
     model = Transformer(TransformerConfig(vocab_size=9, d_model=16, d_ff=8, num_heads=2, num_layers=3)).eval()
     calls, inputs = [], {}
-    model.source_positions.register_forward_hook(lambda *_: calls.append("once"))
-    assert model.source_positions is model.target_positions
-    assert list(model.source_positions.parameters()) == []
+    for positions in (model.source_positions, model.target_positions):
+        positions.register_forward_hook(lambda *_: calls.append("once"))
+        assert list(positions.parameters()) == []
     for name in ("encoder", "decoder"):
         stack = getattr(model, name)
         stack.register_forward_pre_hook(lambda _, arguments, name=name: inputs.update({name: arguments[0][0]}))
