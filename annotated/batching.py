@@ -143,9 +143,9 @@ class Pairs(Sequence[Example]):
         self.source.release_pages()
         self.target.release_pages()
 
-    def num_tokens(self, chosen: Ids) -> int:
-        """Target tokens of the chosen examples."""
-        return int((self.target.offsets[chosen + 1] - self.target.offsets[chosen]).sum())
+    def num_tokens(self, chosen: Ids, pad_id: int = 0) -> int:
+        """Target tokens of the chosen examples, padding not counted."""
+        return int((self.target.rectangle(chosen, pad_id) != pad_id).sum())
 
     def batch(self, chosen: Ids, pad_id: int = 0, start_id: int = 2) -> Batch:
         """The chosen examples padded, and their targets shifted to the right."""
@@ -154,7 +154,7 @@ class Pairs(Sequence[Example]):
         shifted = np.concatenate((np.full((len(output), 1), start_id), output[:, :-1]), axis=1)
         shifted[np.arange(output.shape[1]) >= lengths[:, None]] = pad_id
         self.release_pages()
-        return Batch(*map(torch.from_numpy, (source, shifted, output)), int(lengths.sum()))
+        return Batch(*map(torch.from_numpy, (source, shifted, output)), int((output != pad_id).sum()))
 
 
 # book/51_data_and_batching.ipynb#plan-batches

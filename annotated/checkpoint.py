@@ -1,7 +1,6 @@
 # Written by `make export` from book/94_nothing_lost.ipynb: do not edit here, edit the chapter.
 """Nothing lost: chapter 94 of the book."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -12,7 +11,16 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from annotated.files import InputError, current, manifest_of, read_json, read_tensors, verify, write_together
+from annotated.files import (
+    InputError,
+    current,
+    json_bytes,
+    manifest_of,
+    read_json,
+    read_tensors,
+    verify,
+    write_together,
+)
 from annotated.model import Transformer, TransformerConfig
 from annotated.tokenization import Tokenizer, load_tokenizer
 
@@ -26,17 +34,26 @@ __all__ = [
     "load_with_tokenizer",
     "own_tokenizer",
     "save_model",
+    "uncompiled",
     "weights_of",
 ]
 
 
 # book/94_nothing_lost.ipynb#weights
+def uncompiled(model: torch.nn.Module) -> torch.nn.Module:
+    """The model itself, where `torch.compile` has wrapped it.
+
+    Defined in chapter 94: `weights`.
+    """
+    return getattr(model, "_orig_mod", model)
+
+
 def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
     """Every learned tensor by name; a shared matrix appears once.
 
     Defined in chapter 94: `weights`.
     """
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+    return {name: parameter.detach() for name, parameter in uncompiled(model).named_parameters()}
 
 
 @torch.no_grad()
@@ -63,7 +80,7 @@ def load_weights(model: torch.nn.Module, weights: Mapping[str, Tensor], origin: 
 # book/94_nothing_lost.ipynb#save-model
 def save_model(
     folder: str | Path,
-    model: Transformer,
+    model: torch.nn.Module,
     tokenizer: Tokenizer | None = None,
     weights: Mapping[str, Tensor] | None = None,
     dtype: torch.dtype | None = None,
@@ -71,9 +88,9 @@ def save_model(
 ) -> None:
     """Write `model.safetensors`, `config.json`, the tokenizer and their manifest, all or none.
 
-    A model that works on token ids alone needs no tokenizer; `config.json` then says that there is none. `weights`
-    replace the model's own (an average, say); `dtype` stores them in another precision; `notes` go into `config.json`
-    beside the configuration. Raises InputError when a weight is not finite.
+    The model is a `Transformer`, compiled or not. One that works on token ids alone needs no tokenizer; `config.json`
+    then says that there is none. `weights` replace the model's own (an average, say); `dtype` stores them in another
+    precision; `notes` go into `config.json` beside the configuration. Raises InputError when a weight is not finite.
 
     Defined in chapter 94: `save-model`.
     """
@@ -84,7 +101,7 @@ def save_model(
     if tokenizer is None:
         config["tokenizer"] = None  # not forgotten: there is none
     contents = {} if tokenizer is None else tokenizer.files()
-    contents |= {"config.json": (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()}
+    contents |= {"config.json": json_bytes(config)}
     write_together(Path(folder), contents | {"model.safetensors": save(tensors)})
 
 

@@ -36,7 +36,7 @@ from annotated.options import FORMATS, OPTIONS, STORE_OPTIONS, epilog, settings_
 from annotated.preparation import StoreSettings, prepare, text_of, wmt14
 from annotated.recipes import recipe_for
 from annotated.store import Store, is_store, open_store
-from annotated.terminal import Stop, chunks, ended_like_ctrl_c, input_lines, say, shared, tell
+from annotated.terminal import Stop, chunks, columns, ended_like_ctrl_c, in_a_column, input_lines, say, shared, tell
 from annotated.training import TrainingConfig, TrainingState, check_checkpoint, checkpoints, train_on_corpus
 from annotated.translation import Translator, find_model, search_from
 
@@ -207,7 +207,9 @@ def translate_command(arguments: argparse.Namespace) -> None:
         with ended_like_ctrl_c(), translator.workers(workers):
             for lines in shared(chunks(input_lines(), size)):
                 if arguments.prefixes:
-                    lines, _, options["prefixes"] = zip(*(line.partition("\t") for line in lines), strict=True)
+                    lines, _, options["prefixes"] = zip(*map(columns, lines), strict=True)
+                else:
+                    lines = [line.strip() for line in lines]
                 for translations in translator.translate_n_best(lines, warn=about_lines(printed), **options):
                     number = printed + 1
                     if arguments.n_best is None:
@@ -262,7 +264,7 @@ def score_command(arguments: argparse.Namespace) -> None:
     """Say how likely given translations are, by token: lines of a source, a tab and a translation."""
     translator, done = Translator.load(arguments.model, arguments.device, arguments.precision), 0
     for lines in chunks(input_lines(), 1000):
-        parts = [line.partition("\t") for line in lines]
+        parts = [columns(line) for line in lines]
         for number, (source, tab, _) in enumerate(parts, start=done + 1):
             if source and not tab:
                 raise InputError(f"standard input: line {number} has no tab between source and translation")
@@ -270,7 +272,9 @@ def score_command(arguments: argparse.Namespace) -> None:
         about = {"max_tokens": arguments.max_tokens, "warn": about_lines(done)}
         for tokens in translator.score(sources, translations, **about):
             total = sum(value for _, value in tokens)
-            sys.stdout.write("\t".join([f"{total:.4f}", *(f"{piece} {value:.4f}" for piece, value in tokens)]) + "\n")
+            sys.stdout.write(
+                "\t".join([f"{total:.4f}", *(f"{in_a_column(piece)} {value:.4f}" for piece, value in tokens)]) + "\n"
+            )
         done += len(lines)
 
 

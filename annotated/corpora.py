@@ -147,6 +147,8 @@ LARGEST = 10_000_000  # bytes; no file of Multi30k has as many
 def multi30k_folder() -> Path:
     """Where Multi30k is, or would be downloaded to: $ANNOTATED_DATA/multi30k, else ~/.cache/annotated/multi30k."""
     root = os.environ.get("ANNOTATED_DATA")
+    if not root and os.path.expanduser("~") == "~":
+        raise InputError("there is no home folder: set ANNOTATED_DATA to the folder that holds multi30k/")
     return (Path(root) if root else Path.home() / ".cache" / "annotated") / "multi30k"
 
 

@@ -4,14 +4,15 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import NamedTuple, Protocol, runtime_checkable
+from functools import partial, wraps
+from typing import NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import Module
 
+from annotated.files import InputError
 from annotated.masks import padding_mask
 from annotated.model import Transformer
 from annotated.stacks import DecoderLayer
@@ -63,8 +64,30 @@ def full_logits(model: Transformer, source: Int[Tensor, "batch source"]) -> Call
     return lambda prefix: model.output(model.decode(prefix, memory, source_mask)[:, -1])
 
 
+# book/60_beam_search.ipynb#inference
+Given, Result = ParamSpec("Given"), TypeVar("Result")
+
+
+def inference(search: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Makes a function of a model run without gradients and without dropout; the model's modes are then as before."""
+
+    @wraps(search)
+    def without_dropout(*arguments: Given.args, **options: Given.kwargs) -> Result:
+        model = next(one for one in (*arguments, *options.values()) if isinstance(one, Module))
+        modes = [(module, module.training) for module in model.modules()]
+        try:
+            with torch.inference_mode():
+                model.eval()
+                return search(*arguments, **options)
+        finally:
+            for module, mode in modes:
+                module.training = mode
+
+    return without_dropout
+
+
 # book/60_beam_search.ipynb#plain-greedy
-@torch.inference_mode()
+@inference
 def plain_greedy_search(
     model: Transformer, source: Int[Tensor, "1 source"], extra: int = 50
 ) -> tuple[list[int], float]:
@@ -247,8 +270,16 @@ def cached_logits(
     return lambda prefix: state.next_logits(model, prefix[:, -1:])[:, -1]
 
 
+# book/60_beam_search.ipynb#no-output
+def no_output(said: str = "", rescore: Rescore | None = None) -> NoReturn:
+    """Say why there is no output: the rule allows none (ValueError), or logits are no numbers (InputError)."""
+    if rescore is not None:
+        raise ValueError(said)
+    raise InputError("the model's output is no number: if it computes in 16 bits, choose float32 or bfloat16")
+
+
 # book/60_beam_search.ipynb#greedy-search
-@torch.inference_mode()
+@inference
 def greedy_search(
     model: Module,
     source: Int[Tensor, "batch source"],
@@ -278,8 +309,8 @@ def greedy_search(
         for row in (~done).nonzero().flatten().tolist() if rescore else ():
             scores[row] = rescore(row, output[row, 1:].tolist(), scores[row])
         best, token = scores.max(dim=-1)
-        if (best.isinf() & ~done).any():
-            raise ValueError("rescore allows nothing more, and the output has not ended")
+        if (~best.isfinite() & ~done).any():
+            no_output("rescore allows nothing more, and the output has not ended", rescore)
         token = token.masked_fill(done, model.config.end_id)  # finished sentences wait for the others
         total += best.masked_fill(done, 0.0)
         output = torch.cat([output, token[:, None]], dim=1)
@@ -316,7 +347,7 @@ PENALTIES = {"gnmt": length_penalty, "power": length_power}
 
 
 # book/60_beam_search.ipynb#plain-beam
-@torch.inference_mode()
+@inference
 def plain_beam_search(
     model: Transformer, source: Int[Tensor, "1 source"], width: int = 4, length_penalty: float = 0.6, extra: int = 50
 ) -> Hypothesis:
@@ -511,7 +542,7 @@ def drop_settled(beam: Beam, finished: list[Finished], state: SearchState, limit
 
 
 # book/60_beam_search.ipynb#beam-search
-@torch.inference_mode()
+@inference
 def beam_search(
     model: Module,
     source: Int[Tensor, "batch source"],
@@ -574,7 +605,7 @@ def beam_search(
         drop_settled(beam, finished, state, limits, rule)
     for number, result in enumerate(finished, start=1):
         if not result.hypotheses:
-            raise ValueError(f"sentence {number}: rescore allows no output")
+            no_output(f"sentence {number}: rescore allows no output", rescore)
     return [result.hypotheses[:n_best] for result in finished]
 
 
@@ -592,7 +623,7 @@ def check_prefixes(model: Module, prefixes: Sequence[Sequence[int]], limits: lis
 
 
 # book/60_beam_search.ipynb#score
-@torch.inference_mode()
+@inference
 def score_tokens(
     model: Transformer, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
 ) -> Float[Tensor, "batch target"]:
@@ -603,6 +634,8 @@ def score_tokens(
     start = torch.full((len(target), 1), model.config.start_id, device=target.device)
     logits = model(source, torch.cat([start, target[:, :-1]], dim=1)).float()
     chosen = logits.log_softmax(dim=-1).gather(-1, target[:, :, None]).squeeze(-1)
+    if chosen.isnan().any():
+        no_output()
     return chosen.masked_fill(target == model.config.pad_id, 0.0)
 
 

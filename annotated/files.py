@@ -21,6 +21,7 @@ __all__ = [
     "current",
     "disk",
     "finish",
+    "json_bytes",
     "listed",
     "locked",
     "manifest_of",
@@ -119,12 +120,20 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
+def json_bytes(content: Any) -> bytes:
+    """Indented JSON, in UTF-8; what UTF-8 does not hold, such as odd bytes of a file's name, as escapes.
+
+    Defined in chapter 94: `atomic-writes`.
+    """
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(errors="backslashreplace")
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write `content` as indented JSON, atomically.
 
     Defined in chapter 94: `atomic-writes`.
     """
-    write_atomically(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    write_atomically(path, json_bytes(content))
 
 
 # book/94_nothing_lost.ipynb#read-files

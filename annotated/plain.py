@@ -130,7 +130,7 @@ def positions(length: int, d: int):  # -> (length, d)
 
 # book/00_whole.ipynb#model
 class Transformer(nn.Module):
-    """Figure 1. The defaults are the paper's base model."""
+    """Figure 1, with the paper's base model as defaults. No row of a source may be padding alone."""
 
     def __init__(self, vocab_size: int, d_model=512, d_ff=2048, num_heads=8, num_layers=6, dropout=0.1):
         super().__init__()

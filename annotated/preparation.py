@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from annotated.batching import Ids
 from annotated.corpora import NAMED, load_corpus, split_files, stream_lines, tab_separated
-from annotated.files import InputError, disk, finish, locked, read_json, write_together
+from annotated.files import InputError, disk, finish, json_bytes, locked, read_json, write_together
 from annotated.machine import prepare_worker
 from annotated.store import FORMAT, Store, id_kind, open_store
 from annotated.tokenization import CHARACTERS, NORMALIZATIONS, Tokenizer, train_tokenizer
@@ -433,7 +433,7 @@ def write_store(
         f"{split}.tsv": "".join("\t".join(" ".join(t.split("\t")) for t in pair) + "\n" for pair in some).encode()
         for split, some in held.items() if some
     }  # fmt: skip
-    contents |= tokenizer.files() | {"store.json": (json.dumps(notes, indent=2, ensure_ascii=False) + "\n").encode()}
+    contents |= tokenizer.files() | {"store.json": json_bytes(notes)}
     write_together(folder, contents, large=files)
     say(f"{pairs / (time.perf_counter() - begun):,.0f} pairs a second; the store is in {folder}")
 

@@ -1,6 +1,7 @@
 # Written by `make export` from book/91_command_line.ipynb: do not edit here, edit the chapter.
 """The command line: chapter 91 of the book."""
 
+import re
 import signal
 import sys
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 from annotated.distributed import from_first, rank, world_size
 from annotated.files import InputError
 
-__all__ = ["Stop", "chunks", "ended_like_ctrl_c", "input_lines", "say", "shared", "tell"]
+__all__ = ["Stop", "chunks", "columns", "ended_like_ctrl_c", "in_a_column", "input_lines", "say", "shared", "tell"]
 
 
 # book/91_command_line.ipynb#signals
@@ -85,10 +86,28 @@ def input_lines() -> Iterator[str]:
     """
     for number, line in enumerate(sys.stdin.buffer if sys.stdin else (), start=1):
         try:
-            yield line.decode("utf-8").removeprefix("\ufeff").strip()
+            yield line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
         except UnicodeDecodeError as error:
             byte = line[error.start]
             raise InputError(f"standard input: line {number} is not UTF-8 (byte 0x{byte:02x})") from None
+
+
+# book/91_command_line.ipynb#columns
+def columns(line: str) -> tuple[str, str, str]:
+    """What comes before the first tab of a line, the tab, and what comes after it, without blanks around.
+
+    Defined in chapter 91: `columns`.
+    """
+    before, tab, after = line.partition("\t")
+    return before.strip(), tab, after.strip()
+
+
+def in_a_column(piece: str) -> str:
+    """A piece of a vocabulary; tabs and line breaks, which would end its column, by the names of their bytes.
+
+    Defined in chapter 91: `columns`.
+    """
+    return re.sub(r"[\t\r\n]", lambda found: f"<0x{ord(found[0]):02X}>", piece)
 
 
 # book/91_command_line.ipynb#chunks

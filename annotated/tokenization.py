@@ -156,12 +156,14 @@ def train_tokenizer(
     """
     if normalization not in NORMALIZATIONS:
         raise ValueError(f"normalization must be one of {', '.join(NORMALIZATIONS)}, not {normalization!r}")
-    sentences = (text for text in texts if text.strip())
+    sentences = (text.replace("\u2585", " ") for text in texts if text.strip())  # SentencePiece skips those with it
     if vocab_size == CHARACTERS:
         normalizer = sentencepiece.SentencePieceNormalizer(rule_name=normalization)
         known, sentences = {"▁"}, list(sentences)
         known.update(*map(normalizer.normalize, sentences))
-        vocab_size = 4 + 256 + len(known - {" "})  # special tokens, bytes, characters
+        known -= {" ", "\0"}
+        vocab_size = 4 + 256 + len(known)  # special tokens, bytes, characters
+        sentences.append(" ".join(sorted(known - {"▁"})))  # it cuts out what spells a special token, <s> or <0x41>
     model = io.BytesIO()
     options = {
         "model_type": "bpe", "byte_fallback": True, "character_coverage": 1.0, "max_sentence_length": 1_000_000,

@@ -29,7 +29,7 @@ from annotated.acceleration import (
     working_copy,
 )
 from annotated.batching import Batch, Example, Pairs, prefetch
-from annotated.checkpoint import check_finite, load_weights, load_with_tokenizer, save_model, weights_of
+from annotated.checkpoint import check_finite, load_weights, load_with_tokenizer, save_model, uncompiled, weights_of
 from annotated.corpora import Corpus, SentencePair
 from annotated.distributed import (
     any_process,
@@ -66,7 +66,7 @@ from annotated.regularization import label_smoothed_loss
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
 from annotated.store import Store
 from annotated.subwords import PieceDropout
-from annotated.tokenization import Tokenizer, load_tokenizer, tokenize, train_tokenizer
+from annotated.tokenization import PairTokenizer, Tokenizer, load_tokenizer, tokenize, train_tokenizer
 
 __all__ = [
     "TRAINING_CHOICES",
@@ -188,7 +188,7 @@ def train_step(
     loss_of = loss_of or partial(training_loss, model)
     scaler = scaler or torch.amp.GradScaler(enabled=False)
     device = model.target_embedding.weight.device
-    num_tokens = num_tokens or sum(batch.num_tokens for batch in batches)
+    num_tokens = num_tokens or max(1, sum(batch.num_tokens for batch in batches))
     total = torch.zeros((), device=device)
     for number, batch in enumerate(batches, start=1):
         with no_sync(loss_of, last=number == len(batches)):
@@ -242,7 +242,19 @@ def examples_by_epoch(
     """The examples for `train`: with `piece_dropout`, their words are cut into other pieces in each epoch."""
     if not config.piece_dropout:
         return examples
+    if isinstance(tokenizer, PairTokenizer):
+        raise InputError("piece_dropout cuts words by one vocabulary for both languages, and this model has two")
     return partial(PieceDropout(tokenizer, config.piece_dropout, config.seed, model.max_length), examples)
+
+
+def check_ids(examples: Sequence[Example], config: TransformerConfig) -> None:
+    """Raises InputError, naming the pair, for an id that the vocabulary does not have."""
+    sizes = config.source_vocab_size or config.vocab_size, config.vocab_size
+    for number, pair in enumerate(examples, start=1):
+        for ids, size in zip(pair, sizes, strict=True):
+            if ids and not 0 <= min(ids) <= max(ids) < size:
+                wrong = min(ids) if min(ids) < 0 else max(ids)
+                raise InputError(f"pair {number} holds the id {wrong}, and the model knows 0 to {size - 1}")
 
 
 def batch_all(examples: Sequence[Example], max_tokens: int, pad_id: int = 0, start_id: int = 2) -> list[Batch]:
@@ -433,7 +445,10 @@ def batch_groups(
         for done in range(position, len(batches)):
             if count % world_size() == rank():
                 group.append(pairs.batch(batches[done], pad_id, start_id))
-            count, num_tokens = count + 1, num_tokens + pairs.num_tokens(batches[done])
+                num_tokens += group[-1].num_tokens
+            else:  # another process has it
+                num_tokens += pairs.num_tokens(batches[done], pad_id)
+            count += 1
             if count == config.accumulation:
                 last = done + 1 == len(batches)
                 yield Group(group, num_tokens, epoch + last, 0 if last else done + 1)
@@ -663,6 +678,11 @@ def train(
         raise InputError(
             f"accumulation is {config.accumulation}: a step needs a batch for each of {world_size()} processes"
         )
+    model = uncompiled(model)
+    if not any(batch.num_tokens for batch in valid):
+        raise InputError("there are no examples to validate by")
+    if isinstance(examples, list):
+        check_ids(examples, model.config)
     device = model.target_embedding.weight.device
     if config.compile:
         check_compiler(device)
@@ -938,7 +958,7 @@ def train_on_corpus(
         run = run_record(before, corpus, examples, left_out, model, config, settings, device) | kept
         if not rank():
             back_on_schedule(folder)
-            write_json(folder / "run.json", run | {"finished": False})
+            write_json(folder / "run.json", before | run | {"finished": False})
             for name, content in {} if resume else tokenizer.files().items():
                 write_atomically(folder / name, content)
         state = train(

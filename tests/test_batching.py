@@ -323,3 +323,11 @@ def test_copies_to_cuda_are_from_pinned_memory(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(torch.Tensor, "to", to)
     make_batch(examples_of([(3, 2), (2, 5)])).to(target)
     assert len(calls) == pinned
+
+
+def test_padding_that_is_given_is_not_counted():
+    """transformers#7546's kind: lists that were filled up with 0 already have the losses of those that were not."""
+    short, filled = ([7, 3], [8, 3]), ([7, 3, 0, 0], [8, 3, 0, 0])
+    assert make_batch([short, filled]).num_tokens == 4
+    assert Pairs.of([short, filled]).num_tokens(np.array([0, 1])) == 4
+    assert Pairs.of([short]).num_tokens(np.array([0]), pad_id=3) == 1

@@ -290,3 +290,12 @@ def test_a_reader_follows_a_writer(folder: Path, tokenizer: Tokenizer, monkeypat
     monkeypatch.setattr(checkpoint, "load_tokenizer", slow)
     model, _, notes = load_model(folder)
     assert (notes["step"], model.config.d_model) == (2, 32)
+
+
+def test_a_compiled_model_is_saved_as_what_it_is(tmp_path: Path):
+    """nanoGPT#325's kind: names that begin with `_orig_mod.` fit no model."""
+    model = Transformer(TransformerConfig(20, d_model=8, d_ff=8, num_heads=1, num_layers=1))
+    save_model(tmp_path, torch.compile(model))
+    back, _, _ = load_model(tmp_path)
+    assert torch.equal(back.output.weight, model.output.weight)
+    load_weights(torch.compile(back), weights_of(model), "model")

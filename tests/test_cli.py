@@ -562,9 +562,10 @@ def test_translate_with_prefixes_and_limits(run, says, monkeypatch):
 @pytest.mark.slow
 def test_score_says_how_likely_a_translation_is_by_token(run, says, monkeypatch):
     text, given = "The dog sees the old bird.", "Der Hund sieht der alte Vogel."
-    type_in(monkeypatch, f"{text}\t{given}\n\t\n".encode())
+    type_in(monkeypatch, f"{text}\t {given}\n\t\n{text}\t\n".encode())
     status, out, err = says("score", run, "--device", "cpu")
     assert (status, err) == (0, "")
+    assert len(out.splitlines()) == 3  # an empty translation has a score as well
     (tokens,) = Translator.load(run, "cpu").score([text], [given])
     total, *shown = out.splitlines()[0].split("\t")
     assert shown == [f"{piece} {value:.4f}" for piece, value in tokens]

@@ -481,3 +481,11 @@ def test_real_multi30k_files_are_the_pinned_ones() -> None:
     folder = real_multi30k()
     found = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in MULTI30K_FILES}
     assert found == MULTI30K_FILES
+
+
+def test_without_a_home_folder_the_way_out_is_said(monkeypatch: pytest.MonkeyPatch):
+    """chroma#1962's kind: a user of a container may have none."""
+    monkeypatch.delenv("ANNOTATED_DATA", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    with refused("home-missing"):
+        corpora.multi30k_folder()

@@ -242,3 +242,11 @@ def test_without_posix_the_module_can_be_imported():
         done = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
         assert (Path(folder) / "a").read_bytes() == b"1"
+
+
+def test_names_that_are_not_utf_8_are_kept(tmp_path: Path):
+    """maestral#230's kind: a file's name may have any bytes, and a record that holds it is written and read."""
+    name = os.fsdecode(b"bad\xff")
+    write_json(tmp_path / "record.json", {"file": name, "text": "Straße"})
+    assert read_json(tmp_path / "record.json") == {"file": name, "text": "Straße"}
+    assert "Straße".encode() in (tmp_path / "record.json").read_bytes()

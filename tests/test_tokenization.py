@@ -301,3 +301,14 @@ def test_a_spoiled_pair(pair: PairTokenizer, tmp_path: Path, name: str, content:
     with pytest.raises(InputError, match=f"{says}$") as caught:
         load_tokenizer(tmp_path)
     assert str(caught.value).startswith(f"{tmp_path / name}: ")
+
+
+def test_a_vocabulary_of_characters_has_every_character():
+    """sentencepiece#1052's kind: it skips sentences with U+2585, and cuts out what spells a special token."""
+    texts = ["x▅y Ω", "a <s> b", "c <0x41> d", "e\0f"] * 3
+    tokenizer = train_tokenizer(texts, "characters")
+    pieces = {tokenizer.piece(i) for i in range(len(tokenizer))}
+    assert set("xyΩabcdef<s>0x41") <= pieces
+    assert [piece for piece in pieces if len(piece) > 1 and not piece.startswith("<")] == []
+    for text in texts:
+        assert detokenize(tokenizer, tokenize(tokenizer, [text])) == [text]

@@ -26,7 +26,7 @@ from annotated.machine import PRECISIONS
 from annotated.model import Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
-from annotated.tokenization import train_tokenizer
+from annotated.tokenization import PairTokenizer, train_tokenizer
 from annotated.training import (
     TRAINING_CHOICES,
     TrainingConfig,
@@ -898,3 +898,35 @@ def test_a_store_of_other_pieces_than_the_model_to_begin_with_is_refused(tmp_pat
     options |= {"corpus": store, "vocab_size": None, "folder": tmp_path / "next", "begin_from": tmp_path / "run"}
     with refused("store-vocabulary", store.name, tmp_path / "run"):
         train_on_corpus(**options)
+
+
+def test_what_cannot_be_trained_on_is_said_before_the_first_step():
+    """MONAI's research-contributions#181 and pytorch-seq2seq#89: by name, and not after the training."""
+    model = small_model()
+    with refused("no-examples-to-validate"):
+        train(model, PAIRS, [], CONFIG)
+    for wrong in (40, -1):
+        with refused("id-unknown", 2, wrong, 39):
+            train(model, [PAIRS[0], ([5, 3], [wrong, 3])], [make_batch(PAIRS)], CONFIG)
+    untied = Transformer(TransformerConfig(40, **SIZES, tie_embeddings=False, source_vocab_size=60))
+    with refused("id-unknown", 1, 60, 59):
+        train(untied, [([60, 3], [5, 3])], [make_batch(PAIRS)], CONFIG)
+
+
+def test_lists_that_are_filled_up_have_the_losses_of_short_ones():
+    """transformers#7546's kind; also where all of a batch is padding."""
+    filled = [(source + [0] * 3, target + [0] * 5) for source, target in PAIRS]
+    config = replace(CONFIG, max_tokens=100, precision="float32")
+    states = [train(small_model(), pairs, [make_batch(pairs)], config) for pairs in (PAIRS, filled)]
+    assert states[0].tokens == states[1].tokens
+    assert states[0].best_loss == pytest.approx(states[1].best_loss, rel=1e-5)
+    torch.testing.assert_close(flat(states[0].model), flat(states[1].model), rtol=1e-4, atol=1e-6)
+    nothing = train(small_model(), [([5, 3], [0, 0])], [make_batch(PAIRS)], config)
+    assert flat(nothing.model).isfinite().all()
+
+
+def test_two_vocabularies_are_not_cut_by_chance():
+    """sentencepiece#371's kind: what an imported model has in place of a vocabulary cannot drop merges."""
+    pair = object.__new__(PairTokenizer)
+    with refused("piece-dropout-two"):
+        training.examples_by_epoch(pair, PAIRS, replace(CONFIG, piece_dropout=0.1), small_model().config)
