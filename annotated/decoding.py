@@ -50,6 +50,11 @@ def output_limits(
 
 
 # book/60_beam_search.ipynb#next-token-scores
+def log_softmax(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
+    """Log-probabilities in float32, or in float64 where the model computes in that."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+
+
 def block_special_tokens(model: Module, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
     """Make pad and the start symbol impossible, in place: no output contains them, unless one of them is the end."""
     blocked = list({model.config.pad_id, model.config.start_id} - {model.config.end_id})
@@ -305,7 +310,7 @@ def greedy_search(
     done = torch.zeros(len(source), dtype=torch.bool, device=source.device)
     next_logits = cached_logits(model, source, int(limits.max()), start) if cache else full_logits(model, source)
     while not done.all():
-        scores = block_special_tokens(model, next_logits(output).float().log_softmax(dim=-1))
+        scores = block_special_tokens(model, log_softmax(next_logits(output)))
         for row in (~done).nonzero().flatten().tolist() if rescore else ():
             scores[row] = rescore(row, output[row, 1:].tolist(), scores[row])
         best, token = scores.max(dim=-1)
@@ -432,7 +437,7 @@ def extend(
     Twice the width, because up to half of them end here and the beam should stay full.
     """
     width = beam.tokens.shape[1]
-    log_probabilities = state.next_logits(model, beam.tokens[:, :, -1]).float().log_softmax(dim=-1)
+    log_probabilities = log_softmax(state.next_logits(model, beam.tokens[:, :, -1]))
     scores = block_special_tokens(model, log_probabilities)
     if allowed:
         allowed.apply(scores, beam, model.config.end_id)
@@ -632,8 +637,8 @@ def score_tokens(
     Defined in chapter 60: `score`.
     """
     start = torch.full((len(target), 1), model.config.start_id, device=target.device)
-    logits = model(source, torch.cat([start, target[:, :-1]], dim=1)).float()
-    chosen = logits.log_softmax(dim=-1).gather(-1, target[:, :, None]).squeeze(-1)
+    logits = model(source, torch.cat([start, target[:, :-1]], dim=1))
+    chosen = log_softmax(logits).gather(-1, target[:, :, None]).squeeze(-1)
     if chosen.isnan().any():
         no_output()
     return chosen.masked_fill(target == model.config.pad_id, 0.0)

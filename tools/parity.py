@@ -211,12 +211,12 @@ def explain(
     ours: list[int],
     theirs: list[int],
     alpha: float,
-    exact: Callable[[], list[int]],
+    exact: Callable[[], tuple[list[int], list[int]]],
 ) -> str:
     """Why two outputs for one source differ: a tie, or nothing known.
 
-    It is a tie where scores are nearly equal, or where `exact`, their search in double precision, gives our output:
-    then rounding had decided between prefixes on the way.
+    It is a tie where scores are nearly equal, or where rounding had decided between prefixes on the way. Then `exact`,
+    both searches in double precision, has two equal outputs, or their search has our output.
     """
     if ours == theirs:
         return "equal"
@@ -224,12 +224,25 @@ def explain(
     outputs = pad_sequences(rows, translator.model.config.pad_id)
     totals = score_outputs(translator.model, source[None].expand(2, -1), outputs).tolist()
     own, score = (total / length_power(len(row), alpha) for total, row in zip(totals, rows, strict=True))
-    return "tie" if abs(score - own) < TIE or exact() == ours else "unexplained"
+    if abs(score - own) < TIE:
+        return "tie"
+    exact_ours, exact_theirs = exact()
+    return "tie" if exact_theirs in (ours, exact_ours) else "unexplained"
 
 
-def generate_exactly(model, source: torch.Tensor, **settings) -> list[int]:
-    """The output of `generate` for one source in double precision."""
-    return generate(copy.deepcopy(model).double(), source[source != model.config.pad_token_id][None], **settings)[0]
+def search_exactly(translator: Translator, theirs, source: torch.Tensor, settings: dict) -> tuple[list[int], list[int]]:
+    """Our output and that of `generate` for one source, both in double precision."""
+    source = source[source != translator.model.config.pad_id][None]
+    ours, theirs = (copy.deepcopy(model).double() for model in (translator.model, theirs))
+    return own_outputs(ours, translator.search, source, settings)[0], generate(theirs, source, **settings)[0]
+
+
+def own_outputs(model, search: dict, sources: torch.Tensor, settings: dict) -> list[list[int]]:
+    """Our best outputs by the settings of `generate`."""
+    if settings["num_beams"] == 1:
+        return [hypothesis.tokens for hypothesis in greedy_search(model, sources, limit=NEW_TOKENS)]
+    options = search | {"beam_size": settings["num_beams"], "length_penalty": settings["length_penalty"]}
+    return [found[0].tokens for found in beam_search(model, sources, **options, limit=NEW_TOKENS)]
 
 
 @torch.inference_mode()
@@ -253,16 +266,14 @@ def compare(case: Case, folder: Path, inputs: int, seed: int = 0) -> Result:
     ours = translator.model(batch, target)
     result.largest_logit_difference = (ours - expected).abs().max().item()
     result.logit_spread = expected.std(dim=-1).mean().item()
-    own = {"greedy": [h.tokens for h in greedy_search(translator.model, batch, limit=NEW_TOKENS)]}
     settings = {"greedy": {"num_beams": 1}}
     for name, alpha in (("beam", 1.0), ("beam_without_penalty", 0.0)):
         settings[name] = {"num_beams": 4, "length_penalty": alpha}
-        options = translator.search | {"beam_size": 4, "length_penalty": alpha, "limit": NEW_TOKENS}
-        own[name] = [hypotheses[0].tokens for hypotheses in beam_search(translator.model, batch, **options)]
+    own = {name: own_outputs(translator.model, translator.search, batch, given) for name, given in settings.items()}
     for name, outputs in own.items():
         kinds = Counter()
         for source, ours, other in zip(batch, outputs, generate(theirs, batch, **settings[name]), strict=True):
-            exact = partial(generate_exactly, theirs, source, **settings[name])
+            exact = partial(search_exactly, translator, theirs, source, settings[name])
             kinds[explain(translator, source, ours, other, settings[name].get("length_penalty", 0.0), exact)] += 1
         setattr(result, name, dict(kinds))
     result.distinct_outputs = len(set(map(tuple, own["greedy"])))
