@@ -247,9 +247,10 @@ def examples_by_epoch(
     return partial(PieceDropout(tokenizer, config.piece_dropout, config.seed, model.max_length), examples)
 
 
-def check_ids(examples: Sequence[Example], config: TransformerConfig) -> None:
+def check_ids(examples: Sequence[Example], model: Model) -> None:
     """Raises InputError, naming the pair, for an id that the vocabulary does not have."""
-    sizes = config.source_vocab_size or config.vocab_size, config.vocab_size
+    size = model.config.vocab_size
+    sizes = getattr(model.config, "source_vocab_size", None) or size, size
     for number, pair in enumerate(examples, start=1):
         for ids, size in zip(pair, sizes, strict=True):
             if ids and not 0 <= min(ids) <= max(ids) < size:
@@ -682,7 +683,7 @@ def train(
     if not any(batch.num_tokens for batch in valid):
         raise InputError("there are no examples to validate by")
     if isinstance(examples, list):
-        check_ids(examples, model.config)
+        check_ids(examples, model)
     device = model.target_embedding.weight.device
     if config.compile:
         check_compiler(device)
