@@ -36,7 +36,7 @@ from annotated.options import FORMATS, OPTIONS, STORE_OPTIONS, epilog, settings_
 from annotated.preparation import StoreSettings, prepare, text_of, wmt14
 from annotated.recipes import recipe_for
 from annotated.store import Store, is_store, open_store
-from annotated.terminal import Stop, chunks, columns, ended_like_ctrl_c, in_a_column, input_lines, say, shared, tell
+from annotated.terminal import Stop, chunks, columns, ended_like_ctrl_c, input_lines, say, shared, tell
 from annotated.training import TrainingConfig, TrainingState, check_checkpoint, checkpoints, train_on_corpus
 from annotated.translation import Translator, find_model, search_from
 
@@ -247,6 +247,11 @@ def load_translator(arguments: argparse.Namespace, workers: int) -> Translator:
     options = search_options(arguments, search_from(notes.get("search", {})))
     check_search(options)
     return FastTranslator.load(arguments.model, arguments.device, arguments.precision, workers=workers, warn=say)
+
+
+def in_a_column(piece: str) -> str:
+    """A piece of a vocabulary; tabs and line breaks, which would end its column, by the names of their bytes."""
+    return re.sub(r"[\t\r\n]", lambda found: f"<0x{ord(found[0]):02X}>", piece)
 
 
 def in_a_line(text: str) -> str:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -70,20 +70,19 @@ def full_logits(model: Transformer, source: Int[Tensor, "batch source"]) -> Call
 
 
 # book/60_beam_search.ipynb#inference
-Given, Result = ParamSpec("Given"), TypeVar("Result")
+Result = TypeVar("Result")
 
 
-def inference(search: Callable[Given, Result]) -> Callable[Given, Result]:
+def inference(search: Callable[..., Result]) -> Callable[..., Result]:
     """Makes a function of a model run without gradients and without dropout; the model's modes are then as before."""
 
     @wraps(search)
-    def without_dropout(*arguments: Given.args, **options: Given.kwargs) -> Result:
-        model = next(one for one in (*arguments, *options.values()) if isinstance(one, Module))
+    def without_dropout(model: Module, *arguments: Any, **options: Any) -> Result:
         modes = [(module, module.training) for module in model.modules()]
         try:
             with torch.inference_mode():
                 model.eval()
-                return search(*arguments, **options)
+                return search(model, *arguments, **options)
         finally:
             for module, mode in modes:
                 module.training = mode

@@ -231,9 +231,9 @@ def _rehearse(engine: DistributedDataParallel, device: torch.device) -> None:
     Of three and more numbers, the sum's last bit depends on which come first, and with it on the packing. A run that
     goes on would otherwise add for one step in another way than an unbroken one.
     """
-    tokens = torch.full((2, 3), 3, device=device)
+    source, target = (torch.full((2, length), 3, device=device) for length in (4, 3))
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        engine(Batch(tokens, tokens, tokens, num_tokens=6), 0.0).backward()
+        engine(Batch(source, target, target, num_tokens=6), 0.0).backward()
     engine.zero_grad()
 
 

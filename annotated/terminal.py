@@ -1,7 +1,6 @@
 # Written by `make export` from book/91_command_line.ipynb: do not edit here, edit the chapter.
 """The command line: chapter 91 of the book."""
 
-import re
 import signal
 import sys
 import threading
@@ -13,7 +12,7 @@ from typing import Any
 from annotated.distributed import from_first, rank, world_size
 from annotated.files import InputError
 
-__all__ = ["Stop", "chunks", "columns", "ended_like_ctrl_c", "in_a_column", "input_lines", "say", "shared", "tell"]
+__all__ = ["Stop", "chunks", "columns", "ended_like_ctrl_c", "input_lines", "say", "shared", "tell"]
 
 
 # book/91_command_line.ipynb#signals
@@ -100,14 +99,6 @@ def columns(line: str) -> tuple[str, str, str]:
     """
     before, tab, after = line.partition("\t")
     return before.strip(), tab, after.strip()
-
-
-def in_a_column(piece: str) -> str:
-    """A piece of a vocabulary; tabs and line breaks, which would end its column, by the names of their bytes.
-
-    Defined in chapter 91: `columns`.
-    """
-    return re.sub(r"[\t\r\n]", lambda found: f"<0x{ord(found[0]):02X}>", piece)
 
 
 # book/91_command_line.ipynb#chunks

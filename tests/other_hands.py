@@ -1,6 +1,7 @@
-"""A model compiled and exported, as test_model.py asks for in a process of its own: `python -m tests.other_hands`.
+"""A model copied, exported and compiled by anybody, in a process of its own: `python -m tests.other_hands`.
 
-`torch.compile` and `torch.export` cannot look into functions whose shapes are checked while they run.
+`torch.compile` and `torch.export` cannot look into functions whose shapes are checked while they run. In several
+processes it puts the model into anybody's DDP. test_model.py and test_distributed.py ask for it.
 """
 
 from __future__ import annotations

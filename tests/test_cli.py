@@ -314,7 +314,7 @@ def test_ten_stops_and_the_bits_of_an_unbroken_run(corpus, tmp_path, seed):
                 os.kill(process.pid, getattr(signal, way))
             process.join(limits.PROCESS)
         ways.append((way, process.exitcode))
-        record |= json.loads((parts / "run.json").read_text())  # one that ends before its first step says no result
+        record |= json.loads((parts / "run.json").read_text())  # a first one may end before its first step
     said = (tmp_path / "err").read_text(encoding="utf-8")
     assert {status for way, status in ways if way in ("minutes", "steps")} <= {0}, said
     ended = {(way, status) for way, status in ways if status}  # before there is anything to save, as signals do it
@@ -573,6 +573,11 @@ def test_score_says_how_likely_a_translation_is_by_token(run, says, monkeypatch)
     type_in(monkeypatch, f"{text}\t{given}\n{text}\n".encode())
     status, out, err = says("score", run, "--device", "cpu")
     assert (status, err) == (1, f"annotated score: {message('score-no-tab', 2)}\n".replace("\\ ", " "))
+
+
+def test_a_piece_ends_no_column():
+    """sentencepiece#907's kind."""
+    assert cli.in_a_column("▁a\tb\r\n") == "▁a<0x09>b<0x0D><0x0A>"
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from annotated.files import InputError
-from annotated.terminal import Stop, chunks, columns, in_a_column
+from annotated.terminal import Stop, chunks, columns
 
 
 @pytest.fixture
@@ -54,8 +54,3 @@ def test_what_came_before_an_error_is_handed_on():
 def test_columns_may_be_empty(line, parts):
     """yoyodyne#373's kind: whoever strips the line first takes the tab of an empty column for a blank."""
     assert columns(line) == parts
-
-
-def test_a_piece_ends_no_column():
-    """sentencepiece#907's kind."""
-    assert in_a_column("▁a\tb\r\n") == "▁a<0x09>b<0x0D><0x0A>"
