@@ -20,8 +20,11 @@ def main() -> int:
         return status
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # turns of a waiting thread; read when PyTorch is loaded
-    from annotated.cli import main as command
-
+    try:
+        from annotated.cli import main as command
+    except KeyboardInterrupt:  # loading PyTorch takes a second or two
+        print("annotated: interrupted", file=sys.stderr)
+        return 130
     return command()
 
 

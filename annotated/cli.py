@@ -26,7 +26,7 @@ from annotated.commands import forget_output, outline
 from annotated.corpora import NAMED, Corpus, load_corpus
 from annotated.distributed import Abandoned, first_to_tell, from_first, processes, rank, world_size
 from annotated.engine import FastTranslator, check_search
-from annotated.evaluation import antecedent_accuracy, bleu_by_ruler, choose_ruler, evaluate_translations
+from annotated.evaluation import antecedent_accuracy, bleu_by_ruler, choose_ruler, evaluate_translations, too_short
 from annotated.files import InputError, disk, manifest_of, read_json, write_atomically, write_json
 from annotated.grammar import SentencePair
 from annotated.machine import PRECISIONS, best_device, choose_precision, describe_machine
@@ -85,8 +85,11 @@ def train_command(arguments: argparse.Namespace) -> int:
         arguments.recipe = arguments.recipe or recipe_for(arguments.corpus, len(training_pairs(corpus)))
     model_options, training, vocab_size = settings_of(arguments, run)
     about = [corpus.name, f"{corpus.source_language} to {corpus.target_language}"]
+    alone = not isinstance(corpus, Store) and "all" in corpus.loaders  # a file, whose name says no language
+    if alone and not (run or arguments.source or arguments.target):
+        about[1] = f"taken as {about[1]} (--source, --target)"
     if not isinstance(corpus, Store) and corpus.name not in NAMED:
-        about += [f"{len(corpus.split(name)):,} pairs in {name}" for name in corpus.loaders]
+        about += [f"{len(corpus.split(name)):,} pairs in {name}" for name in corpus.loaders if name != "all"]
     say(f"{', '.join(about)}, on {describe_machine(device)['device']}")
     sizes = TransformerConfig(vocab_size if isinstance(vocab_size, int) else 1000, **model_options)
     options = training.beyond_the_paper(sizes)
@@ -115,12 +118,13 @@ def train_command(arguments: argparse.Namespace) -> int:
     training = replace(training, precision=precision)
     if isinstance(corpus, Store):  # it has its vocabulary, which the user may name
         vocab_size = arguments.vocab_size
+    progress = sys.stderr.isatty() and not arguments.quiet  # a bar is for eyes; a log gets the validation losses
     with Stop() as received:
         state = train_on_corpus(
             corpus, lambda size: TransformerConfig(size, **model_options), training, folder, vocab_size=vocab_size,
             vocabulary={"normalization": arguments.normalization or "identity", "at_most": not arguments.vocab_size},
             begin_from=find_model(arguments.begin_from) if arguments.begin_from else None, device=device,
-            resume=arguments.resume, progress=not arguments.quiet, settings=settings, stop=received, warn=say,
+            resume=arguments.resume, progress=progress, settings=settings, stop=received, warn=say,
             report=say,
         )  # fmt: skip
     report_training(state, folder, run)
@@ -148,11 +152,13 @@ def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus | Store:
     name = arguments.corpus or run["corpus"]
     if run and name != run["corpus"]:
         say(f"the run began on {run['corpus']} and goes on with {name}")
-    if is_store(name):
-        store = open_store(Path(name))
-        for option, own in (("source", store.source_language), ("target", store.target_language)):
-            if getattr(arguments, option) not in (None, own):
-                raise InputError(f"{name}: its {option} language is {own}, not {getattr(arguments, option)}")
+    store = open_store(Path(name)) if is_store(name) else None
+    known = {"source": store.source_language, "target": store.target_language} if store else run
+    for option in ("source", "target"):
+        if (own := known.get(option)) and getattr(arguments, option) not in (None, own):
+            place = name if store else arguments.output
+            raise InputError(f"{place}: its {option} language is {own}, not {getattr(arguments, option)}")
+    if store:
         return store
     source = arguments.source or run.get("source", "en")
     return load_corpus(name, source, arguments.target or run.get("target", "de"), arguments.download)
@@ -179,7 +185,14 @@ def prepare_command(arguments: argparse.Namespace) -> None:
         text = text_of(arguments.corpus, source, target, arguments.download)
     refuse_to_overwrite(Path(arguments.output))
     workers = arguments.workers or torch.get_num_threads()
-    prepare(text, Path(arguments.output), settings, workers=workers, say=say, progress=not arguments.quiet)
+    prepare(
+        text,
+        Path(arguments.output),
+        settings,
+        workers=workers,
+        say=say,
+        progress=sys.stderr.isatty() and not arguments.quiet,
+    )
 
 
 def report_training(state: TrainingState, folder: Path, run: dict) -> None:
@@ -232,6 +245,8 @@ def search_options(arguments: argparse.Namespace, own: Mapping[str, Any]) -> dic
     """The settings of the search, as `translate` takes them: the given ones, else the model's own."""
     given = {name: getattr(arguments, name) for name in own}
     options = {name: own[name] if value is None else value for name, value in given.items()}
+    if arguments.limit is not None and arguments.min_length > arguments.limit:
+        arguments.error(f"argument --min-length: {arguments.min_length} is above --limit {arguments.limit}")
     return options | {"limit": arguments.limit, "min_length": arguments.min_length}
 
 
@@ -296,6 +311,9 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     translator = load_translator(arguments, workers)
     corpus = corpus_to_score(arguments, translator.notes)
     pairs = pairs_to_score(corpus, arguments.split, arguments.max_words)
+    if "all" in corpus.loaders and arguments.split != "all":
+        whole = f"{len(corpus.split('all')):,} pairs"
+        say(f"{arguments.split} is a part of {corpus.name}: --split all takes all of its {whole}")
     ruler, remarks = choose_ruler(corpus.target_language, arguments.ruler)  # said before the translating, which is long
     for line in remarks:
         say(line)
@@ -307,7 +325,8 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     if rank():
         return  # one process scores and writes
     counted = [(line, pair.target) for line, pair in zip(translations, pairs, strict=True) if has_text(pair)]
-    sides, others, pronouns = [list(side) for side in zip(*counted, strict=True)], beside(ruler, corpus), {}
+    sides, pronouns = [list(side) for side in zip(*counted, strict=True)], {}
+    others = [name for name in beside(ruler, corpus) if not too_short(name, sides[1])]
     scores = evaluate_translations(*sides, ruler=ruler)
     rulers = {ruler: {"bleu": scores.bleu, "signature": scores.bleu_signature}} | bleu_by_ruler(*sides, others)
     if left_out := len(pairs) - len(counted):
@@ -329,7 +348,7 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
           f"length penalty {options['length_penalty']}, {scores.sentences / seconds:.1f} sentences/s")  # fmt: skip
     print(f"BLEU {scores.bleu:.2f} ({scores.bleu_signature}, brevity penalty {scores.brevity_penalty:.3f})")
     for name in others:
-        print(f"BLEU {rulers[name]['bleu']:.2f} ({rulers[name]['signature']})")
+        print(f"by another ruler: BLEU {rulers[name]['bleu']:.2f} ({rulers[name]['signature']})")
     print(f"chrF {scores.chrf:.2f} ({scores.chrf_signature})")
     print(f"exact match {100 * scores.exact_match:.2f}%")
     if pronouns:

@@ -293,7 +293,7 @@ def load_corpus(name: str, source: str = "en", target: str = "de", download: boo
 
     `name` is "embedded" (the book's own; "embedded-neutral" has one word for all adjectives that decide what a pronoun
     means), "multi30k", a folder (see `folder_corpus`), a TSV file, or two text files
-    joined by a comma. A single file or pair of files is divided by `split_pairs`.
+    joined by a comma. A single file or pair of files is divided by `split_pairs`, and has the split "all", too.
     Raises InputError when it is none of them.
 
     Defined in chapter 50: `load-corpus`.
@@ -309,9 +309,10 @@ def load_corpus(name: str, source: str = "en", target: str = "de", download: boo
     if Path(name).is_dir():
         return folder_corpus(Path(name), source, target)
     if Path(name).is_file():
-        splits = split_pairs(read_tsv(Path(name)))
+        pairs = read_tsv(Path(name))
     elif "," in name:
-        splits = split_pairs(read_pairs(*map(Path, name.split(",", 1))))
+        pairs = read_pairs(*map(Path, name.split(",", 1)))
     else:
         raise InputError(f"{name}: no such file or folder, and no corpus of that name ({', '.join(NAMED)})")
-    return Corpus(name, source, target, {split: lambda pairs=pairs: pairs for split, pairs in splits.items()})
+    loaders = {split: lambda split=split: split_pairs(pairs)[split] for split in ("train", "valid", "test")}
+    return Corpus(name, source, target, loaders | {"all": lambda: pairs})

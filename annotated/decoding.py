@@ -41,10 +41,14 @@ def output_limits(
 ) -> Int[Tensor, " batch"]:
     """The longest output for each sentence: its own length + 50 (section 6.1), or `limit`, within `max_length`.
 
+    Raises ValueError for a `limit` below 1.
+
     Defined in chapter 60: `output-limits`.
     """
     lengths = (source != model.config.pad_id).sum(dim=1) + extra
     if limit is not None:
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, not {limit}")
         lengths = torch.full_like(lengths, limit)
     return lengths.clamp(min=1, max=model.config.max_length)
 
@@ -585,6 +589,10 @@ def beam_search(
 
     Defined in chapter 60: `beam-search`.
     """
+    if beam_size < 1:
+        raise ValueError(f"beam_size must be at least 1, not {beam_size}")
+    if limit is not None and min_length > limit:
+        raise ValueError(f"min_length {min_length} is above limit {limit}")
     if not 1 <= n_best <= beam_size:
         raise ValueError(f"n_best must lie between 1 and beam_size {beam_size}, not {n_best}")
     if penalty not in PENALTIES:

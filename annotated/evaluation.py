@@ -27,6 +27,7 @@ __all__ = [
     "evaluate_translations",
     "exact_match_by_phenomenon",
     "judged",
+    "too_short",
 ]
 
 
@@ -86,6 +87,19 @@ def choose_ruler(language: str | None, ruler: str | None = None) -> tuple[str, t
 
 
 # book/91_command_line.ipynb#evaluate-translations
+def too_short(ruler: str, references: Sequence[str]) -> bool:
+    """Whether most references have too few tokens by this ruler for BLEU, which counts up to four in a row.
+
+    Defined in chapter 91: `evaluate-translations`.
+    """
+    counted = bleu_by("none" if ruler == "split" else ruler)
+    texts = map(split_tokens, references) if ruler == "split" else references
+    return (
+        sum(len(counted.tokenizer(text.rstrip()).split()) < counted.max_ngram_order for text in texts)
+        > len(references) / 2
+    )
+
+
 def evaluate_translations(
     translations: Sequence[str], references: Sequence[str], language: str | None = None, ruler: str | None = None
 ) -> Scores:
@@ -104,8 +118,7 @@ def evaluate_translations(
     result = bleu.corpus_score(list(translations), [list(references)])
     letters = chrf.corpus_score(list(translations), [list(references)])
     exact = sum(a == b for a, b in zip(translations, references, strict=True)) / len(references)
-    short = sum(len(bleu.tokenizer(text.rstrip()).split()) < bleu.max_ngram_order for text in references)
-    if short > len(references) / 2:
+    if too_short(name, references):
         few = f"most references have fewer than {bleu.max_ngram_order} tokens by the ruler {name}"
         remarks = (*remarks, f"{few}: BLEU says nothing here, look at chrF and exact matches")
     signatures = str(bleu.get_signature()), str(chrf.get_signature())

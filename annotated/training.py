@@ -248,11 +248,13 @@ def examples_by_epoch(
 
 
 def check_ids(examples: Sequence[Example], model: Model) -> None:
-    """Raises InputError, naming the pair, for an id that the vocabulary does not have."""
+    """Raises InputError, naming the pair, for an id that the vocabulary does not have, or that is no whole number."""
     size = model.config.vocab_size
     sizes = getattr(model.config, "source_vocab_size", None) or size, size
     for number, pair in enumerate(examples, start=1):
         for ids, size in zip(pair, sizes, strict=True):
+            if odd := [one for one in ids if not hasattr(one, "__index__")]:
+                raise InputError(f"pair {number} holds {odd[0]!r}, and ids are whole numbers")
             if ids and not 0 <= min(ids) <= max(ids) < size:
                 wrong = min(ids) if min(ids) < 0 else max(ids)
                 raise InputError(f"pair {number} holds the id {wrong}, and the model knows 0 to {size - 1}")
@@ -653,7 +655,7 @@ def train(
     valid: Sequence[Batch],
     config: TrainingConfig,
     *,
-    folder: Path | None = None,
+    folder: str | Path | None = None,
     resume: bool = False,
     progress: bool = False,
     on_best: Callable[[TrainingState], None] = lambda state: None,
@@ -670,8 +672,8 @@ def train(
     figures that `measure` gives are recorded with each validation loss; `warn` is called when a damaged checkpoint is
     passed over, and `report` is told the validation losses where there is no progress bar. Each of several processes
     calls this with the same arguments; a step's batches are dealt out to them (chapter 93). Raises InputError when the
-    loss is no longer a number, nothing is there to learn from, a step has fewer batches than there are processes, or
-    what `compile` needs is missing.
+    folder holds a run already and `resume` is not asked for, the loss is no longer a number, nothing is there to learn
+    from, a step has fewer batches than there are processes, or what `compile` needs is missing.
 
     Defined in chapter 59: `train`.
     """
@@ -682,8 +684,9 @@ def train(
     model = uncompiled(model)
     if not any(batch.num_tokens for batch in valid):
         raise InputError("there are no examples to validate by")
-    if isinstance(examples, list):
+    if isinstance(examples, list | tuple):
         check_ids(examples, model)
+    folder = None if folder is None else Path(folder)
     device = model.target_embedding.weight.device
     if config.compile:
         check_compiler(device)
@@ -694,6 +697,7 @@ def train(
     if resume:
         load_state(folder, state, warn)
     elif folder:
+        from_first(lambda: refuse_begun(folder))
         save_checkpoint(folder, state, config.keep_checkpoints)
     path = folder / "metrics.jsonl" if folder and not rank() else None
     log = TrainingLog(config, state, path, progress, report=report)
@@ -736,11 +740,10 @@ def prepare_folder(folder: Path, resume: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, not a folder")
     finish(folder)
-    begun = resumable(folder)
-    if resume and not begun:
+    if not resume:
+        refuse_begun(folder)
+    elif not resumable(folder):
         raise InputError(f"{folder}: nothing to resume there (no checkpoint): start anew, without --resume")
-    if not resume and begun and (folder / "run.json").exists():
-        raise InputError(f"{folder}: holds a run already; add --resume, or choose another folder")
     write_atomically(folder / ".writable", b"")
     disk.remove(folder / ".writable")
 
@@ -748,6 +751,12 @@ def prepare_folder(folder: Path, resume: bool) -> None:
 def resumable(folder: Path) -> bool:
     """Whether a run in this folder has got as far as its first checkpoint."""
     return (folder / "state.safetensors").exists() or bool(manifests(folder))
+
+
+def refuse_begun(folder: Path) -> None:
+    """Raises InputError where a run would mix its checkpoints with those of another."""
+    if resumable(folder):
+        raise InputError(f"{folder}: holds a run already; add --resume, or choose another folder")
 
 
 @contextmanager

@@ -3,10 +3,11 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from annotated import cli
+from annotated import __main__, cli
 from annotated.commands import COMMANDS, READERS, answer
 from tools import limits
 
@@ -32,6 +33,17 @@ def test_what_names_no_command_is_answered_without_pytorch(line, capsys):
     status = cli.main(line.split())
     said = capsys.readouterr()
     assert (done.stdout, done.stderr) == (said.out, f"{said.err}False {status}\n")
+
+
+def test_ctrl_c_while_pytorch_is_loaded_is_one_line(monkeypatch, capsys):
+    class Interrupted(ModuleType):
+        def __getattr__(self, name: str) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "annotated.cli", Interrupted("annotated.cli"))
+    monkeypatch.setattr(sys, "argv", ["annotated", "info"])
+    assert __main__.main() == 130
+    assert capsys.readouterr() == ("", "annotated: interrupted\n")
 
 
 def test_a_command_is_left_to_those_who_know_its_options(capsys):

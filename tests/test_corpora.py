@@ -167,14 +167,18 @@ def test_divided_splits_are_disjoint_and_complete(count: int) -> None:
 def test_too_few_pairs_to_divide(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", numbered(HOLD_OUT_EVERY - 1))
     advice = "a file on its own is divided into train, valid and test; give a folder with the splits instead"
+    corpus = load_corpus(str(path))
     with refused("too-few-pairs", 49, 50, advice):
-        load_corpus(str(path))
+        corpus.split("train")
+    assert len(corpus.split("all")) == 49  # enough to be scored
 
 
 @pytest.mark.parametrize("name", ["mine.tsv", "mine.tsv.gz", "a,b.tsv"])
 def test_single_file(tmp_path: Path, name: str) -> None:
     corpus = load_corpus(str(write(tmp_path / name, numbered(120))))
-    assert {split: len(corpus.split(split)) for split in corpus.loaders} == {"train": 116, "valid": 2, "test": 2}
+    assert {split: len(corpus.split(split)) for split in corpus.loaders} == {
+        "train": 116, "valid": 2, "test": 2, "all": 120
+    }  # fmt: skip
     assert texts(corpus.split("valid"))[0] == ("source 48", "target 48")
 
 

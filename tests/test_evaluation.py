@@ -17,6 +17,7 @@ from annotated.evaluation import (
     evaluate_translations,
     exact_match_by_phenomenon,
     split_tokens,
+    too_short,
 )
 from annotated.grammar import SentencePair
 from tests.messages import message, refused
@@ -213,6 +214,14 @@ def test_alignment_error_rate_by_hand():
 
 
 # Rulers: BLEU counted by hand
+
+
+def test_a_ruler_that_sees_one_token_in_a_date_says_nothing():
+    dates = ["2026-11-25", "1999-01-02"]
+    assert {ruler: too_short(ruler, dates) for ruler in ("13a", "intl", "split")} == {
+        "13a": False, "intl": True, "split": False
+    }  # fmt: skip
+    assert not too_short("intl", ["2026-11-25", "Der Hund sieht die alte Frau."])  # half of them
 
 
 def by_ruler(output: str, reference: str) -> dict[str, float]:

@@ -7,6 +7,7 @@ import threading
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
+from inspect import unwrap
 from pathlib import Path
 from random import Random
 
@@ -34,6 +35,7 @@ from annotated.training import (
     TrainingState,
     batch_all,
     batch_groups,
+    check_ids,
     checkpoints,
     load_state,
     losses_of,
@@ -908,9 +910,25 @@ def test_what_cannot_be_trained_on_is_said_before_the_first_step():
     for wrong in (40, -1):
         with refused("id-unknown", 2, wrong, 39):
             train(model, [PAIRS[0], ([5, 3], [wrong, 3])], [make_batch(PAIRS)], CONFIG)
+    with refused("id-not-whole", 1, 4.5):
+        unwrap(check_ids)([([5, 3], [4.5, 3])], model)  # annotations, which tests check and users do not, forbid it
     untied = Transformer(TransformerConfig(40, **SIZES, tie_embeddings=False, source_vocab_size=60))
     with refused("id-unknown", 1, 60, 59):
         train(untied, [([60, 3], [5, 3])], [make_batch(PAIRS)], CONFIG)
+
+
+def test_a_folder_keeps_one_run(tmp_path: Path):
+    """By `train` as by the command: a second run would mix its checkpoints with those of the first."""
+    config = replace(CONFIG, max_steps=1)
+    train(small_model(), PAIRS, [make_batch(PAIRS)], config, folder=str(tmp_path))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for begin in (
+        lambda: train(small_model(), PAIRS, [make_batch(PAIRS)], config, folder=str(tmp_path)),
+        lambda: prepare_folder(tmp_path, resume=False),
+    ):
+        with refused("run-taken", tmp_path):
+            begin()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_lists_that_are_filled_up_have_the_losses_of_short_ones():
