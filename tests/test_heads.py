@@ -24,7 +24,7 @@ def shipped() -> Translator:
 
 @pytest.fixture(scope="module")
 def task(shipped: Translator) -> heads.Pronouns:
-    return heads.Pronouns(shipped.model, shipped.tokenizer, COUNT)
+    return heads.Pronouns(shipped.model, shipped.tokenizer, embedded_split("pronoun")[:COUNT])
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ def test_the_record_is_of_the_shipped_model(shipped: Translator):
     """What the book quotes for the shipped model untouched, and without the head that matters most, comes back."""
     found = read_json(heads.ROOT / "data" / "runs" / "heads" / "shipped.json")["silenced"]
     everything, (head, alone) = (
-        heads.Pronouns(shipped.model, shipped.tokenizer),
+        heads.Pronouns(shipped.model, shipped.tokenizer, embedded_split("pronoun")[: heads.SENTENCES]),
         min(zip(found["heads"], found["zero"]["alone"], strict=True), key=lambda row: row[1][0][0]),
     )
     assert everything.right().mean(axis=0) == pytest.approx([share for share, _ in found["untouched"]], abs=0.002)

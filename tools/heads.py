@@ -33,7 +33,7 @@ from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, tokenize
 from annotated.training import batch_all, tokenize_pairs
 from annotated.translation import Translator
-from annotated.visualization import attentions, sentence_maps
+from annotated.visualization import attentions, sentence_maps, word_of_piece
 from tools import ROOT
 
 Head = tuple[str, int, int]
@@ -42,17 +42,18 @@ RULES_ON = 150  # sentences of the test split
 
 
 class Pronouns:
-    """The sentences of the split `pronoun`, ready to ask a model for genders and for all other tokens."""
+    """Sentences with a pronoun that stands for a noun, ready to ask a model for genders and for all other tokens."""
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer, count: int = SENTENCES):
-        self.model, pairs = model, embedded_split("pronoun")[:count]
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, pairs: Sequence[SentencePair]):
+        self.model, count = model, len(pairs)
         self.sources = tokenize(tokenizer, [pair.source for pair in pairs])
         targets = tokenize(tokenizer, [pair.target for pair in pairs], target=True)
-        parts = [
-            next(i for i, (own, other) in enumerate(zip(target, targets[n ^ 1], strict=False)) if own != other)
-            for n, target in enumerate(targets)
-        ]
-        self.pronouns = torch.tensor(parts)  # where the German of twins parts
+        its = [pair.antecedents[-1][0] for pair in pairs]  # words; what follows are tokens
+        german = [dict(pair.alignment)[it] for pair, it in zip(pairs, its, strict=True)]
+        self.words = [word_of_piece(tokenizer, pair.source) for pair in pairs]  # of every token of the source
+        self.its = torch.tensor([known.index(it) for known, it in zip(self.words, its, strict=True)])
+        known = [word_of_piece(tokenizer, pair.target, target=True) for pair in pairs]
+        self.pronouns = torch.tensor([words.index(word) for words, word in zip(known, german, strict=True)])
         self.genders = torch.tensor([tokenize(tokenizer, [f"X {word}"])[0][-2] for word in ("er", "sie", "es")])
         self.source = pad_sequences(self.sources, model.config.pad_id)
         self.wanted = pad_sequences(targets, model.config.pad_id)
@@ -217,7 +218,7 @@ def means_of(model: Transformer, tokenizer: Tokenizer) -> HeadMeans:
 def measure(model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES) -> dict[str, Any]:
     """Everything that chapter 80 says of heads, for one model."""
     model = model.eval()
-    task = Pronouns(model, tokenizer, sentences)
+    task = Pronouns(model, tokenizer, embedded_split("pronoun")[:sentences])
     return {
         "sentences": sentences,
         "silenced": silencings(task, means_of(model, tokenizer)),

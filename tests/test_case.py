@@ -1,0 +1,93 @@
+"""What the record of the case is made of: `tools.case`, on forty sentences of the shipped model."""
+
+import pytest
+import torch
+
+from annotated.grammar import embedded_split, words
+from annotated.translation import Translator
+from tools import case
+
+COUNT = 40
+
+
+@pytest.fixture(scope="module")
+def twins():
+    translator = Translator.load("embedded", "cpu", accelerated=False)
+    task = case.Twins(translator.model, translator.tokenizer, embedded_split("pronoun")[:COUNT])
+    with torch.no_grad():
+        task.chosen()
+        yield task
+
+
+def test_every_token_is_in_one_group(twins):
+    counted = torch.stack([twins.tokens(group) for group in case.GROUPS]).sum(dim=0)
+    assert torch.equal(counted, twins.real.long())
+    assert torch.equal(twins.tokens("noun") | twins.tokens("rival"), twins.tokens("nouns"))
+    assert torch.equal(twins.tokens("end").sum(dim=1), torch.ones(COUNT, dtype=torch.long))
+
+
+def test_the_groups_of_the_famous_pair(twins):
+    famous = [*words(embedded_split("pronoun")[0].source), "</s>"]
+    named = {name: [famous[word] for word in sorted(twins.groups[0][name])] for name in ("adjective", "noun", "rival")}
+    assert named == {"adjective": ["tired"], "noun": ["animal"], "rival": ["street"]}
+    assert [famous[word] for word in sorted(twins.groups[0]["it"] | twins.groups[0]["end"])] == ["it", "</s>"]
+
+
+def test_with_all_vectors_of_the_twin_a_model_answers_as_for_the_twin(twins):
+    """The German before the pronoun is the same in twins, so nothing else is left to tell them apart."""
+    untouched, found = twins.chosen(), case.swaps(twins)
+    everything = " and ".join(case.GROUPS)
+    for name in (f"after layer 1: {everything}", f"all doors: {everything}"):
+        assert [share for share, _ in found[name]] == [share for share, _ in untouched[::-1]]
+    assert found[f"door 1: {everything}"] != found[f"all doors: {everything}"]
+
+
+def test_cut_arrows_carry_nothing(twins):
+    """What no arrow leads from may hold anything: the choice stays."""
+    lost = [case.gone(twins, ("cross", layer, "it", "pronoun")) for layer in (1, 2)]
+    shut = case.cut(twins, lost)
+    memory, real = twins.encoded(twins.source)
+    other = torch.where(twins.tokens("it")[:, :, None], torch.randn_like(memory), memory)
+    places = {place: mask for one in lost for place, mask in one.items()}
+    edits = {place: case.partial(case.without, mask) for place, mask in places.items()}
+    with case.edited(twins.model, weights=edits):
+        assert twins.decoded([(other, real)] * 2) == shut
+    assert (
+        case.cut(twins, [{("cross", 1): torch.zeros(COUNT, twins.read.shape[1], twins.source.shape[1]).bool()}])[0]
+        == (twins.chosen()[0])
+    )
+
+
+def test_arrows_lead_from_every_group_to_every_other():
+    translator = Translator.load("embedded", "cpu", accelerated=False)
+    found = case.arrows(translator.model)
+    assert len(set(found)) == len(found) == 2 * 12 + 2 * 4
+    assert ("encoder", 2, "adjective", "it") in found
+    assert ("cross", 2, "it", "pronoun") in found
+
+
+def test_weights_that_are_lost_are_shared_out():
+    weights = torch.tensor([[[[0.2, 0.3, 0.5], [0.2, 0.3, 0.5]]]])
+    lost = torch.tensor([[[False, False, True], [False, False, False]]])
+    expected = torch.tensor([[[[0.4, 0.6, 0.0], [0.2, 0.3, 0.5]]]])
+    assert torch.allclose(case.without(lost, weights), expected)
+
+
+def test_stations_end_where_the_model_ends(twins):
+    found = case.stations(twins)
+    memory, _ = twins.encoded(twins.source)
+    rows = torch.arange(COUNT)
+    assert torch.allclose(found["it: layer 2, feed-forward"], memory[rows, twins.its], atol=1e-5)
+    logits, _ = twins.logits(rows)
+    own = twins.model.output(found["pronoun: layer 2, feed-forward"])
+    assert torch.allclose(own, logits[rows, twins.pronouns], atol=1e-4)
+
+
+def test_a_probe_reads_what_is_there_and_nothing_else():
+    generator = torch.Generator().manual_seed(1)
+    answers = torch.randint(0, 3, (600,), generator=generator)
+    x = torch.randn(600, 8, generator=generator)
+    x[:, :3] += 4 * torch.nn.functional.one_hot(answers, 3)
+    assert (case.probe(x[:400], answers[:400], x[400:]) == answers[400:]).float().mean() > 0.95
+    noise = torch.randn(600, 8, generator=generator)
+    assert (case.probe(noise[:400], answers[:400], noise[400:]) == answers[400:]).float().mean() < 0.5

@@ -1,0 +1,330 @@
+"""What *it* means, in three models that were trained alike: `python -m tools.case`, for the chapters of the case.
+
+The first model is the shipped one, the others are those that `python -m tools.experiments case` keeps. Asked are 600
+sentences of the split `pronoun`, twins that differ in an adjective: a model reads the German up to the pronoun, and
+chooses among er, sie and es. Recorded is
+
+- what can be read, by a linear probe that is fitted on sentences of the training split, at *it* and where the pronoun
+  will be written, after every sub-layer; and what the output matrix reads there;
+- how many pronouns are right when no attention leads from one group of words to another (an arrow is cut), each arrow
+  alone and in pairs, and when the decoder may look at nothing but one group;
+- how many turn when the vectors of a group are the twin's: in the encoder, and at each of the decoder's two doors.
+
+Words are swapped by word, since adjectives have different numbers of tokens. Each share has its standard error, of the
+difference from the untouched model, over pairs of twins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from annotated.acceleration import tune_machine
+from annotated.batching import pad_sequences
+from annotated.checkpoint import load_weights
+from annotated.corpora import generated
+from annotated.files import read_tensors, write_json
+from annotated.grammar import SentencePair, corpus_fingerprint, embedded_split, words
+from annotated.interventions import Place, edited
+from annotated.machine import describe_machine
+from annotated.masks import causal_mask, padding_mask
+from annotated.model import Transformer
+from annotated.tokenization import Tokenizer
+from annotated.translation import Translator
+from tools import ROOT
+from tools.heads import SENTENCES, Pronouns, share
+
+FOLDER = ROOT / "data" / "runs" / "case"
+MODELS = {1: "", 2: "base-2.safetensors", 3: "base-3.safetensors"}  # the first is the shipped one
+FITTED_ON = 4000  # training sentences for the probes
+GROUPS = ("adjective", "nouns", "it", "others")  # of words; every word is in one of them
+DECIDED = "pronoun decided by an adjective"
+
+
+class Twins(Pronouns):
+    """Sentences whose pronoun an adjective decides, each beside its twin; their words in groups."""
+
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, pairs: Sequence[SentencePair]):
+        super().__init__(model, tokenizer, pairs)
+        self.groups = [divided(pair, pairs[n ^ 1]) for n, pair in enumerate(pairs)]
+        self.twins = torch.arange(len(pairs)) ^ 1
+        self.real = self.source != model.config.pad_id
+        self.due = nn.functional.one_hot(self.pronouns, self.read.shape[1]).bool()  # where the pronoun will be written
+
+    def tokens(self, *groups: str) -> Tensor:
+        """Which tokens belong to these groups: (sentence, source)."""
+        chosen = [set().union(*(known[name] for name in groups)) for known in self.groups]
+        rows = [[int(word in wanted) for word in line] for line, wanted in zip(self.words, chosen, strict=True)]
+        return pad_sequences(rows, 0).bool()
+
+    def answers(self, x: Tensor) -> Tensor:
+        """From vectors where the pronoun is due: whether the right gender leads, and whether the twin's does."""
+        chosen = self.genders[self.model.output(x)[:, self.genders].argmax(-1)]
+        return torch.stack([chosen == self.own, chosen == self.own[self.twins]], dim=1).float()
+
+    def chosen(self) -> list[list[float]]:
+        """The share of right genders and of the twin's, as the model stands."""
+        return self.decoded([self.encoded(self.source)] * len(self.model.decoder.layers))
+
+    def encoded(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """The encoder's output, and which of its places are real."""
+        return self.model.encode(source, padding_mask(source, self.model.config.pad_id)), self.real
+
+    def decoded(self, memories: Sequence[tuple[Tensor, Tensor]]) -> list[list[float]]:
+        """The same, with a memory for every layer of the decoder."""
+        model = self.model
+        seen = causal_mask(self.read.shape[1]) & padding_mask(self.read, model.config.pad_id)
+        y = model.embed(model.target_embedding, model.target_positions, self.read)
+        for layer, (memory, real) in zip(model.decoder.layers, memories, strict=True):
+            y = layer(y, memory, seen, real[:, None, None])
+        return self.compared(self.answers(y[self.due]))
+
+    def compared(self, answers: Tensor) -> list[list[float]]:
+        """Both shares, each with the standard error of its difference from the untouched model."""
+        self.untouched = getattr(self, "untouched", answers)
+        return share(answers.numpy(), self.untouched.numpy())
+
+
+def divided(pair: SentencePair, twin: SentencePair) -> dict[str, set[int]]:
+    """The words of each group; beside GROUPS the noun that the pronoun means, its rival, and the end."""
+    (it, noun), (_, rival), every = pair.antecedents[-1], twin.antecedents[-1], [*words(pair.source), "</s>"]
+    adjective = next(n for n, (own, other) in enumerate(zip(every, words(twin.source))) if own != other)
+    others = set(range(len(every))) - {it, noun, rival, adjective}
+    found = {"adjective": {adjective}, "nouns": {noun, rival}, "it": {it}, "others": others}
+    return found | {"noun": {noun}, "rival": {rival}, "end": {len(every) - 1}}
+
+
+# What can be read
+
+
+def stations(task: Pronouns) -> dict[str, Tensor]:
+    """The vectors of *it*, and where the pronoun will be written, after every sub-layer: (sentence, d_model) each."""
+    model, rows, found = task.model, torch.arange(len(task.its)), {}
+    real = padding_mask(task.source, model.config.pad_id)
+    seen = causal_mask(task.read.shape[1]) & padding_mask(task.read, model.config.pad_id)
+    x = model.embed(model.source_embedding, model.source_positions, task.source)
+    found["it: embedding"] = x[rows, task.its]
+    for n, layer in enumerate(model.encoder.layers, start=1):
+        x = layer.around_self_attention(x, lambda y, own=layer: own.self_attention(y, y, real))
+        found[f"it: layer {n}, attention"] = x[rows, task.its]
+        x = layer.around_feed_forward(x, layer.feed_forward)
+        found[f"it: layer {n}, feed-forward"] = x[rows, task.its]
+    y = model.embed(model.target_embedding, model.target_positions, task.read)
+    found["pronoun: embedding"] = y[rows, task.pronouns]
+    for n, layer in enumerate(model.decoder.layers, start=1):
+        y = layer.around_self_attention(y, lambda z, own=layer: own.self_attention(z, z, seen))
+        found[f"pronoun: layer {n}, self-attention"] = y[rows, task.pronouns]
+        y = layer.around_cross_attention(y, lambda z, own=layer: own.cross_attention(z, x, real))
+        found[f"pronoun: layer {n}, cross-attention"] = y[rows, task.pronouns]
+        y = layer.around_feed_forward(y, layer.feed_forward)
+        found[f"pronoun: layer {n}, feed-forward"] = y[rows, task.pronouns]
+    return found
+
+
+def probe(known: Tensor, answers: Tensor, asked: Tensor, decay: float = 1e-3) -> Tensor:
+    """The answer, as a number, for each vector asked: multinomial logistic regression, fitted on the known ones."""
+    mean, spread = known.mean(dim=0), known.std(dim=0) + 1e-6
+    x = (known - mean) / spread
+    weight = torch.zeros(x.shape[1] + 1, int(answers.max()) + 1, requires_grad=True)
+    optimizer = torch.optim.LBFGS([weight], max_iter=300, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        total = nn.functional.cross_entropy(x @ weight[1:] + weight[0], answers) + decay * weight[1:].square().sum()
+        total.backward()
+        return total
+
+    optimizer.step(loss)
+    return (((asked - mean) / spread) @ weight[1:] + weight[0]).argmax(dim=-1).detach()
+
+
+def readings(task: Twins, known: Pronouns) -> dict[str, Any]:
+    """The shares of sentences whose gender a probe, and the output matrix, read at each station."""
+    with torch.no_grad():
+        fitted, asked = stations(known), stations(task)
+    numbers = {int(gender): n for n, gender in enumerate(task.genders)}
+    answers = torch.tensor([numbers[int(gender)] for gender in known.own])
+    found: dict[str, Any] = {}
+    for name, x in asked.items():
+        guessed = task.genders[probe(fitted[name], answers, x)]
+        found[name] = {"probe": share((guessed == task.own).float()[:, None].numpy())[0]}
+        if name.startswith("pronoun"):
+            with torch.no_grad():
+                found[name]["output matrix"] = share(task.answers(x)[:, :1].numpy())[0]
+    return found
+
+
+# What is needed: arrows cut
+
+
+Arrow = tuple[str, int, str, str]  # encoder or cross, a layer from 1, from which words, to which
+
+
+def arrows(model: Transformer) -> list[Arrow]:
+    """Every arrow from one group to another in the encoder, and from each to the pronoun's place in the decoder."""
+    found = [
+        ("encoder", n + 1, *ends)
+        for n in range(len(model.encoder.layers))
+        for ends in itertools.permutations(GROUPS, 2)
+    ]
+    doors = range(1, len(model.decoder.layers) + 1)
+    return found + [("cross", n, group, "pronoun") for n in doors for group in GROUPS]
+
+
+def gone(task: Twins, arrow: Arrow) -> dict[Place, Tensor]:
+    """Which weights an arrow is made of: (sentence, query, key)."""
+    kind, layer, start, end = arrow
+    queries = task.due if kind == "cross" else task.tokens(end)
+    return {(kind, layer - 1): queries[:, :, None] & task.tokens(start)[:, None]}
+
+
+def without(lost: Tensor, weights: Tensor) -> Tensor:
+    """The weights without those that are lost; the others of the row share what these had."""
+    kept = weights.masked_fill(lost[:, None], 0.0)
+    return kept / kept.sum(dim=-1, keepdim=True).clamp_min(1e-9)
+
+
+def cut(task: Twins, lost: Sequence[Mapping[Place, Tensor]]) -> list[list[float]]:
+    """The shares chosen without these weights."""
+    together: dict[Place, Tensor] = {}
+    for one in lost:
+        for place, mask in one.items():
+            together[place] = together[place] | mask if place in together else mask
+    with edited(task.model, weights={place: partial(without, mask) for place, mask in together.items()}):
+        return task.chosen()
+
+
+def cuts(task: Twins) -> dict[str, Any]:
+    """The shares of every arrow cut alone and in pairs, and of doors that are open for some groups only."""
+    every = arrows(task.model)
+    masks = [gone(task, arrow) for arrow in every]
+    pairs = itertools.combinations(range(len(every)), 2)
+    layers = range(len(task.model.decoder.layers))
+    doors = {"1": [0], "2": [1], "both": list(layers)} if len(layers) == 2 else {"all": list(layers)}
+    shut: dict[str, Any] = {}
+    for name, which in doors.items():
+        for group in (*GROUPS, "noun", "rival"):
+            lost = [{("cross", layer): task.due[:, :, None] & task.tokens(group)[:, None]} for layer in which]
+            shut[f"door {name}: not {group}"] = cut(task, lost)
+        for groups in (
+            ("it",),
+            ("it", "end"),
+            ("adjective",),
+            ("nouns",),
+            ("adjective", "nouns"),
+            ("adjective", "it"),
+            ("nouns", "it"),
+        ):
+            lost = [{("cross", layer): task.due[:, :, None] & ~task.tokens(*groups)[:, None]} for layer in which]
+            shut[f"door {name}: only {' and '.join(groups)}"] = cut(task, lost)
+    return {
+        "arrows": [list(arrow) for arrow in every],
+        "alone": [cut(task, [mask]) for mask in masks],
+        "pairs": [[one, other, cut(task, [masks[one], masks[other]])] for one, other in pairs],
+        "doors": shut,
+    }
+
+
+# What decides: vectors of the twin
+
+
+def mixed(task: Twins, x: Tensor, groups: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """The vectors, those of the groups' words from the twin, and which places are real."""
+    rows = []
+    for n, known in enumerate(task.groups):
+        twin, swapped = n ^ 1, set().union(*(known[name] for name in groups))
+        own, other = torch.tensor(task.words[n]), torch.tensor(task.words[twin])
+        parts = []
+        for word in own.unique().tolist():
+            vectors, of_token = (x[twin], other) if word in swapped else (x[n], own)
+            parts.append(vectors[: len(of_token)][of_token == word])
+        rows.append(torch.cat(parts))
+    lengths = torch.tensor(list(map(len, rows)))
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.arange(int(lengths.max())) < lengths[:, None]
+
+
+def swaps(task: Twins) -> dict[str, Any]:
+    """The shares when the vectors of some groups are the twin's, after a layer of the encoder or at a door."""
+    model, own, found = task.model, [task.encoded(task.source)] * len(task.model.decoder.layers), {}
+    first = model.encoder.layers[0](
+        model.embed(model.source_embedding, model.source_positions, task.source), task.real[:, None, None]
+    )
+    chosen = [groups for size in range(1, len(GROUPS) + 1) for groups in itertools.combinations(GROUPS, size)]
+    for groups in chosen:
+        name = " and ".join(groups)
+        x, real = mixed(task, first, groups)
+        for layer in model.encoder.layers[1:]:
+            x = layer(x, real[:, None, None])
+        found[f"after layer 1: {name}"] = task.decoded([(x, real)] * len(own))
+        other = mixed(task, own[0][0], groups)
+        for number in range(len(own)):
+            found[f"door {number + 1}: {name}"] = task.decoded(
+                [other if n == number else own[n] for n in range(len(own))]
+            )
+        found[f"all doors: {name}"] = task.decoded([other] * len(own))
+    return found
+
+
+def looks(task: Twins) -> list[list[dict[str, float]]]:
+    """The mean weight that each head of cross-attention gives each group where the pronoun will be written."""
+    kept: dict[int, Tensor] = {}
+
+    def keep(layer: int, weights: Tensor) -> Tensor:
+        kept[layer] = weights.transpose(1, 2)[task.due]  # sentence, head, key
+        return weights
+
+    layers = range(len(task.model.decoder.layers))
+    with edited(task.model, weights={("cross", layer): partial(keep, layer) for layer in layers}):
+        task.chosen()
+    groups = {name: task.tokens(name)[:, None] for name in (*GROUPS, "noun", "rival", "end")}
+    return [
+        [
+            {name: round(float((kept[layer] * mask).sum(-1).mean(0)[head]), 4) for name, mask in groups.items()}
+            for head in range(kept[layer].shape[1])
+        ]
+        for layer in layers
+    ]
+
+
+def measure(
+    model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES, fitted: int = FITTED_ON
+) -> dict[str, Any]:
+    """Everything that the chapters say of one model."""
+    model = model.eval()
+    task = Twins(model, tokenizer, embedded_split("pronoun")[:sentences])
+    known = Pronouns(model, tokenizer, [pair for pair in generated("train") if DECIDED in pair.phenomena][:fitted])
+    with torch.no_grad():
+        found = {"sentences": sentences, "untouched": task.chosen()}
+        found |= {"looks": looks(task), "cuts": cuts(task), "swaps": swaps(task)}
+    return found | {"fitted_on": len(known.its), "readings": readings(task, known)}
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.case", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=int, choices=MODELS, action="append", help="only this one (default: all)")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    tune_machine()
+    for number in options.model or MODELS:
+        translator = Translator.load("embedded", "cpu", accelerated=False)
+        if MODELS[number]:
+            path = FOLDER / MODELS[number]
+            load_weights(translator.model, read_tensors(path), path)
+        record = {"command": f"python -m tools.case --model {number}", **describe_machine(torch.device("cpu"))}
+        record |= {"weights": MODELS[number] or "data/models/embedded", "corpus_version": corpus_fingerprint()}
+        record |= measure(translator.model, translator.tokenizer)
+        write_json(FOLDER / f"measured-{number}.json", record)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
