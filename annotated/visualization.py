@@ -18,7 +18,7 @@ from annotated.grammar import SentencePair, words
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer, tokenize
 
-__all__ = ["IBMModel1", "attention_maps", "attentions", "sentence_maps", "strongest_links"]
+__all__ = ["IBMModel1", "attention_maps", "attentions", "draw_heads", "sentence_maps", "strongest_links"]
 
 
 # book/80_attention_visualizations.ipynb#visualization-imports
@@ -128,6 +128,8 @@ def draw_heads(
     """Curves from attending words to what they attend to, one colour per head, as opaque as the weight (figures 3-5).
 
     `only` are the positions of the attending words to draw; weights below `least` are left out.
+
+    Defined in chapter 80: `head-view`.
     """
     curve = np.linspace(0, 1, 30)
     bend = curve**2 * (3 - 2 * curve)  # leaves and arrives level

@@ -322,7 +322,7 @@ def main(arguments: Sequence[str]) -> int:
         record = {"command": f"python -m tools.case --model {number}", **describe_machine(torch.device("cpu"))}
         record |= {"weights": MODELS[number] or "data/models/embedded", "corpus_version": corpus_fingerprint()}
         record |= measure(translator.model, translator.tokenizer)
-        write_json(FOLDER / f"measured-{number}.json", record)
+        write_json(FOLDER / "measured" / f"{number}.json", record)
     return 0
 
 
