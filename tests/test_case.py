@@ -91,3 +91,28 @@ def test_a_probe_reads_what_is_there_and_nothing_else():
     assert (case.probe(x[:400], answers[:400], x[400:]) == answers[400:]).float().mean() > 0.95
     noise = torch.randn(600, 8, generator=generator)
     assert (case.probe(noise[:400], answers[:400], noise[400:]) == answers[400:]).float().mean() < 0.5
+
+
+def test_the_outsiders_twins_are_twins():
+    """Sixty, with two genders that differ, and one word that does."""
+    rows = case.outsiders()
+    assert len(rows) == len(set(rows)) == 120
+    for (one, own, other), (two, its, others) in zip(rows[::2], rows[1::2], strict=True):
+        assert (own, other) == (others, its)
+        assert own != other
+        assert {own, other} <= {"m", "f", "n"}
+        assert sum(a != b for a, b in zip(words(one), words(two), strict=True)) == 1
+        assert words(one.lower()).count("it") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "german", "genders"),
+    [
+        ("The boy could not read it.", "Der Junge konnte ihn nicht lesen.", ["m"]),
+        ("She bought it.", "Sie kaufte es.", ["n"]),
+        ("There was a box, and it was full.", "Es gab eine Kiste, und sie war voll.", ["f"]),
+        ("The dog sleeps.", "Der Hund schläft.", []),
+    ],
+)
+def test_genders_of_the_pronouns_that_stand_for_it(source, german, genders):
+    assert case.genders_written(source, german) == genders

@@ -8,7 +8,9 @@ chooses among er, sie and es. Recorded is
   will be written, after every sub-layer; and what the output matrix reads there;
 - how many pronouns are right when no attention leads from one group of words to another (an arrow is cut), each arrow
   alone and in pairs, and when the decoder may look at nothing but one group;
-- how many turn when the vectors of a group are the twin's: in the encoder, and at each of the decoder's two doors.
+- how many turn when the vectors of a group are the twin's: in the encoder, and at each of the decoder's two doors;
+- apart from these, with `--outsiders`, how many pronouns are right in 60 twins that somebody wrote from the words of the
+  grammar, without sight of its rules.
 
 Words are swapped by word, since adjectives have different numbers of tokens. Each share has its standard error, of the
 difference from the untouched model, over pairs of twins.
@@ -46,6 +48,8 @@ MODELS = {1: "", 2: "base-2.safetensors", 3: "base-3.safetensors"}  # the first 
 FITTED_ON = 4000  # training sentences for the probes
 GROUPS = ("adjective", "nouns", "it", "others")  # of words; every word is in one of them
 DECIDED = "pronoun decided by an adjective"
+GENDERS = {"er": "m", "ihn": "m", "sie": "f", "ihr": "f", "es": "n"}  # of German pronouns; ihm is of two
+EXPLAINED = {"he": "m", "she": "f", "they": "f", "there": "n"}  # English words for which there is such a pronoun, too
 
 
 class Twins(Pronouns):
@@ -293,6 +297,41 @@ def looks(task: Twins) -> list[list[dict[str, float]]]:
     ]
 
 
+# Sentences of somebody else
+
+
+def outsiders() -> list[tuple[str, str, str]]:
+    """The sentences of data/outsiders.tsv with the right gender and the twin's, twin after twin."""
+    _, _, *lines = (ROOT / "data" / "outsiders.tsv").read_text(encoding="utf-8").splitlines()
+    twins = [line.split("\t") for line in lines]
+    return [row for a, _, own, b, _, other in twins for row in ((a, own, other), (b, other, own))]
+
+
+def genders_written(source: str, german: str) -> list[str]:
+    """The genders of the pronouns in a translation, without those of he, she, they and there in the source."""
+    found = [GENDERS[word] for word in words(german.lower()) if word in GENDERS]
+    for word in words(source.lower()):
+        if EXPLAINED.get(word) in found:
+            found.remove(EXPLAINED[word])
+    return found
+
+
+def told_apart(translator: Translator) -> dict[str, Any]:
+    """How many of the outsiders' pronouns a translator has right, how many are the twin's, and each translation.
+
+    `neither` is a translation that has no pronoun for *it*, or several, or another gender.
+    """
+    asked = outsiders()
+    written = translator.translate([source for source, _, _ in asked], beam_size=1)
+    kinds = []
+    for (source, own, other), german in zip(asked, written, strict=True):
+        found = genders_written(source, german)
+        kinds.append("right" if found == [own] else "twin's" if found == [other] else "neither")
+    both = sum(pair == ("right", "right") for pair in zip(kinds[::2], kinds[1::2], strict=True))
+    found = {kind: kinds.count(kind) for kind in ("right", "twin's", "neither")} | {"both twins right": both}
+    return {"sentences": len(asked), **found, "translations": written}
+
+
 def measure(
     model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES, fitted: int = FITTED_ON
 ) -> dict[str, Any]:
@@ -311,6 +350,7 @@ def main(arguments: Sequence[str]) -> int:
         prog="python -m tools.case", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", type=int, choices=MODELS, action="append", help="only this one (default: all)")
+    parser.add_argument("--outsiders", action="store_true", help="only the sentences of data/outsiders.tsv")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     tune_machine()
@@ -319,10 +359,11 @@ def main(arguments: Sequence[str]) -> int:
         if MODELS[number]:
             path = FOLDER / MODELS[number]
             load_weights(translator.model, read_tensors(path), path)
-        record = {"command": f"python -m tools.case --model {number}", **describe_machine(torch.device("cpu"))}
+        command = f"python -m tools.case --model {number}{' --outsiders' * options.outsiders}"
+        record = {"command": command, **describe_machine(torch.device("cpu"))}
         record |= {"weights": MODELS[number] or "data/models/embedded", "corpus_version": corpus_fingerprint()}
-        record |= measure(translator.model, translator.tokenizer)
-        write_json(FOLDER / "measured" / f"{number}.json", record)
+        record |= told_apart(translator) if options.outsiders else measure(translator.model, translator.tokenizer)
+        write_json(FOLDER / "measured" / f"{'outsiders-' * options.outsiders}{number}.json", record)
     return 0
 
 
