@@ -9,8 +9,8 @@ chooses among er, sie and es. Recorded is
 - how many pronouns are right when no attention leads from one group of words to another (an arrow is cut), each arrow
   alone and in pairs, and when the decoder may look at nothing but one group;
 - how many turn when the vectors of a group are the twin's: in the encoder, and at each of the decoder's two doors;
-- apart from these, with `--outsiders`, how many pronouns are right in 60 twins that somebody wrote from the words of the
-  grammar, without sight of its rules.
+- apart from these, with `--outsiders`, how many pronouns are right in 60 twins that somebody wrote from the words of
+  the grammar, without sight of its rules.
 
 Words are swapped by word, since adjectives have different numbers of tokens. Each share has its standard error, of the
 difference from the untouched model, over pairs of twins.
