@@ -42,11 +42,11 @@ def findings(root: Path) -> str:
     narrow, wide = searches[min(searches)], searches[max(searches)]
     beam = wide["width"]
     return f"""\
-- **The famous picture is one of three.** Three models, trained alike, get nearly all of these pronouns right. Give
-  their encoders the attention of the twin sentence: in one, {one} of the pronouns turn, in the others {two}
-  ([chapter 80](book/80_attention_visualizations.ipynb)).
-- **Nothing costs as much as the order of the words.** Without positions the loss is {times:.0f} times as high. What one
-  head in place of four costs, three runs of each cannot tell ([chapter 62](book/62_model_variations.ipynb)).
+- **The famous picture is one of three.** Three models were trained alike, and get nearly all of these pronouns right.
+  Give their encoders the attention of the twin sentence. In one model {one} of the pronouns turn, and in the others
+  {two} do ([chapter 80](book/80_attention_visualizations.ipynb)).
+- **Nothing costs as much as the order of the words.** Without positions the loss is {times:.0f} times as high. Three
+  runs of each cannot tell what one head in place of four costs ([chapter 62](book/62_model_variations.ipynb)).
 - **Searching better translates worse.** A beam of {beam} finds likelier outputs than greedy search, and BLEU falls from
   {narrow["bleu"]:.1f} to {wide["bleu"]:.1f}, unless length is rewarded ([chapter 60](book/60_beam_search.ipynb))."""
 
@@ -64,6 +64,7 @@ def measured(root: Path) -> str:
         (run, kind): read_json(runs / run / f"evaluation-{kind}.json")
         for run, kind in (("multi30k-cpu", "beam4"), ("embedded", "beam4"), ("embedded", "pronoun-beam4"))
     }
+    others = read_json(runs / "case" / "measured" / "outsiders-1.json")
     minutes = read_json(runs / "multi30k-cpu" / "run.json")["wall_seconds"] / 60
     hour = read_json(runs / "multi30k-best" / "choose.json")["test"]["bleu"]
     training = read_json(runs / "benchmark-training" / "results.json")["tables"]
@@ -76,8 +77,12 @@ def measured(root: Path) -> str:
         ),
         ("the book's own corpus, translated exactly", f"{score['embedded', 'beam4']['exact_match']:.1%}"),
         (
-            "what *it* means: right gender of the pronoun",
+            "what *it* means: right gender of the pronoun, of twins drawn from its grammar",
             f"{score['embedded', 'pronoun-beam4']['antecedent_accuracy']:.1%}",
+        ),
+        (
+            "the same, of twins by somebody who knew only its words",
+            f"{others['right'] / others['sentences']:.1%} ({others['right']} of {others['sentences']})",
         ),
     ]
     for precision, table in training.items():
