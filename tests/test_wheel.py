@@ -59,8 +59,9 @@ def installed(clone, tmp_path_factory) -> Path:
 
 
 def files(folder: Path, place: Path = Path()) -> dict[str, Path]:
-    """Every file below a folder, by its name there, or by the name it has at a place elsewhere."""
-    return {str(place / path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    """Every file below a folder, by its name there or at a place elsewhere, but what Python leaves when it runs."""
+    found = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
+    return {str(place / name): path for name, path in found.items() if "__pycache__" not in name.parts}
 
 
 def test_the_wheel_holds_what_the_package_holds(clone, installed):
