@@ -118,13 +118,12 @@ def train_command(arguments: argparse.Namespace) -> int:
     training = replace(training, precision=precision)
     if isinstance(corpus, Store):  # it has its vocabulary, which the user may name
         vocab_size = arguments.vocab_size
-    progress = sys.stderr.isatty() and not arguments.quiet  # a bar is for eyes; a log gets the validation losses
     with Stop() as received:
         state = train_on_corpus(
             corpus, lambda size: TransformerConfig(size, **model_options), training, folder, vocab_size=vocab_size,
             vocabulary={"normalization": arguments.normalization or "identity", "at_most": not arguments.vocab_size},
             begin_from=find_model(arguments.begin_from) if arguments.begin_from else None, device=device,
-            resume=arguments.resume, progress=progress, settings=settings, stop=received, warn=say,
+            resume=arguments.resume, progress=with_bar(arguments), settings=settings, stop=received, warn=say,
             report=say,
         )  # fmt: skip
     report_training(state, folder, run)
@@ -164,6 +163,11 @@ def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus | Store:
     return load_corpus(name, source, arguments.target or run.get("target", "de"), arguments.download)
 
 
+def with_bar(arguments: argparse.Namespace) -> bool:
+    """Whether to draw a progress bar: it is for eyes, and a log is better without."""
+    return sys.stderr.isatty() and not arguments.quiet
+
+
 def training_pairs(corpus: Corpus | Store) -> Sequence:
     """What there is to train on, to be counted."""
     return corpus.train if isinstance(corpus, Store) else corpus.split("train")
@@ -185,14 +189,7 @@ def prepare_command(arguments: argparse.Namespace) -> None:
         text = text_of(arguments.corpus, source, target, arguments.download)
     refuse_to_overwrite(Path(arguments.output))
     workers = arguments.workers or torch.get_num_threads()
-    prepare(
-        text,
-        Path(arguments.output),
-        settings,
-        workers=workers,
-        say=say,
-        progress=sys.stderr.isatty() and not arguments.quiet,
-    )
+    prepare(text, Path(arguments.output), settings, workers=workers, say=say, progress=with_bar(arguments))
 
 
 def report_training(state: TrainingState, folder: Path, run: dict) -> None:

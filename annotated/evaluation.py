@@ -94,10 +94,8 @@ def too_short(ruler: str, references: Sequence[str]) -> bool:
     """
     counted = bleu_by("none" if ruler == "split" else ruler)
     texts = map(split_tokens, references) if ruler == "split" else references
-    return (
-        sum(len(counted.tokenizer(text.rstrip()).split()) < counted.max_ngram_order for text in texts)
-        > len(references) / 2
-    )
+    lengths = [len(counted.tokenizer(text.rstrip()).split()) for text in texts]
+    return sum(length < counted.max_ngram_order for length in lengths) > len(lengths) / 2
 
 
 def evaluate_translations(

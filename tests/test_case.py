@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from annotated.files import read_json
 from annotated.grammar import embedded_split, words
 from annotated.translation import Translator
 from tools import case
@@ -15,7 +16,6 @@ def twins():
     translator = Translator.load("embedded", "cpu", accelerated=False)
     task = case.Twins(translator.model, translator.tokenizer, embedded_split("pronoun")[:COUNT])
     with torch.no_grad():
-        task.chosen()
         yield task
 
 
@@ -46,16 +46,14 @@ def test_cut_arrows_carry_nothing(twins):
     """What no arrow leads from may hold anything: the choice stays."""
     lost = [case.gone(twins, ("cross", layer, "it", "pronoun")) for layer in (1, 2)]
     shut = case.cut(twins, lost)
-    memory, real = twins.encoded(twins.source)
+    memory, real = twins.encoded()
     other = torch.where(twins.tokens("it")[:, :, None], torch.randn_like(memory), memory)
     places = {place: mask for one in lost for place, mask in one.items()}
     edits = {place: case.partial(case.without, mask) for place, mask in places.items()}
     with case.edited(twins.model, weights=edits):
-        assert twins.decoded([(other, real)] * 2) == shut
-    assert (
-        case.cut(twins, [{("cross", 1): torch.zeros(COUNT, twins.read.shape[1], twins.source.shape[1]).bool()}])[0]
-        == (twins.chosen()[0])
-    )
+        assert twins.shares([(other, real)] * 2) == shut
+    nothing = torch.zeros(COUNT, twins.read.shape[1], twins.source.shape[1], dtype=torch.bool)
+    assert case.cut(twins, [{("cross", 1): nothing}]) == twins.chosen()
 
 
 def test_arrows_lead_from_every_group_to_every_other():
@@ -75,7 +73,7 @@ def test_weights_that_are_lost_are_shared_out():
 
 def test_stations_end_where_the_model_ends(twins):
     found = case.stations(twins)
-    memory, _ = twins.encoded(twins.source)
+    memory, _ = twins.encoded()
     rows = torch.arange(COUNT)
     assert torch.allclose(found["it: layer 2, feed-forward"], memory[rows, twins.its], atol=1e-5)
     logits, _ = twins.logits(rows)
@@ -91,6 +89,28 @@ def test_a_probe_reads_what_is_there_and_nothing_else():
     assert (case.probe(x[:400], answers[:400], x[400:]) == answers[400:]).float().mean() > 0.95
     noise = torch.randn(600, 8, generator=generator)
     assert (case.probe(noise[:400], answers[:400], noise[400:]) == answers[400:]).float().mean() < 0.5
+
+
+@pytest.mark.slow
+def test_the_records_are_of_the_shipped_model():
+    """What the chapters quote comes back: untouched, without *it*, with its twin's vector, and of the outsiders."""
+    translator = Translator.load("embedded", "cpu", accelerated=False)
+    folder = case.FOLDER / "measured"
+    found, others = read_json(folder / "1.json"), read_json(folder / "outsiders-1.json")
+    with torch.no_grad():
+        task = case.Twins(translator.model, translator.tokenizer, embedded_split("pronoun")[: found["sentences"]])
+        cut = case.cut(task, [case.gone(task, ("cross", 2, "it", "pronoun"))])
+        own = task.encoded()
+        swapped = task.shares([own, case.mixed(task, own[0], ["it"])])
+    for again, recorded in (
+        (task.chosen(), found["untouched"]),
+        (cut, found["cuts"]["doors"]["door 2: not it"]),
+        (swapped, found["swaps"]["door 2: it"]),
+    ):
+        assert [one for one, _ in again] == pytest.approx([one for one, _ in recorded], abs=0.005)
+    told = case.told_apart(translator)
+    for kind in ("right", "twin's", "neither", "both twins right"):
+        assert told[kind] == pytest.approx(others[kind], abs=2)  # another processor may round a beginning otherwise
 
 
 def test_the_outsiders_twins_are_twins():

@@ -13,11 +13,13 @@ import subprocess
 import sys
 import threading
 import time
+from argparse import Namespace
 from dataclasses import replace
 from itertools import product
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu
@@ -575,6 +577,19 @@ def test_score_says_how_likely_a_translation_is_by_token(run, says, monkeypatch)
     type_in(monkeypatch, f"{text}\t{given}\n{text}\n".encode())
     status, out, err = says("score", run, "--device", "cpu")
     assert (status, err) == (1, f"annotated score: {message('score-no-tab', 2)}\n".replace("\\ ", " "))
+
+
+@pytest.mark.slow
+def test_a_least_length_above_the_limit_is_refused(run, says):
+    status, out, err = says("translate", run, "--limit", 3, "--min-length", 4, "--device", "cpu")
+    assert (status, out) == (2, "")
+    assert err.endswith("annotated translate: error: argument --min-length: 4 is above --limit 3\n")
+
+
+@pytest.mark.parametrize(("eyes", "quiet", "drawn"), [(True, False, True), (True, True, False), (False, False, False)])
+def test_a_progress_bar_is_for_eyes(monkeypatch, eyes, quiet, drawn):
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: eyes))
+    assert cli.with_bar(Namespace(quiet=quiet)) is drawn
 
 
 def test_a_piece_ends_no_column():

@@ -9,8 +9,8 @@ chooses among er, sie and es. Recorded is
 - how many pronouns are right when no attention leads from one group of words to another (an arrow is cut), each arrow
   alone and in pairs, and when the decoder may look at nothing but one group;
 - how many turn when the vectors of a group are the twin's: in the encoder, and at each of the decoder's two doors;
-- apart from these, with `--outsiders`, how many pronouns are right in 60 twins that somebody wrote from the words of
-  the grammar, without sight of its rules.
+- apart from these, with `--outsiders`, how many pronouns are right in 60 twins that were written from the words of the
+  grammar alone, without sight of its rules.
 
 Words are swapped by word, since adjectives have different numbers of tokens. Each share has its standard error, of the
 difference from the untouched model, over pairs of twins.
@@ -47,6 +47,7 @@ FOLDER = ROOT / "data" / "runs" / "case"
 MODELS = {1: "", 2: "base-2.safetensors", 3: "base-3.safetensors"}  # the first is the shipped one
 FITTED_ON = 4000  # training sentences for the probes
 GROUPS = ("adjective", "nouns", "it", "others")  # of words; every word is in one of them
+OPEN = [*((group,) for group in GROUPS[:3]), *itertools.combinations(GROUPS[:3], 2), ("it", "end")]  # and nothing else
 DECIDED = "pronoun decided by an adjective"
 GENDERS = {"er": "m", "ihn": "m", "sie": "f", "ihr": "f", "es": "n"}  # of German pronouns; ihm is of two
 EXPLAINED = {"he": "m", "she": "f", "they": "f", "there": "n"}  # English words for which there is such a pronoun, too
@@ -61,6 +62,9 @@ class Twins(Pronouns):
         self.twins = torch.arange(len(pairs)) ^ 1
         self.real = self.source != model.config.pad_id
         self.due = nn.functional.one_hot(self.pronouns, self.read.shape[1]).bool()  # where the pronoun will be written
+        self.depth = len(model.decoder.layers)
+        with torch.no_grad():
+            self.untouched = self.written([self.encoded()] * self.depth)
 
     def tokens(self, *groups: str) -> Tensor:
         """Which tokens belong to these groups: (sentence, source)."""
@@ -74,26 +78,25 @@ class Twins(Pronouns):
         return torch.stack([chosen == self.own, chosen == self.own[self.twins]], dim=1).float()
 
     def chosen(self) -> list[list[float]]:
-        """The share of right genders and of the twin's, as the model stands."""
-        return self.decoded([self.encoded(self.source)] * len(self.model.decoder.layers))
+        """`shares` of the model as it stands."""
+        return self.shares([self.encoded()] * self.depth)
 
-    def encoded(self, source: Tensor) -> tuple[Tensor, Tensor]:
+    def encoded(self) -> tuple[Tensor, Tensor]:
         """The encoder's output, and which of its places are real."""
-        return self.model.encode(source, padding_mask(source, self.model.config.pad_id)), self.real
+        return self.model.encode(self.source, self.real[:, None, None]), self.real
 
-    def decoded(self, memories: Sequence[tuple[Tensor, Tensor]]) -> list[list[float]]:
-        """The same, with a memory for every layer of the decoder."""
+    def shares(self, memories: Sequence[tuple[Tensor, Tensor]]) -> list[list[float]]:
+        """The shares of right genders and of the twin's, with the standard errors of what differs from `untouched`."""
+        return share(self.written(memories).numpy(), self.untouched.numpy())
+
+    def written(self, memories: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        """The answers of the decoder, whose layers have a memory each."""
         model = self.model
         seen = causal_mask(self.read.shape[1]) & padding_mask(self.read, model.config.pad_id)
         y = model.embed(model.target_embedding, model.target_positions, self.read)
         for layer, (memory, real) in zip(model.decoder.layers, memories, strict=True):
             y = layer(y, memory, seen, real[:, None, None])
-        return self.compared(self.answers(y[self.due]))
-
-    def compared(self, answers: Tensor) -> list[list[float]]:
-        """Both shares, each with the standard error of its difference from the untouched model."""
-        self.untouched = getattr(self, "untouched", answers)
-        return share(answers.numpy(), self.untouched.numpy())
+        return self.answers(y[self.due])
 
 
 def divided(pair: SentencePair, twin: SentencePair) -> dict[str, set[int]]:
@@ -178,8 +181,7 @@ def arrows(model: Transformer) -> list[Arrow]:
         for n in range(len(model.encoder.layers))
         for ends in itertools.permutations(GROUPS, 2)
     ]
-    doors = range(1, len(model.decoder.layers) + 1)
-    return found + [("cross", n, group, "pronoun") for n in doors for group in GROUPS]
+    return found + [("cross", n + 1, group, "pronoun") for n in range(len(model.decoder.layers)) for group in GROUPS]
 
 
 def gone(task: Twins, arrow: Arrow) -> dict[Place, Tensor]:
@@ -210,22 +212,13 @@ def cuts(task: Twins) -> dict[str, Any]:
     every = arrows(task.model)
     masks = [gone(task, arrow) for arrow in every]
     pairs = itertools.combinations(range(len(every)), 2)
-    layers = range(len(task.model.decoder.layers))
-    doors = {"1": [0], "2": [1], "both": list(layers)} if len(layers) == 2 else {"all": list(layers)}
+    doors = {"1": [0], "2": [1], "both": [0, 1]}
     shut: dict[str, Any] = {}
     for name, which in doors.items():
         for group in (*GROUPS, "noun", "rival"):
             lost = [{("cross", layer): task.due[:, :, None] & task.tokens(group)[:, None]} for layer in which]
             shut[f"door {name}: not {group}"] = cut(task, lost)
-        for groups in (
-            ("it",),
-            ("it", "end"),
-            ("adjective",),
-            ("nouns",),
-            ("adjective", "nouns"),
-            ("adjective", "it"),
-            ("nouns", "it"),
-        ):
+        for groups in OPEN:
             lost = [{("cross", layer): task.due[:, :, None] & ~task.tokens(*groups)[:, None]} for layer in which]
             shut[f"door {name}: only {' and '.join(groups)}"] = cut(task, lost)
     return {
@@ -256,23 +249,20 @@ def mixed(task: Twins, x: Tensor, groups: Sequence[str]) -> tuple[Tensor, Tensor
 
 def swaps(task: Twins) -> dict[str, Any]:
     """The shares when the vectors of some groups are the twin's, after a layer of the encoder or at a door."""
-    model, own, found = task.model, [task.encoded(task.source)] * len(task.model.decoder.layers), {}
-    first = model.encoder.layers[0](
-        model.embed(model.source_embedding, model.source_positions, task.source), task.real[:, None, None]
-    )
+    model, own, found = task.model, [task.encoded()] * task.depth, {}
+    x = model.embed(model.source_embedding, model.source_positions, task.source)
+    first = model.encoder.layers[0](x, task.real[:, None, None])
     chosen = [groups for size in range(1, len(GROUPS) + 1) for groups in itertools.combinations(GROUPS, size)]
     for groups in chosen:
         name = " and ".join(groups)
         x, real = mixed(task, first, groups)
         for layer in model.encoder.layers[1:]:
             x = layer(x, real[:, None, None])
-        found[f"after layer 1: {name}"] = task.decoded([(x, real)] * len(own))
+        found[f"after layer 1: {name}"] = task.shares([(x, real)] * task.depth)
         other = mixed(task, own[0][0], groups)
-        for number in range(len(own)):
-            found[f"door {number + 1}: {name}"] = task.decoded(
-                [other if n == number else own[n] for n in range(len(own))]
-            )
-        found[f"all doors: {name}"] = task.decoded([other] * len(own))
+        for number in range(task.depth):
+            found[f"door {number + 1}: {name}"] = task.shares([*own[:number], other, *own[number + 1 :]])
+        found[f"all doors: {name}"] = task.shares([other] * task.depth)
     return found
 
 
@@ -284,8 +274,7 @@ def looks(task: Twins) -> list[list[dict[str, float]]]:
         kept[layer] = weights.transpose(1, 2)[task.due]  # sentence, head, key
         return weights
 
-    layers = range(len(task.model.decoder.layers))
-    with edited(task.model, weights={("cross", layer): partial(keep, layer) for layer in layers}):
+    with edited(task.model, weights={("cross", layer): partial(keep, layer) for layer in range(task.depth)}):
         task.chosen()
     groups = {name: task.tokens(name)[:, None] for name in (*GROUPS, "noun", "rival", "end")}
     return [
@@ -293,11 +282,11 @@ def looks(task: Twins) -> list[list[dict[str, float]]]:
             {name: round(float((kept[layer] * mask).sum(-1).mean(0)[head]), 4) for name, mask in groups.items()}
             for head in range(kept[layer].shape[1])
         ]
-        for layer in layers
+        for layer in range(task.depth)
     ]
 
 
-# Sentences of somebody else
+# Sentences that nobody drew from the grammar
 
 
 def outsiders() -> list[tuple[str, str, str]]:

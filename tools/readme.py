@@ -81,7 +81,7 @@ def measured(root: Path) -> str:
             f"{score['embedded', 'pronoun-beam4']['antecedent_accuracy']:.1%}",
         ),
         (
-            "the same, of twins by somebody who knew only its words",
+            "the same, of 60 twins written from its words alone",
             f"{others['right'] / others['sentences']:.1%} ({others['right']} of {others['sentences']})",
         ),
     ]
