@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-from argparse import Namespace
 from dataclasses import replace
 from itertools import product
 from multiprocessing.process import BaseProcess
@@ -589,7 +588,7 @@ def test_a_least_length_above_the_limit_is_refused(run, says):
 @pytest.mark.parametrize(("eyes", "quiet", "drawn"), [(True, False, True), (True, True, False), (False, False, False)])
 def test_a_progress_bar_is_for_eyes(monkeypatch, eyes, quiet, drawn):
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: eyes))
-    assert cli.with_bar(Namespace(quiet=quiet)) is drawn
+    assert cli.with_bar(argparse.Namespace(quiet=quiet)) is drawn
 
 
 def test_a_piece_ends_no_column():
