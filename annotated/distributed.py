@@ -1,6 +1,7 @@
 # Written by `make export` from book/93_at_scale.ipynb: do not edit here, edit the chapter.
 """At scale: chapter 93 of the book."""
 
+import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -163,6 +164,7 @@ def processes() -> Iterator[None]:
         if not is_about_others(error):
             raise
         raise Abandoned from None
+    gc.collect()  # DistributedDataParallel is in a circle: freed after its group, it may wait forever (pytorch#56297)
     dist.destroy_process_group()  # after an error they are still needed, to agree on who tells it
 
 

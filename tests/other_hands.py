@@ -19,6 +19,7 @@ from torch.export import Dim
 from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 
+from annotated.distributed import processes
 from annotated.model import Transformer
 from tests.models import SMALL, randomised, tokens
 
@@ -57,7 +58,6 @@ def differences(made: Callable) -> Iterator[float]:
 
 def by_several_processes() -> float:
     """How far gradients by anybody's DDP are from their mean without it, each process with sentences of its length."""
-    distributed.init_process_group("gloo")
     model = randomised(SMALL)
     other = DistributedDataParallel(copy.deepcopy(model))
     lengths = [150, 100] if distributed.get_rank() else [100, 150]
@@ -69,14 +69,14 @@ def by_several_processes() -> float:
     for parameter, found in zip(model.parameters(), other.parameters(), strict=True):
         distributed.all_reduce(parameter.grad)
         furthest = max(furthest, (found.grad - parameter.grad / distributed.get_world_size()).abs().max().item())
-    distributed.destroy_process_group()
     return furthest
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     if "WORLD_SIZE" in os.environ:
-        print(json.dumps(by_several_processes()))
+        with processes():
+            print(f"{by_several_processes()}\n", end="", flush=True)  # in one piece, as others write into the same file
         sys.exit()
     with torch.no_grad():
         ways = (copied, called_functionally, exported, compiled)

@@ -7,12 +7,14 @@ import re
 import signal
 import subprocess
 import time
+import weakref
 from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 
 from annotated import distributed
 from annotated.checkpoint import load_model
@@ -93,6 +95,20 @@ def test_anybody_s_own_processes_may_have_sentences_of_unequal_lengths():
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.split()) == 2
     assert max(map(float, done.stdout.split())) < 1e-6
+
+
+def test_what_is_left_of_a_training_is_freed_before_its_group(monkeypatch):
+    """pytorch#56297's kind: the group's last user, freed later by Python's collector, may wait for ever."""
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    circle = nn.Module()
+    circle.__dict__["itself"] = circle  # as DistributedDataParallel is
+    left, ended = weakref.ref(circle), []
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: ended.append(left()))
+    with distributed.processes():
+        del circle
+    assert ended == [None]
 
 
 @pytest.mark.again
