@@ -42,6 +42,19 @@ def test_with_all_vectors_of_the_twin_a_model_answers_as_for_the_twin(twins):
     assert found[f"door 1: {everything}"] != found[f"all doors: {everything}"]
 
 
+def test_a_pronoun_follows_the_gender_of_its_noun_s_row_and_not_of_the_rival_s(twins):
+    """Were the row moved too little, the wrong way, or another word's, the pronoun would not follow."""
+    pairs = embedded_split("pronoun")[:COUNT]
+    found = case.regendered(twins, Translator.load("embedded", "cpu", accelerated=False).tokenizer, pairs)
+    assert found["nouns"] == 119  # as in chapter 34
+    assert 10 < found["sentences"] < COUNT
+    follows, stays, _ = (share for share, _ in found["noun"])
+    assert (follows, stays) == (pytest.approx(1, abs=0.1), 0)
+    follows, stays, turned = (share for share, _ in found["rival"])
+    assert (stays, turned) == (pytest.approx(1, abs=0.1), 0)
+    assert follows < 0.6  # one of the two new genders may be the right one
+
+
 def test_cut_arrows_carry_nothing(twins):
     """What no arrow leads from may hold anything: the choice stays."""
     lost = [case.gone(twins, ("cross", layer, "it", "pronoun")) for layer in (1, 2)]

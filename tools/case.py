@@ -8,6 +8,8 @@ chooses among er, sie and es. Recorded is
   will be written, after every sub-layer; and what the output matrix reads there;
 - how many pronouns are right when no attention leads from one group of words to another (an arrow is cut), each arrow
   alone and in pairs, and when the decoder may look at nothing but one group;
+- how many follow a noun that has another gender from the start: to its row of the embedding the difference between the
+  mean rows of two genders is added, without its own row;
 - how many turn when the vectors of a group are the twin's: in the encoder, and at each of the decoder's two doors;
 - apart from these, with `--outsiders`, how many pronouns are right in 60 twins that were written from the words of the
   grammar alone, without sight of its rules.
@@ -33,7 +35,7 @@ from annotated.batching import pad_sequences
 from annotated.checkpoint import load_weights
 from annotated.corpora import generated
 from annotated.files import read_tensors, write_json
-from annotated.grammar import SentencePair, corpus_fingerprint, embedded_split, words
+from annotated.grammar import NOUN_ENTRIES, SentencePair, corpus_fingerprint, embedded_split, words
 from annotated.interventions import Place, edited
 from annotated.machine import describe_machine
 from annotated.masks import causal_mask, padding_mask
@@ -91,12 +93,16 @@ class Twins(Pronouns):
 
     def written(self, memories: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
         """The answers of the decoder, whose layers have a memory each."""
+        return self.answers(self.asked(memories))
+
+    def asked(self, memories: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        """The last vectors of the decoder where the pronoun is due."""
         model = self.model
         seen = causal_mask(self.read.shape[1]) & padding_mask(self.read, model.config.pad_id)
         y = model.embed(model.target_embedding, model.target_positions, self.read)
         for layer, (memory, real) in zip(model.decoder.layers, memories, strict=True):
             y = layer(y, memory, seen, real[:, None, None])
-        return self.answers(y[self.due])
+        return y[self.due]
 
 
 def divided(pair: SentencePair, twin: SentencePair) -> dict[str, set[int]]:
@@ -165,6 +171,48 @@ def readings(task: Twins, known: Pronouns) -> dict[str, Any]:
         if name.startswith("pronoun"):
             with torch.no_grad():
                 found[name]["output matrix"] = share(task.answers(x)[:, :1].numpy())[0]
+    return found
+
+
+# What the rows hold
+
+
+def regendered(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
+    """Where the pronoun goes when the row of its noun, or of the rival, gets each of the two other genders.
+
+    Of each: the shares that follow into the new gender, that stay with the right one, and that take the twin's. Asked
+    are the twins both of whose nouns are single tokens.
+    """
+    model, processor = task.model, tokenizer.processor
+    ids = {noun.english: processor.piece_to_id("\u2581" + noun.english) for noun in NOUN_ENTRIES}
+    single = {
+        noun.english: "mfn".index(noun.gender) for noun in NOUN_ENTRIES if ids[noun.english] != processor.unk_id()
+    }
+    rows = model.source_embedding(torch.tensor([[ids[word] for word in single]]))[0]  # times the root of d_model
+    of_gender = nn.functional.one_hot(torch.tensor(list(single.values())), 3).float()
+    total, count = of_gender.T @ rows, of_gender.sum(dim=0)
+    named = [words(pair.source) for pair in pairs]
+    fitting = [n for n, known in enumerate(task.groups) if all(named[n][word] in single for word in known["nouns"])]
+    numbers = {word: n for n, word in enumerate(single)}
+    found: dict[str, Any] = {"sentences": len(fitting), "nouns": len(single)}
+    for which in ("noun", "rival"):
+        answers = []
+        for step in (1, 2):
+            moves, wanted = torch.zeros(len(pairs), rows.shape[1]), torch.zeros(len(pairs), dtype=torch.long)
+            for n in fitting:
+                (word,) = task.groups[n][which]
+                number, old = numbers[named[n][word]], single[named[n][word]]
+                new = wanted[n] = (old + step) % 3
+                moves[n] = total[new] / count[new] - (total[old] - rows[number]) / (count[old] - 1)
+            x = model.embed(model.source_embedding, model.source_positions, task.source)
+            x = x + task.tokens(which)[:, :, None] * moves[:, None]
+            for layer in model.encoder.layers:
+                x = layer(x, task.real[:, None, None])
+            vectors = task.asked([(x, task.real)] * task.depth)
+            chosen = model.output(vectors)[:, task.genders].argmax(-1)
+            follows = (chosen == wanted).float()[:, None]
+            answers.append(torch.cat([follows, task.answers(vectors)], dim=1)[fitting])
+        found[which] = share(torch.stack(answers).mean(dim=0).numpy())
     return found
 
 
@@ -326,11 +374,13 @@ def measure(
 ) -> dict[str, Any]:
     """Everything that the chapters say of one model."""
     model = model.eval()
-    task = Twins(model, tokenizer, embedded_split("pronoun")[:sentences])
+    pairs = embedded_split("pronoun")[:sentences]
+    task = Twins(model, tokenizer, pairs)
     known = Pronouns(model, tokenizer, [pair for pair in generated("train") if DECIDED in pair.phenomena][:fitted])
     with torch.no_grad():
         found = {"sentences": sentences, "untouched": task.chosen()}
         found |= {"looks": looks(task), "cuts": cuts(task), "swaps": swaps(task)}
+        found["regendered"] = regendered(task, tokenizer, pairs)
     return found | {"fitted_on": len(known.its), "readings": readings(task, known)}
 
 
