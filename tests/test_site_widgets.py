@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from annotated.files import read_json
 from tests.pages import SITE, WIDTHS, new_tab, overflowing, thin_out, violations
 from tools.browser import new_page, visit
+from tools.case import outsiders
 from tools.pictures import PICTURES, THEMES, opened, pages_with_widgets, text_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -399,6 +401,29 @@ def test_bring_your_own(live, tmp_path):
     assert "their mean" not in widget.inner_text(), "means belong to the book's model"
     assert "weil es zu müde war" in widget.locator(".result").inner_text()
     assert len(requests) == count, "nothing leaves the page"
+    assert complaints == []
+
+
+def test_two_more_models_come_when_they_are_chosen(live):
+    """No byte of them before; the address names the model, and what the page shows is what this model does."""
+    page, widget, requests, complaints = live("laboratory")
+    assert not [url for url in requests if "/models/case/" in url]
+    widget.get_by_text("model 2", exact=True).click()
+    page.wait_for_url("**#lab-model*")
+    widget.locator(".result", has_text="Untouched").wait_for()
+    fetched = [url for url in requests if "/models/case/" in url]
+    assert [url.rpartition("/")[2] for url in fetched] == ["base-2.safetensors"]
+    assert widget.get_by_label("model 2", exact=True).is_checked()
+    assert "their mean" not in widget.inner_text(), "means belong to the book's model"
+    folder = ROOT / "data" / "runs" / "case" / "measured"
+    first, second = (read_json(folder / f"outsiders-{number}.json")["translations"] for number in (1, 2))
+    asked = next(row for row in zip(outsiders(), first, second, strict=True) if row[1] != row[2])
+    widget.get_by_text("typed", exact=True).click()
+    widget.get_by_label("sentence", exact=True).fill(asked[0][0])
+    page.keyboard.press("Enter")
+    assert asked[2] in widget.locator(".result").inner_text()
+    widget.get_by_text("the book's", exact=True).click()
+    widget.locator(".result", has_text=asked[1]).wait_for()
     assert complaints == []
 
 

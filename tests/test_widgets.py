@@ -131,6 +131,7 @@ def test_known_words_are_those_of_the_training_split(parts):
 
 
 STATE = {
+    "model": "2",
     "say": "Ä <b>&amp;=#?_-", "twin": "x", "off": ["encoder.2.4", "cross.1.1"], "by": "mean", "paste": "both",
     "set": [{"at": "decoder.1.2", "query": 3, "key": 0, "weight": 0.35}], "where": "all", "begin": [323, 1821],
     "see": "cross.2.3", "as": "grid", "width": 5, "alpha": 1.7,
@@ -153,7 +154,7 @@ def test_an_address_holds_the_whole_state():
 @pytest.mark.parametrize(
     "hash_",
     [
-        "#lab-off=encoder.0.x_nothing_cross.9.9.9&by=magic&set=a-b-c-d_encoder.1.1-1-1-900&paste=all&where=here",
+        "#lab-model=4&off=encoder.0.x_nothing_cross.9.9.9&by=magic&set=a-b-c-d_encoder.1.1-1-1-900&paste=all&where=here",
         "#lab-begin=1e9--x&see=<b>&as=pie&width=1e9&alpha=-1",
         "#lab-say=" + "x" * 10_000 + "&off=" + "encoder.1.1_" * 10_000 + "&width=NaN&alpha=Infinity",
         "#lab-%",
@@ -167,7 +168,7 @@ def test_what_an_address_should_not_say_is_passed_over(hash_: str):
     assert len(found["off"]) <= 100
     assert found["by"] in ("zero", "mean")
     assert found["as"] in ("arcs", "grid")
-    assert found["where"] == "encoder"
+    assert (found["where"], found["model"]) == ("encoder", "1")
     assert 1 <= found["width"] <= 6
     assert 0 <= found["alpha"] <= 3
     assert all(0 <= one["weight"] <= 1 for one in found["set"])

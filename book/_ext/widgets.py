@@ -7,7 +7,8 @@
 
 puts the picture `figures/widgets/clocks.png`, or in the dark `clocks-dark.png`, with its caption; where scripts run,
 `book.js` loads the module `widgets/clocks.js` and gives it the place. In print and without scripts the picture stays.
-The shipped model, the means of its heads and the sentences of the laboratory are copied into the site unchanged.
+The shipped model, the means of its heads, the weights of the other two models of the case and the sentences of the
+laboratory are copied into the site unchanged.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[2]
+CASE = ROOT / "data" / "runs" / "case"
 MODEL, MEANS = ROOT / "data" / "models" / "embedded", ROOT / "data" / "runs" / "heads" / "means.json"
 
 
@@ -57,6 +59,9 @@ def copy_files(app: Sphinx, error: Exception | None) -> None:
     static = Path(app.outdir) / "_static"
     shutil.copytree(MODEL, static / "models" / "embedded", dirs_exist_ok=True)
     shutil.copy(MEANS, static / "models" / "embedded" / "means.json")
+    (static / "models" / "case").mkdir(exist_ok=True)
+    for weights in CASE.glob("*.safetensors"):
+        shutil.copy(weights, static / "models" / "case")
     (static / "sentences.json").write_text(json.dumps(parts(), ensure_ascii=False), encoding="utf-8")
 
 

@@ -42,6 +42,16 @@ export class Translator {
     return Translator.from(files);
   }
 
+  /** A model of the same configuration and vocabulary, with the weights of the file at an address. */
+  async withWeights(address) {
+    const response = await fetch(address);
+    if (!response.ok) throw new InputError(`not found: ${address}`);
+    const described = describeTensors(await received(response, () => {}), String(address));
+    const { config } = this.model;
+    checkTensors(described, config, String(address));
+    return new Translator(new Transformer(config, readTensors(described)), this.tokenizer, this.notes);
+  }
+
   /** Token ids of a sentence, eos at the end, cut to what the model takes. */
   tokenize(text) {
     const ids = this.tokenizer.toIds(text).slice(0, this.model.config.max_length - 1);

@@ -4,7 +4,9 @@ import { Translator } from "../model/translation.js";
 import { button, make } from "./dom.js";
 
 const FOLDER = new URL("../models/embedded/", import.meta.url);
+const CASE = new URL("../models/case/", import.meta.url);
 let shared = null;
+const others = new Map(); // of the case, by number
 const listeners = new Set();
 
 /** The shipped model; `progress` hears the share that has come. */
@@ -22,6 +24,17 @@ async function load() {
   const response = await fetch(new URL("means.json", FOLDER));
   translator.means = response.ok ? await response.json() : null;
   return translator;
+}
+
+/** One of the models of the case, by its number: the first is the shipped one, the others come when asked for. */
+export function modelOfCase(number, first) {
+  if (number === "1") return Promise.resolve(first);
+  if (!others.has(number)) {
+    const coming = first.withWeights(new URL(`base-${number}.safetensors`, CASE));
+    others.set(number, coming);
+    coming.catch(() => others.delete(number)); // so that one can try again
+  }
+  return others.get(number);
 }
 
 /** Something from the site as JSON. */

@@ -1,9 +1,9 @@
 // Chapter 81: the laboratory. A sentence, its translation, what every head looks at, and what happens if one interferes.
 import { Sentences } from "./sentences.js";
 import { button, choice, fixed, make, percent, teller } from "./dom.js";
-import { json, whenAsked } from "./engine.js";
+import { json, modelOfCase, whenAsked } from "./engine.js";
 import { GENDERS } from "./genders.js";
-import { START, fromHash, toHash } from "./lab/address.js";
+import { MODELS, START, fromHash, toHash } from "./lab/address.js";
 import { experiment, possible } from "./lab/experiment.js";
 import { headsPanel } from "./lab/heads.js";
 import { outputPanel } from "./lab/output.js";
@@ -19,7 +19,8 @@ export function mount(place) {
   arrive();
   whenAsked(place, fromHash(location.hash) ? "Open this experiment" : "Open the laboratory", async (translator) => {
     const sentences = new Sentences(await json("sentences.json"));
-    laboratory(place, sentences, translator, translator);
+    const { model } = { ...START, ...fromHash(location.hash) };
+    laboratory(place, sentences, translator, await modelOfCase(model, translator));
   });
 }
 
@@ -65,13 +66,16 @@ const WHERE = [
 ];
 
 function laboratory(place, sentences, shipped, translator, about = null) {
-  let state = { ...START, ...fromHash(location.hash) };
+  let state = { ...START, ...fromHash(location.hash), ...(about && { model: START.model }) };
   const [told, tell] = teller();
   const [done, notes, swap] = [
     make("div", { class: "done" }),
     make("p", { class: "problem", hidden: true }),
     make("div", {}),
   ];
+  const which = choice("Which model? They were trained alike.", MODELS, state.model, (model) =>
+    other({ ...state, model }),
+  );
   const sentence = sentencePanel(sentences, (part) => update({ ...part, begin: [], set: [] }));
   const output = outputPanel(translator, (begin) => update({ begin }));
   const heads = headsPanel(translator, update);
@@ -85,6 +89,18 @@ function laboratory(place, sentences, shipped, translator, about = null) {
   );
   tree.addEventListener("toggle", () => tree.open && update(state.width === 1 ? { width: 4 } : {}));
   let result = null;
+
+  /** The same place with the model of another state. */
+  async function other(wanted) {
+    tell("The model is loading.");
+    try {
+      const found = await modelOfCase(wanted.model, shipped);
+      history.replaceState(null, "", toHash(wanted));
+      laboratory(place, sentences, shipped, found);
+    } catch (error) {
+      tell(`The model could not be loaded: ${error.message}`);
+    }
+  }
 
   function update(part = {}) {
     state = { ...state, ...part };
@@ -121,6 +137,7 @@ function laboratory(place, sentences, shipped, translator, about = null) {
 
   place.replaceChildren(
     ...(about ? [make("p", { role: "status" }, about)] : []),
+    ...(about && translator !== shipped ? [] : [which]),
     make("h2", {}, "Sentence"),
     sentence.box,
     make("div", { class: "result" }, make("h2", {}, "Translation"), output.short, told, done, notes),
@@ -135,7 +152,9 @@ function laboratory(place, sentences, shipped, translator, about = null) {
   );
   window.onhashchange = () => {
     const asked = fromHash(location.hash);
-    if (asked && toHash(asked) !== toHash(state)) update(asked);
+    if (!asked || toHash(asked) === toHash(state)) return;
+    if (asked.model === state.model) update(asked);
+    else other(asked);
   };
   update();
 }

@@ -1,6 +1,12 @@
 // The state of the laboratory in the address, so that an experiment can be sent.
 
+export const MODELS = [
+  ["1", "the book's"],
+  ["2", "model 2"],
+];
+
 export const START = {
+  model: "1", // of those that were trained alike
   say: "The animal did not cross the street because it was too tired.",
   twin: "The animal did not cross the street because it was too wide.",
   off: [],
@@ -33,6 +39,7 @@ const unescaped = (text) => text.replace(/_([0-9A-F]{2})/g, (_, code) => String.
 /** The address of a state; what is as at the start is left out. */
 export function toHash(state) {
   const words = {
+    model: state.model,
     say: state.say,
     twin: state.twin,
     off: state.off.join("_"),
@@ -64,6 +71,10 @@ export function fromHash(hash) {
     .map((one) => /^(.+?)-(\d+)-(\d+)-(\d+)$/.exec(one))
     .filter((found) => found && headOf(found[1]) && found[4] <= 100);
   return {
+    model: among(
+      "model",
+      MODELS.map(([number]) => number),
+    ),
     say: text("say"),
     twin: text("twin"),
     off: several("off").filter(headOf),
