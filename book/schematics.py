@@ -1,4 +1,4 @@
-"""Drawings of boxes, arrows, matrices, arcs and trees, in one look for all chapters.
+"""Drawings of boxes, arrows, matrices, arcs and trees, and the frame of the case, in one look for all chapters.
 
 A drawing has one panel or more, and in all of them a unit is equally long. Positions are in units, from the lower left
 corner of a panel, and information flows upwards, as in the paper's Figure 1. On a narrow screen the panels stand below
@@ -8,11 +8,14 @@ each other.
 from __future__ import annotations
 
 import functools
+import html
+import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from IPython.display import HTML
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,6 +25,9 @@ UNIT, MARGIN, TITLE, NARROW = 0.45, 0.25, 0.3, 4.2  # inches: a unit, between pa
 INK, PALE = "#5B6069", "#E4E6EA"
 QUERY, KEY, VALUE, ENCODER, DECODER = "#B84D06", "#0262E0", "#087A50", "#3F1C82", "#7A1560"
 LIGHT = {QUERY: "#F9D8BC", KEY: "#CFE1FB", VALUE: "#C9EBDD", INK: PALE}
+
+GLOSSES = {"es": "a neuter noun, as das Tier", "sie": "a feminine noun, as die Straße", "er": "a masculine noun"}
+INKS = {"es": f"var(--role-key, {KEY})", "sie": f"var(--role-query, {QUERY})", "er": f"var(--role-value, {VALUE})"}
 
 if TYPE_CHECKING:
     from annotated.parsing import Tree
@@ -187,3 +193,21 @@ def draw_tree(
         axes.text(between - 0.5, 0, between, color="0.45", ha="center", va="center", fontsize=size - 2)
     axes.set(xlim=(-0.6, end - 0.4), ylim=(-0.5, height + 0.6))
     axes.axis("off")
+
+
+def frame(rows: Mapping[str, tuple[str, str]]) -> HTML:
+    """What a model writes for the sentence with *tired* and the one with *wide*, in two columns; a row has a name.
+
+    The pronoun behind *weil* has its colour, and below stands which nouns it may mean.
+    """
+    marked = {word: f'<b style="color: {ink}">{word}</b>' for word, ink in INKS.items()}
+    pronoun, used = re.compile(r"(?<=weil )(es|sie|er)\b"), set()
+    lines = ["<tr><td></td>" + "".join(f"<th>… because it was too {word}</th>" for word in ("tired", "wide")) + "</tr>"]
+    for name, both in rows.items():
+        used.update(word for german in both for word in pronoun.findall(german))
+        cells = [pronoun.sub(lambda found: marked[found[0]], html.escape(german)) for german in both]
+        lines.append(
+            f'<tr><th scope="row">{html.escape(name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+        )
+    glosses = "; ".join(f"{marked[word]}: {meaning}" for word, meaning in GLOSSES.items() if word in used)
+    return HTML(f"<table><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table><p>{glosses}</p>")

@@ -12,7 +12,7 @@ from annotated.parsing import read_tree
 from tools.drawings import narrowed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book"))
-from schematics import INK, LIGHT, QUERY, arc, arrow, as_tuples, box, draw_tree, drawing, matrix
+from schematics import INK, KEY, LIGHT, QUERY, arc, arrow, as_tuples, box, draw_tree, drawing, frame, matrix
 
 
 @pytest.fixture(autouse=True)
@@ -100,3 +100,14 @@ def test_a_tree_stands_over_its_words_and_marks_one_bracket_of_two():
 
 def test_a_tree_of_the_package_can_be_drawn():
     assert as_tuples(read_tree("(S (NP (PRP It)) (VBZ works))")) == ("S", ("NP", ("PRP", "It")), ("VBZ", "works"))
+
+
+def test_the_frame_of_the_case_colours_pronouns_and_explains_them():
+    """A pronoun keeps its colour; a word that begins like one has none; only those that occur are explained."""
+    text = frame({"<untouched>": ("Das Tier schlief, weil es müde war.", "Die Esel, weil essen sie.")}).data
+    es = f'<b style="color: var(--role-key, {KEY})">es</b>'
+    assert f"weil {es} müde" in text
+    assert "weil essen sie." in text
+    assert "&lt;untouched&gt;" in text
+    assert text.endswith(f"<p>{es}: a neuter noun, as das Tier</p>")
+    assert QUERY not in text
