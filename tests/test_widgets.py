@@ -131,7 +131,7 @@ def test_known_words_are_those_of_the_training_split(parts):
 
 
 STATE = {
-    "model": "2",
+    "model": "3",
     "say": "Ä <b>&amp;=#?_-", "twin": "x", "off": ["encoder.2.4", "cross.1.1"], "by": "mean", "paste": "both",
     "set": [{"at": "decoder.1.2", "query": 3, "key": 0, "weight": 0.35}], "where": "all", "begin": [323, 1821],
     "see": "cross.2.3", "as": "grid", "width": 5, "alpha": 1.7,

@@ -3,6 +3,7 @@
 export const MODELS = [
   ["1", "the book's"],
   ["2", "model 2"],
+  ["3", "model 3"],
 ];
 
 export const START = {
