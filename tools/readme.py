@@ -30,10 +30,11 @@ def marks(part: str) -> tuple[str, str]:
 def findings(root: Path) -> str:
     """Three results that a reader of the paper would not have guessed."""
     runs = root / "data" / "runs"
-    heads = [read_json(runs / "heads" / f"{name}.json") for name in ("shipped", "base-2", "base-3")]
-    heads = [record.get("scores", record)["borrowed"]["shares"]["encoder: weights and values"] for record in heads]
-    one, *others = (f"{share:.0%}" for _, (share, _) in heads)
-    two = " and ".join(others)
+    turned = [read_json(runs / "case" / "measured" / f"{number}.json")["swaps"] for number in (1, 2, 3)]
+    it, adjective, early = (
+        [f"{found[place][1][0]:.0%}" for found in turned]
+        for place in ("door 2: it", "door 2: adjective", "door 1: adjective")
+    )
     losses = {row: logarithms(runs / "table-3", row) for row in ("base", "no-positions")}
     times = math.exp(fmean(losses["no-positions"]) - fmean(losses["base"]))
     searches = {
@@ -42,9 +43,11 @@ def findings(root: Path) -> str:
     narrow, wide = searches[min(searches)], searches[max(searches)]
     beam = wide["width"]
     return f"""\
-- **The famous picture is one of three.** Three models were trained alike, and get nearly all of these pronouns right.
-  Give their encoders the attention of the twin sentence. In one model {one} of the pronouns turn, and in the others
-  {two} do ([chapter 80](book/80_attention_visualizations.ipynb)).
+- **Three models, three ways.** Three models were trained alike, and get nearly all of these pronouns right. Give them
+  some vectors of the other sentence, and see which of these turn the pronoun. In the first model the vector of *it*
+  does ({it[0]}, but {it[1]} and {it[2]} in the others), in the second the adjective's ({adjective[1]}). In the third
+  the adjective's does so a layer earlier ({early[2]}), and then the decoder looks for the noun
+  ([chapter 80](book/80_attention_visualizations.ipynb)).
 - **Nothing costs as much as the order of the words.** Without positions the loss is {times:.0f} times as high. Three
   runs of each cannot tell what one head in place of four costs ([chapter 62](book/62_model_variations.ipynb)).
 - **Searching better translates worse.** A beam of {beam} finds likelier outputs than greedy search, and BLEU falls from
