@@ -207,7 +207,7 @@ def frame(rows: Mapping[str, tuple[str, str]]) -> HTML:
         used.update(word for german in both for word in pronoun.findall(german))
         cells = [pronoun.sub(lambda found: marked[found[0]], html.escape(german)) for german in both]
         lines.append(
-            f'<tr><th scope="row">{html.escape(name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+            f'<tr><th scope="row" style="border: 0">{html.escape(name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
         )
     glosses = "; ".join(f"{marked[word]}: {meaning}" for word, meaning in GLOSSES.items() if word in used)
     return HTML(f"<table><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table><p>{glosses}</p>")
