@@ -205,9 +205,9 @@ def frame(rows: Mapping[str, tuple[str, str]]) -> HTML:
     lines = ["<tr><td></td>" + "".join(f"<th>… because it was too {word}</th>" for word in ("tired", "wide")) + "</tr>"]
     for name, both in rows.items():
         used.update(word for german in both for word in pronoun.findall(german))
-        cells = [pronoun.sub(lambda found: marked[found[0]], html.escape(german)) for german in both]
-        lines.append(
-            f'<tr><th scope="row" style="border: 0">{html.escape(name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+        cells = "".join(
+            f"<td>{pronoun.sub(lambda found: marked[found[0]], html.escape(german))}</td>" for german in both
         )
+        lines.append(f'<tr><th scope="row" style="border: 0">{html.escape(name)}</th>{cells}</tr>')
     glosses = "; ".join(f"{marked[word]}: {meaning}" for word, meaning in GLOSSES.items() if word in used)
     return HTML(f"<table><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table><p>{glosses}</p>")
