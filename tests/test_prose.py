@@ -1,7 +1,6 @@
 """The figures of the main line's prose, and what a report says of its chapters: tools/prose.py."""
 
 import re
-from random import Random
 
 import nbformat
 import pytest
@@ -49,22 +48,19 @@ def test_a_report_counts_and_names():
 
 
 def test_a_changed_digit_is_noticed():
-    """Of 50 figures of three digits or more, each with its last one changed, nothing vouches for at least 45."""
-    quoted = [
-        (name, figure)
-        for name in CHAPTERS
-        for cell in CHAPTERS[name].cells
-        if cell.cell_type == "markdown"
-        for figure in figures(prose_of(cell))
-        if len(re.sub(r"\D", "", figure).lstrip("0")) >= 3  # two digits may be anything
-    ]
-    sources = {name: sources_of(CHAPTERS[name], ROOT) for name in CHAPTERS}
-    noticed = 0
-    for name, figure in Random(28).sample(quoted, 50):
-        last = max(place for place, sign in enumerate(figure) if sign.isdigit())
-        changed = figure[:last] + str((int(figure[last]) + 3) % 10) + figure[last + 1 :]
-        noticed += not any(vouches(source, changed) for source in sources[name])
-    assert noticed >= 45
+    """Of all figures of three digits or more, each with its last one changed, nothing vouches for nine in ten."""
+    noticed = []
+    for notebook in CHAPTERS.values():
+        sources = sources_of(notebook, ROOT)
+        for cell in (cell for cell in notebook.cells if cell.cell_type == "markdown"):
+            for figure in figures(prose_of(cell)):
+                if len(re.sub(r"\D", "", figure).lstrip("0")) < 3:  # two digits may be anything
+                    continue
+                last = max(place for place, sign in enumerate(figure) if sign.isdigit())
+                changed = figure[:last] + str((int(figure[last]) + 3) % 10) + figure[last + 1 :]
+                noticed.append(not any(vouches(source, changed) for source in sources))
+    assert len(noticed) > 300
+    assert sum(noticed) >= 0.9 * len(noticed)
 
 
 @pytest.mark.parametrize(
