@@ -49,9 +49,8 @@ def run(processes: int, module: str, *arguments: str, stdin: Path | None = None)
                 all_of_them.append(stack.enter_context(one))
             for process in all_of_them:
                 process.join(limits.PROCESS)
-            ends = [
-                process.exitcode for process in all_of_them
-            ]  # None where one hangs, negative where a signal ended it
+            # None where a process hangs, negative where a signal ended it
+            ends = [process.exitcode for process in all_of_them]
         texts = [(Path(folder) / name).read_text(encoding="utf-8") for name in ("out", "err")]
     assert None not in ends, f"still running after {limits.PROCESS} s: {arguments}: {texts[1]}"
     return subprocess.CompletedProcess(arguments, next(filter(None, ends), 0), *texts)
