@@ -427,6 +427,22 @@ def test_two_more_models_come_when_they_are_chosen(live):
     assert complaints == []
 
 
+def test_of_two_models_the_last_that_was_chosen_is_shown(live):
+    """Not the last that came: model 2 is held up until model 3 is there."""
+    page, widget, _, complaints = live("laboratory")
+    held = []
+    page.route("**/base-2.safetensors", held.append)
+    for number in (2, 3):
+        widget.get_by_text(f"model {number}", exact=True).click()
+    widget.locator(".result", has_text="Untouched").wait_for()
+    page.wait_for_url("**#lab-model_3D3*")
+    with page.expect_request_finished(lambda request: request.url.endswith("base-2.safetensors")):
+        held[0].continue_()
+    page.evaluate("() => new Promise((done) => setTimeout(done, 300))")
+    assert widget.get_by_label("model 3", exact=True).is_checked()
+    assert complaints == []
+
+
 def test_what_screen_readers_hear(live):
     """Each widget has a live region, every control a name, and no table is without headings."""
     page, widget, _, _ = live("laboratory", "phone")

@@ -24,9 +24,7 @@ export class Translator {
         throw new InputError(`tokenizer.model: ${tokenizer.size} pieces, but config.json says ${config[field]}`);
       }
     }
-    const described = describeTensors(files["model.safetensors"]);
-    checkTensors(described, config); // before room is made for a single number
-    return new Translator(new Transformer(config, readTensors(described)), tokenizer, notes);
+    return new Translator(modelFrom(files["model.safetensors"], config), tokenizer, notes);
   }
 
   /** From the folder at an address. `progress` hears the share of bytes that has come, from 0 to 1. */
@@ -46,10 +44,8 @@ export class Translator {
   async withWeights(address) {
     const response = await fetch(address);
     if (!response.ok) throw new InputError(`not found: ${address}`);
-    const described = describeTensors(await received(response, () => {}), String(address));
-    const { config } = this.model;
-    checkTensors(described, config, String(address));
-    return new Translator(new Transformer(config, readTensors(described)), this.tokenizer, this.notes);
+    const model = modelFrom(await received(response, () => {}), this.model.config, String(address));
+    return new Translator(model, this.tokenizer, this.notes);
   }
 
   /** Token ids of a sentence, eos at the end, cut to what the model takes. */
@@ -69,6 +65,13 @@ export class Translator {
       : greedySearch(this.model, source, options);
     return { ...found, source, text: this.tokenizer.toText(found.tokens) };
   }
+}
+
+/** The model with the weights of a file, whose name errors use. */
+function modelFrom(bytes, config, name) {
+  const described = describeTensors(bytes, name);
+  checkTensors(described, config, name); // before room is made for a single number
+  return new Transformer(config, readTensors(described));
 }
 
 /** The body of a response; `progress` hears the share that has come, where the server says how long it is. */

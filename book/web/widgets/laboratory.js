@@ -88,13 +88,15 @@ function laboratory(place, sentences, shipped, translator, about = null) {
     ownPanel((other, about) => laboratory(place, sentences, shipped, other ?? shipped, about)),
   );
   tree.addEventListener("toggle", () => tree.open && update(state.width === 1 ? { width: 4 } : {}));
-  let result = null;
+  let [result, coming] = [null, null];
 
-  /** The same place with the model of another state. */
+  /** The same place with the model of another state; the last one that was asked for counts. */
   async function other(wanted) {
+    coming = wanted;
     tell("The model is loading.");
     try {
       const found = await modelOfCase(wanted.model, shipped);
+      if (coming !== wanted || !which.isConnected) return;
       history.replaceState(null, "", toHash(wanted));
       laboratory(place, sentences, shipped, found);
     } catch (error) {
