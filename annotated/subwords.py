@@ -1,5 +1,5 @@
-# Written by `make export` from book/54_regularization.ipynb: do not edit here, edit the chapter.
-"""Regularisation: chapter 54 of the book, section 5.4 of the paper."""
+# Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
+"""Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -11,7 +11,7 @@ from annotated.tokenization import Tokenizer
 __all__ = ["PieceDropout"]
 
 
-# book/54_regularization.ipynb#cut-word
+# book/51_data_and_batching.ipynb#cut-word
 def cut_word(word: str, merges: dict[str, float], rate: float, random: Random) -> list[str]:
     """The pieces of a word when each possible merge is left out with probability `rate`; the best one comes first."""
     pieces = list(word)
@@ -24,7 +24,7 @@ def cut_word(word: str, merges: dict[str, float], rate: float, random: Random) -
         pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
 
 
-# book/54_regularization.ipynb#piece-dropout
+# book/51_data_and_batching.ipynb#piece-dropout
 WAYS = 10  # in which a word may be cut, drawn once for each word
 
 
@@ -34,7 +34,7 @@ class PieceDropout:
     Not in the paper. The same seed and epoch give the same pieces. A word with bytes in place of letters stays as it
     is, and so does a sentence that would have more than `max_length` tokens.
 
-    Defined in chapter 54: `piece-dropout`.
+    Defined in chapter 51: `piece-dropout`.
     """
 
     def __init__(self, tokenizer: Tokenizer, rate: float, seed: int, max_length: int):

@@ -1,4 +1,4 @@
-"""BPE dropout: words in other pieces in every epoch (chapter 54; after the paper)."""
+"""BPE dropout: words in other pieces in every epoch (chapter 51; after the paper)."""
 
 from __future__ import annotations
 
