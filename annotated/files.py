@@ -298,11 +298,12 @@ def verify(folder: Path) -> bool:
 def locked(folder: Path, warn: Callable[[str], None]) -> Iterator[None]:
     """Keep a folder for this process alone. The lock ends with the process, however that ends.
 
-    Raises InputError when another process has it. Where the system has no such locks, `warn` is told.
+    A folder that was not there before does not stay if nothing was written to it. Raises InputError when another
+    process has it. Where the system has no such locks, `warn` is told.
 
     Defined in chapter 94: `locks`.
     """
-    path, alone = folder / ".lock", False
+    path, alone, fresh = folder / ".lock", False, not folder.exists()
     while not alone:
         try:
             disk.make_folder(folder)
@@ -317,6 +318,8 @@ def locked(folder: Path, warn: Callable[[str], None]) -> Iterator[None]:
                 finally:
                     with suppress(OSError):
                         path.unlink()
+                        if fresh:
+                            folder.rmdir()  # refused where anything is in it
         finally:
             os.close(file)
 

@@ -806,6 +806,7 @@ def test_a_model_without_a_tokenizer_is_nothing_to_begin_with(tmp_path: Path):
     save_model(tmp_path / "numbers", small_model())
     with refused("model-without-tokenizer", tmp_path / "numbers"):
         train_on_corpus(**options_for(tmp_path), begin_from=tmp_path / "numbers")
+    assert not (tmp_path / "run").exists(), "a folder in which nothing was written does not stay"
 
 
 def test_a_run_that_ended_before_its_first_checkpoint_can_be_started_anew(tmp_path: Path):
@@ -912,6 +913,8 @@ def test_what_cannot_be_trained_on_is_said_before_the_first_step():
             train(model, [PAIRS[0], ([5, 3], [wrong, 3])], [make_batch(PAIRS)], CONFIG)
     with refused("id-not-whole", 1, 4.5):
         unwrap(check_ids)([([5, 3], [4.5, 3])], model)  # annotations, which tests check and users do not, forbid it
+    with refused("target-without-end", 2, 3):
+        train(model, [PAIRS[0], ([5, 3], [6])], [make_batch(PAIRS)], CONFIG)
     untied = Transformer(TransformerConfig(40, **SIZES, tie_embeddings=False, source_vocab_size=60))
     with refused("id-unknown", 1, 60, 59):
         train(untied, [([60, 3], [5, 3])], [make_batch(PAIRS)], CONFIG)
