@@ -150,7 +150,7 @@ SAID = [  # a chapter, a sentence with a figure in brackets, and where the figur
     ("80", r"but now only ([\d.]+)% are the twin's", (2, "cuts", "doors", "door 2: not it", *TURNED)),
     ("80", r"as well\. Without the adjective ([\d.]+)%", (3, "cuts", "doors", "door 1: not adjective", *RIGHT)),
     ("80", r"and the other ([\d.]+)% are the twin's\. Then", (3, "cuts", "doors", "door 1: not adjective", *TURNED)),
-    ("80", r"and without them ([\d.]+)% are left\. That is what", (3, "cuts", "doors", "door 2: not nouns", *RIGHT)),
+    ("80", r"and without them ([\d.]+)% are left\.", (3, "cuts", "doors", "door 2: not nouns", *RIGHT)),
     ("80", r"the twin's \*it\* turns ([\d.]+)% of the pronouns", (1, "swaps", "door 2: it", *TURNED)),
     ("80", r"that of the adjective turns ([\d.]+)%", (1, "swaps", "door 2: adjective", *TURNED)),
     ("80", r"other way round\. The adjective turns ([\d.]+)%", (2, "swaps", "door 2: adjective", *TURNED)),
