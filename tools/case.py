@@ -11,7 +11,9 @@ chooses among er, sie and es. Recorded is
 - how many follow a noun that has another gender from the start: to its row of the embedding the difference between the
   mean rows of two genders is added, without its own row;
 - how many turn when the vectors of a group are the twin's: in the encoder, and at each of the decoder's two doors;
-- apart from these, with `--outsiders`, how many pronouns are right in 60 twins that were written from the words of the
+- apart from these, with `--others`, the cuts once more for four kinds of other words, and for the German that has been
+  written when the pronoun is due;
+- with `--outsiders`, how many pronouns are right in 60 twins that were written from the words of the
   grammar alone, without sight of its rules.
 
 Words are swapped by word, since adjectives have different numbers of tokens. Each share has its standard error, of the
@@ -42,6 +44,7 @@ from annotated.masks import causal_mask, padding_mask
 from annotated.model import Transformer
 from annotated.tokenization import Tokenizer
 from annotated.translation import Translator
+from annotated.visualization import word_of_piece
 from tools import ROOT
 from tools.heads import SENTENCES, Pronouns, share
 
@@ -277,6 +280,64 @@ def cuts(task: Twins) -> dict[str, Any]:
     }
 
 
+# Who the others are, and what the German tells
+
+KINDS = ("articles", "clause", "main clause", "ends")  # of the other words
+
+
+def of_kinds(pair: SentencePair, known: Mapping[str, set[int]]) -> dict[str, set[int]]:
+    """The other words: before the two nouns, in the clause of *it*, in the main clause, and what ends the sentence."""
+    its, others = min(known["it"]), known["others"]
+    articles = {noun - 1 for noun in known["nouns"]} & others
+    ends = {min(known["end"]) - 1, *known["end"]}
+    clause = {word for word in others - ends if word >= its - 1}  # from its conjunction on
+    return dict(zip(KINDS, (articles, clause, others - articles - clause - ends, ends), strict=True))
+
+
+def others(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
+    """The shares without the arrows of four kinds of other words, and without the German already written."""
+    for pair, known in zip(pairs, task.groups, strict=True):
+        known |= of_kinds(pair, known)
+    ends = [*(("it", kind) for kind in KINDS), *((kind, "nouns") for kind in KINDS)]
+    encoder = [("encoder", n + 1, start, end) for n in range(len(task.model.encoder.layers)) for end, start in ends]
+    doors = [("cross", n + 1, kind, "pronoun") for n in range(task.depth) for kind in KINDS]
+    opened, swapped, own, last = {}, {}, [task.encoded()] * task.depth, task.depth - 1
+    for kind in KINDS:
+        lost = {("cross", last): task.due[:, :, None] & ~task.tokens("it", kind)[:, None]}
+        opened[f"door {task.depth}: only it and {kind}"] = cut(task, [lost])
+        for groups in ((kind,), ("it", kind)):
+            other = mixed(task, own[0][0], groups)
+            swapped[f"door {task.depth}: {' and '.join(groups)}"] = task.shares([*own[:last], other])
+    return {
+        "arrows": [list(arrow) for arrow in [*encoder, *doors]],
+        "alone": [cut(task, [gone(task, arrow)]) for arrow in [*encoder, *doors]],
+        "doors": opened,
+        "swaps": swapped,
+        "german": german(task, tokenizer, pairs),
+    }
+
+
+def german(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
+    """The shares when the pronoun's place may not attend, in any layer, to some of the German before it."""
+    rows: dict[str, list[list[int]]] = {"nouns": [], "articles": [], "nouns and articles": [], "all but the last": []}
+    for pair, known, due in zip(pairs, task.groups, task.pronouns.tolist(), strict=True):
+        nouns = {dict(pair.alignment)[noun] for noun in known["nouns"]}
+        articles = {noun - 1 for noun in nouns}
+        read = [-1, *word_of_piece(tokenizer, pair.target, target=True)[:due]]  # the start, and what has been written
+        for name, chosen in {"nouns": nouns, "articles": articles, "nouns and articles": nouns | articles}.items():
+            rows[name].append([int(word in chosen) for word in read])
+        rows["all but the last"].append([1] * due + [0])
+    found, width = {}, task.read.shape[1]
+    for name, lines in rows.items():
+        lost = nn.functional.pad(pad_sequences(lines, 0), (0, width - max(map(len, lines)))).bool()
+        hidden = task.due[:, :, None] & lost[:, None]
+        unread = {("decoder", layer): hidden for layer in range(task.depth)}
+        found[f"not {name}"] = cut(task, [unread])
+        unseen = gone(task, ("cross", task.depth, "nouns", "pronoun"))
+        found[f"not {name}, and door {task.depth}: not nouns"] = cut(task, [unread, unseen])
+    return found
+
+
 # What decides: vectors of the twin
 
 
@@ -372,7 +433,7 @@ def told_apart(translator: Translator) -> dict[str, Any]:
 def measure(
     model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES, fitted: int = FITTED_ON
 ) -> dict[str, Any]:
-    """Everything that the chapters say of one model."""
+    """Everything that the chapters say of one model, but for `others` and outsiders."""
     model = model.eval()
     pairs = embedded_split("pronoun")[:sentences]
     task = Twins(model, tokenizer, pairs)
@@ -384,12 +445,24 @@ def measure(
     return found | {"fitted_on": len(known.its), "readings": readings(task, known)}
 
 
+@torch.no_grad()
+def measure_others(model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES) -> dict[str, Any]:
+    """`others` of one model."""
+    pairs = embedded_split("pronoun")[:sentences]
+    task = Twins(model.eval(), tokenizer, pairs)
+    return {"sentences": sentences, "untouched": task.chosen(), **others(task, tokenizer, pairs)}
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.case", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", type=int, choices=MODELS, action="append", help="only this one (default: all)")
-    parser.add_argument("--outsiders", action="store_true", help="only the sentences of data/outsiders.tsv")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument(
+        "--others", action="store_true", help="only the four kinds of other words, and the German written"
+    )
+    only.add_argument("--outsiders", action="store_true", help="only the sentences of data/outsiders.tsv")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     tune_machine()
@@ -398,11 +471,15 @@ def main(arguments: Sequence[str]) -> int:
         if MODELS[number]:
             path = FOLDER / MODELS[number]
             load_weights(translator.model, read_tensors(path), path)
-        command = f"python -m tools.case --model {number}{' --outsiders' * options.outsiders}"
+        part = "others" * options.others or "outsiders" * options.outsiders
+        command = f"python -m tools.case --model {number}" + f" --{part}" * bool(part)
         record = {"command": command, **describe_machine(torch.device("cpu"))}
         record |= {"weights": MODELS[number] or "data/models/embedded", "corpus_version": corpus_fingerprint()}
-        record |= told_apart(translator) if options.outsiders else measure(translator.model, translator.tokenizer)
-        write_json(FOLDER / "measured" / f"{'outsiders-' * options.outsiders}{number}.json", record)
+        if options.outsiders:
+            record |= told_apart(translator)
+        else:
+            record |= (measure_others if options.others else measure)(translator.model, translator.tokenizer)
+        write_json(FOLDER / "measured" / (f"{part}-" * bool(part) + f"{number}.json"), record)
     return 0
 
 
