@@ -248,8 +248,8 @@ def examples_by_epoch(
 
 
 def check_ids(examples: Sequence[Example], model: Model) -> None:
-    """Raises InputError, naming the pair, for an id that the vocabulary does not have, or that is no whole number."""
-    size = model.config.vocab_size
+    """Raises InputError, naming the pair, for an id unknown or no whole number, and a target without end."""
+    size, end = model.config.vocab_size, model.config.end_id
     sizes = getattr(model.config, "source_vocab_size", None) or size, size
     for number, pair in enumerate(examples, start=1):
         for ids, size in zip(pair, sizes, strict=True):
@@ -258,6 +258,8 @@ def check_ids(examples: Sequence[Example], model: Model) -> None:
             if ids and not 0 <= min(ids) <= max(ids) < size:
                 wrong = min(ids) if min(ids) < 0 else max(ids)
                 raise InputError(f"pair {number} holds the id {wrong}, and the model knows 0 to {size - 1}")
+        if pair[1] and pair[1][-1] != end:
+            raise InputError(f"the target of pair {number} does not end with {end}, so no output would ever end")
 
 
 def batch_all(examples: Sequence[Example], max_tokens: int, pad_id: int = 0, start_id: int = 2) -> list[Batch]:

@@ -36,6 +36,21 @@ def test_the_groups_of_the_famous_pair(twins):
     assert [famous[word] for word in sorted(twins.groups[0]["it"] | twins.groups[0]["end"])] == ["it", "</s>"]
 
 
+def test_the_other_words_of_the_famous_pair_and_its_german():
+    """Each other word is of one kind; the German nouns and articles stand where the decoder has read them."""
+    pair, translator = embedded_split("pronoun")[0], Translator.load("embedded", "cpu", accelerated=False)
+    task = case.Twins(translator.model, translator.tokenizer, embedded_split("pronoun")[:2])
+    famous = [*words(pair.source), "</s>"]
+    kinds = case.of_kinds(pair, task.groups[0])
+    assert {kind: [famous[word] for word in sorted(chosen)] for kind, chosen in kinds.items()} == {
+        "articles": ["The", "the"], "clause": ["because", "was", "too"], "main clause": ["did", "not", "cross"],
+        "ends": [".", "</s>"],
+    }  # fmt: skip
+    written = case.already_written(task, translator.tokenizer, embedded_split("pronoun")[:2])
+    said = {name: translator.tokenizer.to_text(task.read[0, keys[0]].tolist()) for name, keys in written.items()}
+    assert said == {"nouns": "Tier Straße", "articles": "Das die"}
+
+
 def test_with_all_vectors_of_the_twin_a_model_answers_as_for_the_twin(twins):
     """The German before the pronoun is the same in twins, so nothing else is left to tell them apart."""
     untouched, found = twins.chosen(), case.swaps(twins)
@@ -118,8 +133,15 @@ def test_the_records_are_of_the_shipped_model():
         cut = case.cut(task, [case.gone(task, ("cross", 2, "it", "pronoun"))])
         own = task.encoded()
         swapped = task.shares([own, case.mixed(task, own[0], ["it"])])
+        pairs, more = embedded_split("pronoun")[: found["sentences"]], read_json(folder / "others-1.json")
+        for pair, known in zip(pairs, task.groups, strict=True):
+            known |= case.of_kinds(pair, known)
+        unheard = case.cut(task, [case.gone(task, ("cross", 2, "articles", "pronoun"))])
+        german = case.german(task, translator.tokenizer, pairs)["not articles"]
     for again, recorded in (
         (task.chosen(), found["untouched"]),
+        (unheard, more["alone"][ALONE["cross", 2, "articles", "pronoun"]]),
+        (german, more["german"]["not articles"]),
         (cut, found["cuts"]["doors"]["door 2: not it"]),
         (swapped, found["swaps"]["door 2: it"]),
     ):
@@ -129,7 +151,7 @@ def test_the_records_are_of_the_shipped_model():
         assert told[kind] == pytest.approx(others[kind], abs=2)  # another processor may round a beginning otherwise
 
 
-def recorded(model: int, *way: str | int) -> float:
+def recorded(model: int | str, *way: str | int) -> float:
     found = read_json(case.FOLDER / "measured" / f"{model}.json")
     for step in way:
         found = found[step]
@@ -137,6 +159,10 @@ def recorded(model: int, *way: str | int) -> float:
 
 
 RIGHT, TURNED = (0, 0), (1, 0)
+ALONE = {tuple(arrow): n for n, arrow in enumerate(read_json(case.FOLDER / "measured" / "others-1.json")["arrows"])}
+LISTEN, ASKED = (
+    ("alone", ALONE[way]) for way in (("encoder", 2, "nouns", "articles"), ("cross", 2, "articles", "pronoun"))
+)
 CROSS, NETWORK = (("readings", f"pronoun: layer 2, {name}") for name in ("cross-attention", "feed-forward"))
 SAID = [  # a chapter, a sentence with a figure in brackets, and where the figure stands: a model, and the way to it
     ("34", r"the pronoun follows its own noun in ([\d.]+)% of the cases", (1, "regendered", "noun", *RIGHT)),
@@ -163,6 +189,11 @@ SAID = [  # a chapter, a sentence with a figure in brackets, and where the figur
     ("80", r"and ([\d.]+)% after the \[?feed-forward", (2, *NETWORK, "output matrix", 0)),
     ("80", r"In models 2 and 3 only ([\d.]+)% and", (2, "regendered", "noun", *RIGHT)),
     ("80", r"In models 2 and 3 only [\d.]+% and ([\d.]+)% do", (3, "regendered", "noun", *RIGHT)),
+    ("80", r"may not look at the two articles, ([\d.]+)%", ("others-1", *ASKED, *RIGHT)),
+    ("80", r"\*it\* and the articles, ([\d.]+)%", ("others-1", "doors", "door 2: only it and articles", *RIGHT)),
+    ("80", r"without this line ([\d.]+)% are left", ("others-1", *LISTEN, *RIGHT)),
+    ("80", r"Hide the German articles instead, and ([\d.]+)%", ("others-3", "german", "not articles", *RIGHT)),
+    ("80", r"Hide both, and ([\d.]+)%", ("others-3", "german", "not articles, and door 2: not nouns", *RIGHT)),
 ]  # fmt: skip
 
 

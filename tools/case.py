@@ -317,23 +317,30 @@ def others(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> 
     }
 
 
-def german(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
-    """The shares when the pronoun's place may not attend, in any layer, to some of the German before it."""
-    rows: dict[str, list[list[int]]] = {"nouns": [], "articles": [], "nouns and articles": [], "all but the last": []}
+def already_written(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Tensor]:
+    """Which tokens of the German before the pronoun are the two nouns, or the words before them: (sentence, target)."""
+    rows: dict[str, list[list[int]]] = {"nouns": [], "articles": []}
     for pair, known, due in zip(pairs, task.groups, task.pronouns.tolist(), strict=True):
         nouns = {dict(pair.alignment)[noun] for noun in known["nouns"]}
-        articles = {noun - 1 for noun in nouns}
         read = [-1, *word_of_piece(tokenizer, pair.target, target=True)[:due]]  # the start, and what has been written
-        for name, chosen in {"nouns": nouns, "articles": articles, "nouns and articles": nouns | articles}.items():
+        for name, chosen in {"nouns": nouns, "articles": {noun - 1 for noun in nouns}}.items():
             rows[name].append([int(word in chosen) for word in read])
-        rows["all but the last"].append([1] * due + [0])
-    found, width = {}, task.read.shape[1]
-    for name, lines in rows.items():
-        lost = nn.functional.pad(pad_sequences(lines, 0), (0, width - max(map(len, lines)))).bool()
-        hidden = task.due[:, :, None] & lost[:, None]
+    width = task.read.shape[1]
+    padded = {name: pad_sequences(lines, 0) for name, lines in rows.items()}
+    return {name: nn.functional.pad(lines, (0, width - lines.shape[1])).bool() for name, lines in padded.items()}
+
+
+def german(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
+    """The shares when the pronoun's place may not attend, in any layer, to nouns or articles of the German before it.
+
+    And the same where the last layer of the decoder may not look at the English nouns either.
+    """
+    chosen, found = already_written(task, tokenizer, pairs), {}
+    unseen = gone(task, ("cross", task.depth, "nouns", "pronoun"))
+    for name, keys in {**chosen, "nouns and articles": chosen["nouns"] | chosen["articles"]}.items():
+        hidden = task.due[:, :, None] & keys[:, None]
         unread = {("decoder", layer): hidden for layer in range(task.depth)}
         found[f"not {name}"] = cut(task, [unread])
-        unseen = gone(task, ("cross", task.depth, "nouns", "pronoun"))
         found[f"not {name}, and door {task.depth}: not nouns"] = cut(task, [unread, unseen])
     return found
 
