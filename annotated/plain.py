@@ -134,7 +134,7 @@ class Transformer(nn.Module):
 
     def __init__(self, vocab_size: int, d_model=512, d_ff=2048, num_heads=8, num_layers=6, dropout=0.1):
         super().__init__()
-        self.target_embedding = Embedding(vocab_size, d_model)  # source's, too
+        self.target_embedding = Embedding(vocab_size, d_model)  # the source's as well
         self.encoder = Stack(EncoderLayer(d_model, d_ff, num_heads, dropout) for _ in range(num_layers))
         self.decoder = Stack(DecoderLayer(d_model, d_ff, num_heads, dropout) for _ in range(num_layers))
         self.dropout = nn.Dropout(dropout)
@@ -149,7 +149,7 @@ class Transformer(nn.Module):
         return self.encoder(self.embed(source), mask), mask
 
     def decode(self, target, memory, memory_mask):
-        mask = target.new_ones(2 * target.shape[1:]).tril().bool()  # row i: True up to i
+        mask = target.new_ones(target.shape[1], target.shape[1]).tril().bool()  # stairs
         x = self.decoder(self.embed(target), memory, mask, memory_mask)
         return x @ self.target_embedding.weight.T  # (b, m, vocab)
 
