@@ -107,7 +107,7 @@ def inside(source: str, cell: nodes.container) -> str:
     imported = re.search(r"^(import|from) ", source, re.MULTILINE) is not None
     names = ", ".join(defined_in(source)[:NAMED])
     if any(cell.findall(nodes.image)):
-        return "How the picture is drawn"
+        return "The picture, and how it is drawn" if cell["hide_mode"] == "all" else "How the picture is drawn"
     if any(cell.findall(nodes.table)):
         return "The table, and how it is made" if cell["hide_mode"] == "all" else "How the table is made"
     if imported:
