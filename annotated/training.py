@@ -258,7 +258,8 @@ def check_ids(examples: Sequence[Example], model: Model) -> None:
             if ids and not 0 <= min(ids) <= max(ids) < size:
                 wrong = min(ids) if min(ids) < 0 else max(ids)
                 raise InputError(f"pair {number} holds the id {wrong}, and the model knows 0 to {size - 1}")
-        if pair[1] and pair[1][-1] != end:
+        target = [one for one in pair[1] if one != model.config.pad_id]
+        if target and target[-1] != end:
             raise InputError(f"the target of pair {number} does not end with {end}, so no output would ever end")
 
 
