@@ -431,7 +431,7 @@ def test_of_two_models_the_last_that_was_chosen_is_shown(live):
     """Not the last that came: model 2 is held up until model 3 is there."""
     page, widget, _, complaints = live("laboratory")
     held = []
-    page.route("**/base-2.safetensors", held.append)
+    page.route("**/base-2.safetensors", lambda route: held.append(route))
     for number in (2, 3):
         widget.get_by_text(f"model {number}", exact=True).click()
     widget.locator(".result", has_text="Untouched").wait_for()
