@@ -287,11 +287,11 @@ KINDS = ("articles", "clause", "main clause", "ends")  # of the other words
 
 def of_kinds(pair: SentencePair, known: Mapping[str, set[int]]) -> dict[str, set[int]]:
     """The other words: before the two nouns, in the clause of *it*, in the main clause, and what ends the sentence."""
-    its, others = min(known["it"]), known["others"]
-    articles = {noun - 1 for noun in known["nouns"]} & others
+    its, rest = min(known["it"]), known["others"]
+    articles = {noun - 1 for noun in known["nouns"]} & rest
     ends = {min(known["end"]) - 1, *known["end"]}
-    clause = {word for word in others - ends if word >= its - 1}  # from its conjunction on
-    return dict(zip(KINDS, (articles, clause, others - articles - clause - ends, ends), strict=True))
+    clause = {word for word in rest - ends if word >= its - 1}  # from its conjunction on
+    return dict(zip(KINDS, (articles, clause, rest - articles - clause - ends, ends), strict=True))
 
 
 def others(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
