@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import limits
 from tools.browser import chromium_path, launch, new_page, served, visit
 from tools.build import build
 from tools.execute import ChapterError
@@ -164,3 +165,10 @@ def violations(page, options: dict, inside: str = "html") -> list[str]:
     run = "([what, options]) => axe.run(what, options).then(result => result.violations)"
     found = page.evaluate(run, [inside, options])
     return [f"{one['id']}: {', '.join(node['html'][:160] for node in one['nodes'][:3])}" for one in found]
+
+
+def shows(place, words: str) -> None:
+    """Wait until words can be read there: some events come to a page only after the click that causes them."""
+    import playwright.sync_api
+
+    playwright.sync_api.expect(place).to_contain_text(words, use_inner_text=True, timeout=1000 * limits.PAGE)

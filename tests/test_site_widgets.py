@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from annotated.files import read_json
-from tests.pages import SITE, WIDTHS, new_tab, overflowing, thin_out, violations
+from tests.pages import SITE, WIDTHS, new_tab, overflowing, shows, thin_out, violations
 from tools.browser import new_page, visit
 from tools.case import outsiders
 from tools.pictures import PICTURES, THEMES, opened, pages_with_widgets, text_of
@@ -42,8 +42,8 @@ def live(open_page):
     return start
 
 
-def told(widget) -> str:
-    return widget.locator(".told").last.inner_text()
+def told(widget):
+    return widget.locator(".told").last
 
 
 def test_every_widget_has_its_page_its_picture_and_its_test():
@@ -146,7 +146,7 @@ def test_leak(live):
     shift.focus()
     page.keyboard.press("Space")
     assert widget.locator("td.leak").count() == 6
-    assert "6 of 6 positions" in told(widget)
+    shows(told(widget), "6 of 6 positions")
     shift.click()
     mask.click()
     assert widget.locator("td.leak").count() == 5
@@ -165,28 +165,28 @@ def test_equation(live):
     assert weights() == [round(power / sum(powers), 2) for power in powers]
     widget.get_by_label("love may be seen").uncheck()
     assert weights()[1] == 0.0
-    assert "love is hidden" in told(widget)
+    shows(told(widget), "love is hidden")
     widget.get_by_label("you", exact=True).check(force=True)
     assert weights() == [0.46, 0.01, 0.46, 0.04, 0.04]
     for word in ("I", "love", "you", "very", "much"):
         widget.get_by_label(f"{word} may be seen").uncheck()
-    assert "nothing comes out" in told(widget)
+    shows(told(widget), "nothing comes out")
     assert complaints == []
 
 
 def test_clocks(live):
     """Chapter 35: the position moves the hands, the shift alone the angle between them."""
     page, widget, _, complaints = live("clocks")
-    before, table = told(widget), widget.locator("table").inner_text()
+    before, table = told(widget).inner_text(), widget.locator("table").inner_text()
     widget.get_by_label("position", exact=True).focus()
     page.keyboard.press("ArrowRight")
-    assert told(widget) == before
+    assert told(widget).inner_text() == before
     assert widget.locator("table").inner_text() != table
     widget.get_by_label("shift", exact=True).focus()
     page.keyboard.press("End")
     product = sum(math.cos(20 / 10**i) for i in range(4))
-    assert "A shift of 20 turns the clocks by 1146°, 115°, 11°, 1°" in told(widget)
-    assert f"{product:.2f}" in told(widget)
+    shows(told(widget), "A shift of 20 turns the clocks by 1146°, 115°, 11°, 1°")
+    shows(told(widget), f"{product:.2f}")
     assert complaints == []
 
 
@@ -195,38 +195,38 @@ def test_warmup(live):
     page, widget, _, complaints = live("warmup")
     widget.get_by_label("width d_model").focus()
     page.keyboard.press("End")
-    assert f"{(2048 * 4000) ** -0.5:.5f}" in told(widget)
+    shows(told(widget), f"{(2048 * 4000) ** -0.5:.5f}")
     widget.get_by_label("warm-up, steps").focus()
     page.keyboard.press("Home")
-    assert "500 steps of warm-up" in told(widget)
-    assert f"{(2048 * 500) ** -0.5:.5f}" in told(widget)
+    shows(told(widget), "500 steps of warm-up")
+    shows(told(widget), f"{(2048 * 500) ** -0.5:.5f}")
     assert complaints == []
 
 
 def test_twins(live):
     """The landing page: es becomes sie, and the guess gets its answer."""
     page, widget, _, complaints = live("twins")
-    assert "weil es zu müde war" in widget.locator(".translation").inner_text()
+    shows(widget.locator(".translation"), "weil es zu müde war")
     widget.get_by_text("one of each").click()
     widget.get_by_label("tired", exact=True).focus()
     page.keyboard.press("ArrowRight")
-    assert "weil sie zu breit war" in widget.locator(".translation").inner_text()
-    assert "Right: in head 1 the line leaves animal" in widget.inner_text()
-    assert "street 1.00" in told(widget)
+    shows(widget.locator(".translation"), "weil sie zu breit war")
+    shows(widget, "Right: in head 1 the line leaves animal")
+    shows(told(widget), "street 1.00")
     assert complaints == []
 
 
 def test_swap(live):
     """Chapter 80: the numbers of the pasted twin are those that Python finds."""
     _, widget, _, complaints = live("swap")
-    assert "es becomes er, 71%" in told(widget)
+    shows(told(widget), "es becomes er, 71%")
     widget.get_by_text("it stays", exact=True).click()
-    assert "It does not." in widget.inner_text()
+    shows(widget, "It does not.")
     widget.get_by_text("its values").click()
-    assert "With values" in told(widget)
-    assert "es becomes er" in told(widget)
+    shows(told(widget), "With values")
+    shows(told(widget), "es becomes er")
     widget.get_by_text("very alert.", exact=False).first.click()
-    assert "er becomes es" in told(widget)
+    shows(told(widget), "er becomes es")
     assert complaints == []
 
 
@@ -250,24 +250,24 @@ def test_figure_1_in_steps(live):
 def test_unsure(live):
     """Chapter 60: the tree has what the chapter's table has; a box that is opened is taken further."""
     page, widget, _, complaints = live("unsure")
-    assert "Das Auto war besser als der Lastwagen." in told(widget)
-    assert "gesprer" in told(widget)
+    shows(told(widget), "Das Auto war besser als der Lastwagen.")
+    shows(told(widget), "gesprer")
     nodes = widget.locator(".tree button")
     assert [text.split("\n")[0] for text in nodes.all_inner_texts()[10:13]] == ["ges", "bes", "glück"]
     nodes.first.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "Enter"):
         page.keyboard.press(key)
-    assert "Taken further, the likeliest token every time: Das Auto war gesprer" in widget.inner_text()
+    shows(widget, "Taken further, the likeliest token every time: Das Auto war gesprer")
     kept = nodes.count()
     widget.get_by_label("show what was pruned").check()
     assert nodes.count() > kept
     widget.get_by_label("width of the beam").focus()
     page.keyboard.press("Home")
-    assert "Width 1" in told(widget)
-    assert "Greedy search writes the same" in told(widget)
+    shows(told(widget), "Width 1")
+    shows(told(widget), "Greedy search writes the same")
     widget.get_by_text("Some tired crocodiles", exact=False).first.click()
     widget.get_by_label("width of the beam").fill("2")
-    assert "Einige müde Krokodile, die heute der Katze gefolgt sind, spielen." in told(widget)
+    shows(told(widget), "Einige müde Krokodile, die heute der Katze gefolgt sind, spielen.")
     assert complaints == []
 
 
@@ -277,11 +277,8 @@ def test_the_laboratory_silences_and_remembers(live, browser):
     widget.get_by_text("cross-attention", exact=True).first.click()
     widget.get_by_label("silence 2.3", exact=True).focus()
     page.keyboard.press("Space")
-    assert (
-        "The translation becomes: Das Tier überquerte die Straße, weil es zu müde war."
-        in widget.locator(".result").inner_text()
-    )
-    assert "✗ not the right one" in widget.locator(".result").inner_text()
+    shows(widget.locator(".result"), "The translation becomes: Das Tier überquerte die Straße, weil es zu müde war.")
+    shows(widget.locator(".result"), "✗ not the right one")
     assert widget.get_by_label("silence 2.3", exact=True).is_checked()
     assert page.evaluate("document.activeElement.type") == "checkbox", "the focus stays"
     address = page.url
@@ -292,7 +289,7 @@ def test_the_laboratory_silences_and_remembers(live, browser):
     assert text_of(other) == text_of(widget.element_handle())
     again.context.close()
     widget.get_by_role("button", name="undo: silenced: cross 2.3").click()
-    assert "Untouched" in told(widget.locator(".result"))
+    shows(told(widget.locator(".result")), "Untouched")
     assert complaints == []
 
 
@@ -300,16 +297,16 @@ def test_the_laboratory_overwrites_a_weight(live):
     """One number turns the pronoun (chapter 81, experiment 3), set by keyboard in the matrix."""
     page, widget, _, complaints = live("laboratory")
     widget.get_by_label("adjective").select_option("wide")
-    assert "weil sie zu breit war" in widget.locator(".result").inner_text()
+    shows(widget.locator(".result"), "weil sie zu breit war")
     widget.get_by_text("matrix", exact=True).click()
     cell = widget.get_by_label("it to animal", exact=False).first
     cell.focus()
     page.keyboard.press("Enter")
     page.keyboard.press("End")
-    assert "Das Tier überquerte die Straße nicht, weil es zu breit war." in widget.locator(".result").inner_text()
+    shows(widget.locator(".result"), "Das Tier überquerte die Straße nicht, weil es zu breit war.")
     assert widget.locator("td.marked").count() == 1
     widget.get_by_text("as it was").click()
-    assert "Untouched" in told(widget.locator(".result"))
+    shows(told(widget.locator(".result")), "Untouched")
     page.get_by_label("it to street", exact=False).first.focus()
     for key, name in (("ArrowLeft", "it to the"), ("ArrowUp", "because to the"), ("ArrowRight", "because to street")):
         page.keyboard.press(key)
@@ -321,14 +318,14 @@ def test_the_laboratory_pastes_and_forces(live):
     """The twin's attention where it fits; a word that was not the model's choice."""
     page, widget, _, complaints = live("laboratory")
     widget.locator(".choice", has_text="From the twin").get_by_text("values").click()
-    assert "attention can only be pasted between equals" in widget.locator(".result").inner_text()
+    shows(widget.locator(".result"), "attention can only be pasted between equals")
     widget.get_by_text("typed", exact=True).click()
     widget.get_by_label("sentence", exact=True).fill("The radio wakes the dog because it is very loud.")
     page.keyboard.press("Enter")
     widget.get_by_label("its twin", exact=False).fill("The radio wakes the dog because it is very alert.")
     page.keyboard.press("Enter")
     widget.locator(".choice", has_text="From the twin").get_by_text("values").click()
-    assert "weil er sehr laut ist" in widget.locator(".result").inner_text()
+    shows(widget.locator(".result"), "weil er sehr laut ist")
     widget.get_by_role("button", name="undo: values of the twin").click()
     widget.get_by_label("The translation has to begin with").fill("Die Katze")
     page.keyboard.press("Enter")
@@ -342,10 +339,10 @@ def test_the_laboratory_pastes_and_forces(live):
 def test_the_laboratory_grows_a_tree(live):
     page, widget, _, complaints = live("laboratory")
     widget.get_by_text("The beam as a tree").click()
-    assert "Width 4, alpha 0.6" in widget.inner_text()
+    shows(widget, "Width 4, alpha 0.6")
     widget.get_by_label("penalty alpha").focus()
     page.keyboard.press("ArrowRight")
-    assert "Width 4, alpha 0.7" in widget.inner_text()
+    shows(widget, "Width 4, alpha 0.7")
     assert "alpha_3D0_2E7" in page.url
     assert complaints == []
 
@@ -365,7 +362,7 @@ def test_typed_text_is_text(live):
         assert widget.locator(".result .translation").is_visible(), text
         assert overflowing(page) == [], text
         widget.get_by_text("put together", exact=True).click()
-        assert "Das" in widget.locator(".result .translation").inner_text(), text
+        shows(widget.locator(".result .translation"), "Das")
         assert complaints == [], text
 
 
@@ -395,11 +392,11 @@ def test_bring_your_own(live, tmp_path):
     (bad / "model.safetensors").unlink()
     widget.get_by_label("a model folder").set_input_files(bad)
     widget.get_by_text("model.safetensors is missing", exact=False).wait_for()
-    assert "Das Tier" in widget.locator(".result").inner_text()
+    shows(widget.locator(".result"), "Das Tier")
     widget.get_by_label("a model folder").set_input_files(good)
     widget.get_by_text("Your own model: 2 layers of width 128, 2,000 tokens.", exact=False).wait_for()
     assert "their mean" not in widget.inner_text(), "means belong to the book's model"
-    assert "weil es zu müde war" in widget.locator(".result").inner_text()
+    shows(widget.locator(".result"), "weil es zu müde war")
     assert len(requests) == count, "nothing leaves the page"
     assert complaints == []
 
@@ -421,7 +418,7 @@ def test_two_more_models_come_when_they_are_chosen(live):
     widget.get_by_text("typed", exact=True).click()
     widget.get_by_label("sentence", exact=True).fill(asked[0][0])
     page.keyboard.press("Enter")
-    assert asked[2] in widget.locator(".result").inner_text()
+    shows(widget.locator(".result"), asked[2])
     widget.get_by_text("the book's", exact=True).click()
     widget.locator(".result", has_text=asked[1]).wait_for()
     assert complaints == []
