@@ -2,7 +2,6 @@
 
 import matplotlib.font_manager  # noqa: F401 - in a cell it would say that it makes its cache, or has no home for it
 import pytest
-from xdist.scheduler import LoadFileScheduling
 
 from tools import limits
 from tools.drawings import NARROW, SVG
@@ -13,18 +12,6 @@ pytest_plugins = ["tests.pages"]  # a browser, for the tests of the rendered boo
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--slow-in`, which `make check` uses."""
     parser.addoption("--slow-in", help="leave out tests marked slow, but not in these files, with commas between them")
-
-
-class FilesAndPages(LoadFileScheduling):
-    """Processes take file by file, but the site's tests one by one: at the end these fill whatever is free."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith("tests/test_site") else super()._split_scope(nodeid)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
-    """The scheduler for `--dist=loadfile`."""
-    return FilesAndPages(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -1,4 +1,4 @@
-"""Shapes and types in signatures are enforced while the tests run, on one thread, and no test fails by the clock.
+"""Shapes and types in signatures are enforced in quick tests; all run on one thread, and none fails by the clock.
 
 How wide the terminal is, and what git is told by a user's settings or by a hook that runs the tests, does not count.
 
@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import yaml
 from beartype import beartype
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
 
 import annotated
 
@@ -26,7 +26,7 @@ MODULES = sorted(
 )
 CHECKED = [f"annotated.{name}" for name in MODULES if name not in ("grammar", "derivation", "parsing")]
 yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # which reads the book's lists in a tenth of the time
-install_import_hook(CHECKED, f"{__name__}.checked")
+jaxtyping.install_import_hook(CHECKED, f"{__name__}.checked")
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # before torch is imported, and for all that a test starts
     os.environ[name] = "1"
 os.environ["COLUMNS"] = "80"
@@ -43,6 +43,11 @@ settings.load_profile("without a clock")
 def checked(function: Callable) -> Callable:
     """With its types checked; but one inside another, which names no shapes, is made anew at each call of that."""
     return function if "<locals>" in function.__qualname__ else beartype(function)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Slow tests call the same functions a million times, which would spend a third of their time on types."""
+    jaxtyping.config.update("jaxtyping_disable", item.get_closest_marker("slow") is not None)
 
 
 @pytest.fixture(autouse=True)
