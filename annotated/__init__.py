@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from annotated import attention as attention
     from annotated import batching as batching
     from annotated import checkpoint as checkpoint
+    from annotated import checks as checks
     from annotated import cli as cli
     from annotated import commands as commands
     from annotated import complexity as complexity
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from annotated import machine as machine
     from annotated import marian as marian
     from annotated import masks as masks
+    from annotated import mistakes as mistakes
     from annotated import model as model
     from annotated import options as options
     from annotated import parsing as parsing
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from annotated import translation as translation
     from annotated import variations as variations
     from annotated import visualization as visualization
+    from annotated import watching as watching
     from annotated.acceleration import accelerate
     from annotated.acceleration import tune_machine as tune_machine
     from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
@@ -196,6 +199,7 @@ _MODULES = [
     "attention",
     "batching",
     "checkpoint",
+    "checks",
     "cli",
     "commands",
     "complexity",
@@ -215,6 +219,7 @@ _MODULES = [
     "machine",
     "marian",
     "masks",
+    "mistakes",
     "model",
     "options",
     "parsing",
@@ -235,6 +240,7 @@ _MODULES = [
     "translation",
     "variations",
     "visualization",
+    "watching",
 ]
 
 
