@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from annotated.batching import make_batch as make_batch
     from annotated.batching import token_batches as token_batches
     from annotated.checkpoint import average_weights, load_model, save_model
+    from annotated.checks import check
     from annotated.corpora import Corpus, load_corpus
     from annotated.cost import forward_flops as forward_flops
     from annotated.cost import training_flops as training_flops
@@ -117,6 +118,7 @@ __all__ = [
     "beam_search",
     "build_optimizer",
     "causal_mask",
+    "check",
     "evaluate_translations",
     "greedy_search",
     "label_smoothed_loss",
@@ -166,6 +168,7 @@ _HOME = {
     "beam_search": "decoding",
     "build_optimizer": "schedule",
     "causal_mask": "masks",
+    "check": "checks",
     "embedded_split": "grammar",
     "evaluate_translations": "evaluation",
     "forward_flops": "cost",

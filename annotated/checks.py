@@ -29,7 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from annotated.files import InputError
 from annotated.watching import Attention, Watch
 
-__all__ = ["WRONG", "check", "check_loss", "check_schedule", "check_search"]
+__all__ = ["WRONG", "check", "check_file", "check_loss", "check_schedule", "check_search"]
 
 
 # book/82_is_it_right.ipynb#subject
@@ -51,6 +51,10 @@ class Broken(Exception):
     def __init__(self, found: str, says: str):
         super().__init__(says)
         self.verdict = Verdict(WRONG, found, says)
+
+
+class StillRunning(BaseException):
+    """The time is up: nothing that a check catches."""
 
 
 class WithoutDropout(TorchDispatchMode):
@@ -126,7 +130,12 @@ class Subject:
                 says = f"ids {order} in, {out.shape[-1]} logits for each out, computed in {str(dtype)[6:]}"
                 return Verdict(RIGHT, "", says) if batch_first else Verdict(VARIANT, "batch second", says)
         assert first is not None
-        raise first
+        try:  # longer targets than in any call before: with lengths that are equal
+            self.dtype, self.batch_first = torch.float32, True
+            self(source, target[:, [0, 1, 2, 3, 1]])
+        except Exception:
+            raise first from None
+        raise Broken("raises where lengths differ", raised(first))
 
     @property
     def plain_ids(self) -> list[int]:
@@ -334,7 +343,7 @@ def check_attentions(subject: Subject) -> Verdict:
     """Every decoder layer looks at the target and at the source."""
     counts = [len(subject.attentions(kind)) for kind in ("encoder", "decoder", "cross")]
     encoder, decoder, cross = counts
-    if not subject.seen.attentions:
+    if not decoder + cross:
         return UNSEEN
     says = f"{encoder} in the encoder, {decoder} in the decoder, {cross} from the decoder to the encoder"
     if cross < decoder:
@@ -486,6 +495,8 @@ def check_feed_forward(subject: Subject) -> Verdict:
     """Something bends between the two matrices of each layer."""
     wanted = len(subject.attentions("encoder")) + len(subject.attentions("decoder"))
     bent, names = subject.seen.bent, "/".join(sorted(set(subject.seen.bent)))
+    if not bent and not wanted:
+        return Verdict(UNTRIED, "", "no layer was seen")
     if not bent:
         return Verdict(WRONG, "nothing bends", "no ReLU and nothing like it: two matrices in a row are one matrix")
     if len(bent) < wanted:
@@ -780,8 +791,9 @@ def check_schedule(rate: Callable[[int], float], d_model: int = 512, warmup: int
             if name:
                 return Verdict(WRONG, name, says)
             same = math.isclose(found[0], 1, rel_tol=1e-6)
-            says += f"; {found[0]:.4g} times the paper's"
-            return Verdict(RIGHT, "", says) if same else Verdict(VARIANT, "another factor", says)
+            if same:
+                return Verdict(RIGHT, "", says)
+            return Verdict(VARIANT, "another factor", f"{says}; {found[0]:.4g} times the paper's")
     return Verdict(WRONG, "another shape", says)
 
 
@@ -880,7 +892,8 @@ def raised(error: BaseException) -> str:
     if not frames:
         return f"{type(error).__name__}: {text}"
     file, line = frames[-1].filename.rsplit("/", 1)[-1], frames[-1]
-    return f"{type(error).__name__}: {text} (line {line.lineno} of {file}: {line.line})"
+    name = "" if isinstance(error, StillRunning) else f"{type(error).__name__}: "
+    return f"{name}{text} (line {line.lineno} of {file}: {line.line})"
 
 
 class Finding(NamedTuple):
@@ -894,7 +907,7 @@ class Finding(NamedTuple):
     cell: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """The findings of all checks, and what is likely wrong, the likeliest first: names of `annotated.mistakes`."""
 
@@ -917,6 +930,8 @@ class Report:
         if self.causes:
             lines.append(f"likely: {'; or '.join(self.causes)}")
         return "\n".join([*lines, summary(self.findings)])
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         rows = []
@@ -985,15 +1000,21 @@ def answer(ask: Callable[[Subject], Verdict], subject: Subject) -> Verdict:
 
 
 # book/82_is_it_right.ipynb#likely
+def known_fingerprints() -> dict[str, list[str]]:
+    """What each mistake of `annotated.mistakes` leaves, as check and what it found."""
+    file = resources.files("annotated").joinpath("data/mistakes/fingerprints.json")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
 def likely(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
     """Up to three mistakes that leave nearly these findings, the likeliest first; those that leave the same together.
 
     What few mistakes leave counts more than what many do.
     """
-    found = {f"{one.check}: {one.found}" for one in findings if one.verdict == WRONG}
+    found = {f"{one.check}: {one.found}" for one in findings if one.verdict == WRONG and one.found != "raises"}
     if not found:
         return ()
-    known = json.loads(resources.files("annotated").joinpath("data/mistakes/fingerprints.json").read_text("utf-8"))
+    known = known_fingerprints()
     weight = {one: 1 / sum(one in marks for marks in known.values()) for marks in known.values() for one in marks}
     scores = {}
     for name, marks in known.items():
@@ -1004,7 +1025,7 @@ def likely(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
 
 
 # book/82_is_it_right.ipynb#check-file
-SMALL = {  # what a class is made with, if it asks for it: names that people give to such arguments
+ARGUMENTS = {  # what a class is made with, if it asks for it: names that people give to such arguments
     "vocab": 40, "vocab_size": 40, "src_vocab": 40, "tgt_vocab": 40, "src_vocab_size": 40, "tgt_vocab_size": 40,
     "source_vocab_size": 40, "target_vocab_size": 40, "num_tokens": 40, "d_model": 32, "d": 32, "dim": 32, "d_ff": 48,
     "dim_feedforward": 48, "num_heads": 4, "heads": 4, "nhead": 4, "h": 4, "n_heads": 4, "num_layers": 2, "n_layers": 2,
@@ -1018,7 +1039,7 @@ def at_most(seconds: float, what: str) -> Iterator[None]:
     """Raise InputError in what runs longer, with the line where it was; where there is no such clock, wait."""
 
     def end(*_: Any) -> None:
-        raise TimeoutError(f"still running after {seconds:g} seconds")
+        raise StillRunning(f"still running after {seconds:g} seconds")
 
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
@@ -1032,7 +1053,7 @@ def at_most(seconds: float, what: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def run_file(path: Path, seconds: float = 60) -> dict[str, Any]:
+def run_file(path: Path, seconds: float = 60.0) -> dict[str, Any]:
     """The names that a Python file defines. Raises InputError for what goes wrong in it, with its line."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -1049,7 +1070,7 @@ def run_file(path: Path, seconds: float = 60) -> dict[str, Any]:
     try:
         with at_most(seconds, str(path)), redirect_stdout(sys.stderr):
             exec(code, module.__dict__)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, StillRunning) as error:
         raise InputError(f"{path}: {raised(error)}") from None
     finally:
         sys.path[:] = before[0]
@@ -1059,9 +1080,11 @@ def run_file(path: Path, seconds: float = 60) -> dict[str, Any]:
 
 def made(path: Path, name: str, value: Any) -> Any:
     """A model as it is, or what a class or function without further arguments makes. Raises InputError."""
-    if isinstance(value, nn.Module) or not callable(value):
+    if isinstance(value, nn.Module):
         return value
-    given = {one: SMALL[one] for one in inspect.signature(value).parameters if one in SMALL}
+    if not callable(value):
+        raise InputError(f"{path}: {name} is no model, but of the type {type(value).__name__}")
+    given = {one: ARGUMENTS[one] for one in inspect.signature(value).parameters if one in ARGUMENTS}
     missing = [one for one in required(value) if one not in given]
     if not isinstance(value, type) and len(missing) == 2 and not given:
         return value  # a function of source and target
@@ -1073,11 +1096,13 @@ def made(path: Path, name: str, value: Any) -> Any:
         raise InputError(f"{path}: {name}: {raised(error)}") from None
 
 
-def check_file(path: str | Path, name: str = "", *, seconds: float = 60, **options: Any) -> dict[str, Report]:
+def check_file(path: str | Path, name: str = "", *, seconds: float = 60.0, **options: Any) -> dict[str, Report]:
     """Run a file and check what is in it, by name: its model, and `loss`, `learning_rate` and `translate` if they fit.
 
     With a name, only that: a model, a class or function that makes one, a function of source and target, or one of
     those three. `options` are those of `check`. Raises InputError when the file fails, or holds nothing to check.
+
+    Defined in chapter 82: `check-file`.
     """
     path = Path(path)
     found = run_file(path, seconds)
@@ -1097,6 +1122,6 @@ def check_file(path: str | Path, name: str = "", *, seconds: float = 60, **optio
                     reports[one] = Report((Finding(one, *verdict, "", ""),))
                 else:
                     reports[one] = check(made(path, one, found[one]), **options)
-        except TimeoutError as error:
+        except StillRunning as error:
             raise InputError(f"{path}: {one}: {raised(error)}") from None
     return reports

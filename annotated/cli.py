@@ -448,6 +448,21 @@ def info_command(arguments: argparse.Namespace) -> None:
         print(f"{key:<{width}}  {value}")
 
 
+# book/91_command_line.ipynb#check-command
+def check_command(arguments: argparse.Namespace) -> int:
+    """Check the model in a Python file; 1 where something is wrong with it."""
+    from annotated.checks import check_file
+
+    file, _, name = arguments.file.rpartition(":")
+    if not file or not name.isidentifier():  # a path of another system may have a colon in it
+        file, name = arguments.file, ""
+    ids = {one: getattr(arguments, one) for one in ("pad", "bos", "eos", "vocab", "learn")}
+    print(f"running {file}", file=sys.stderr)
+    reports = check_file(file, name, seconds=arguments.seconds, **ids)
+    print("\n\n".join(f"{name}\n{report}" for name, report in reports.items()))
+    return 0 if all(report.ok for report in reports.values()) else 1
+
+
 # book/91_command_line.ipynb#other-formats
 def import_command(arguments: argparse.Namespace) -> None:
     """Make a model folder from one in Hugging Face's MarianMT format."""
@@ -476,7 +491,7 @@ def export_command(arguments: argparse.Namespace) -> None:
 RUN = {
     "train": train_command, "prepare": prepare_command, "translate": translate_command, "score": score_command,
     "evaluate": evaluate_command, "average": average_command, "info": info_command, "import-marian": import_command,
-    "export": export_command,
+    "export": export_command, "check": check_command,
 }  # fmt: skip
 
 

@@ -54,6 +54,11 @@ COMMANDS = {  # name: usage, description, and its line in the list of all comman
     "export": (f"--format {'|'.join(READERS)} MODEL OUTPUT",
         f"Write a model for {', or for '.join(READERS.values())}.",
         "Write a model in another system's format."),
+    "check": ("FILE.py[:NAME] [options]",
+        "Run a Python file, and ask the encoder-decoder in it what a Transformer must answer (chapter 82): NAME is a "
+        "model, a class or function that makes one, or a function of source and target ids. Functions called loss, "
+        "learning_rate and translate are asked as well. The exit status is 0 where nothing is wrong.",
+        "Ask somebody's encoder-decoder what a Transformer must answer. This runs the file."),
 }  # fmt: skip
 EXIT = (
     "exit status: 0 done; 1 something is wrong with the input, said in one line; 2 wrong options; "

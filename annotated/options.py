@@ -289,6 +289,9 @@ EXAMPLES = {
     "export": """
         annotated export --format marian runs/multi30k marian
         annotated export --format ctranslate2 runs/multi30k ctranslate2""",
+    "check": """
+        annotated check my_transformer.py
+        annotated check my_transformer.py:Transformer --learn""",
 }
 
 
@@ -452,9 +455,23 @@ def add_info_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", nargs="?", **MODEL)
 
 
+def add_check_options(command: argparse.ArgumentParser) -> None:
+    """The options of `check`."""
+    command.add_argument("file", metavar="FILE.py[:NAME]", help="a file to run, and what in it is to be checked")
+    for name, default, what in (("pad", 0, "padding"), ("bos", 2, "the beginning"), ("eos", 3, "the end")):
+        command.add_argument(
+            f"--{name}", type=int, default=default, metavar="ID", help=f"id of {what} (default: {default})"
+        )
+    command.add_argument("--vocab", type=count, metavar="N", help="ids that it knows (default: as many as logits)")
+    command.add_argument("--learn", action="store_true", help="train a copy on copying as well: some seconds")
+    command.add_argument("--seconds", type=positive, default=60.0, metavar="X",
+        help="how long the file, or a check of what is in it, may take (default: 60)")  # fmt: skip
+
+
 # book/91_command_line.ipynb#all-options
 OPTIONS = {
     "train": add_train_options, "prepare": add_prepare_options, "translate": add_translate_options,
     "score": add_score_options, "evaluate": add_evaluate_options, "average": add_average_options,
     "info": add_info_options, "import-marian": add_import_options, "export": add_export_options,
+    "check": add_check_options,
 }  # fmt: skip

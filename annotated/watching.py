@@ -140,9 +140,12 @@ class Watch(TorchDispatchMode):
             self.keep(out, replace(note, kind=kind, inner=table.shape[1], spread=spread))
 
     def see_cat(self, args: tuple, notes: list, out: Tensor) -> None:
-        words = next((note for note in map(self.note, args[0]) if note and note.kind == "words"), None)
+        found = [note for note in map(self.note, args[0]) if note]
+        words = next((note for note in found if note.kind == "words"), None)
         if words and out.shape[-1] > args[0][0].shape[-1]:
             self.meet(words, out, "appended")
+        elif found:  # keys of earlier steps, and those of this one
+            self.keep(out, found[-1])
 
     def meet(self, words: Note, out: Tensor, how: str, places: Tensor | None = None, learned: bool = False) -> None:
         length = max((size for size in self.lengths if size in out.shape[:-1]), default=0)

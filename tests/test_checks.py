@@ -1,0 +1,314 @@
+"""The doctor of chapter 82: no false alarm, mistakes in other people's models, and files that fail.
+
+That each copy of a mistake is caught by the check meant for it, and leaves the fingerprint that is stored, the chapter
+asserts as it runs.
+"""
+
+import ast
+import math
+import random
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from torch import nn
+
+import annotated
+from annotated import Transformer, TransformerConfig, check, plain
+from annotated.checks import (
+    CHECKS,
+    FUNCTIONS,
+    LEARNING,
+    RIGHT,
+    UNTRIED,
+    VARIANT,
+    WRONG,
+    check_file,
+    check_loss,
+    check_schedule,
+    known_fingerprints,
+)
+from annotated.cli import main
+from annotated.mistakes import MISTAKES, planted
+from tests.messages import refused
+from tests.models import SHAPES
+from tests.models import SMALL as TINY
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = {"d_model": 32, "d_ff": 48, "num_heads": 4, "num_layers": 2}
+LAYERS = {f"{side}_{what}": size for side in ("encoder", "decoder") for what, size in
+    {"layers": 2, "attention_heads": 4, "ffn_dim": 48}.items()}  # fmt: skip
+
+
+def wrong(report) -> dict[str, str]:
+    return {one.check: one.found for one in report.findings if one.verdict == WRONG}
+
+
+def variants(report) -> set[str]:
+    return {one.found for one in report.findings if one.verdict == VARIANT}
+
+
+def untried(report) -> list[str]:
+    return [one.check for one in report.findings if one.verdict == UNTRIED]
+
+
+class FromTorch(nn.Module):
+    """PyTorch's own, wired as its documentation says."""
+
+    def __init__(self, vocab=40, d=32, batch_first=True):
+        super().__init__()
+        self.table = nn.Embedding(vocab, d)
+        nn.init.normal_(self.table.weight, std=d**-0.5)
+        self.inner = nn.Transformer(d, 4, 2, 2, 48, batch_first=batch_first)
+        self.out = nn.Linear(d, vocab)
+        self.batch_first = batch_first
+
+    def embed(self, ids):
+        places = plain.positions(ids.shape[1 if self.batch_first else 0], 32)
+        return self.table(ids) * math.sqrt(32) + (places if self.batch_first else places[:, None])
+
+    def forward(self, source, target):
+        later = torch.ones(2 * (target.shape[1 if self.batch_first else 0],)).triu(1).bool()
+        padding = source == 0 if self.batch_first else (source == 0).T
+        masks = {"tgt_mask": later, "src_key_padding_mask": padding, "memory_key_padding_mask": padding}
+        return self.out(self.inner(self.embed(source), self.embed(target), **masks))
+
+
+def hugging_face(name: str) -> nn.Module:
+    """A small encoder-decoder of transformers with random weights."""
+    transformers = pytest.importorskip("transformers")
+    ids = {"vocab_size": 40, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 2}
+    if name == "T5":
+        config = transformers.T5Config(**ids, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
+        return transformers.T5ForConditionalGeneration(config)
+    kind = "MarianMTModel" if name == "Marian" else f"{name}ForConditionalGeneration"
+    config = getattr(transformers, f"{name}Config")(**ids, **LAYERS, d_model=32, max_position_embeddings=64)
+    return getattr(transformers, kind)(config)
+
+
+def call(model, source, target):
+    return model(source, (source != 0).long(), decoder_input_ids=target).logits
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_false_alarm_for_the_package(seed):
+    draw = random.Random(seed)
+    heads = draw.choice([1, 2, 4])
+    config = TransformerConfig(
+        draw.choice([9, 40, 300]), d_model=heads * draw.choice([4, 8, 16]), num_heads=heads, d_ff=draw.choice([16, 48]),
+        num_layers=draw.choice([1, 2, 3]), dropout=draw.choice([0.0, 0.3]), norm_first=draw.random() < 0.5,
+        positions=draw.choice(["sinusoidal", "learned"]), activation=draw.choice(["relu", "gelu", "swish"]),
+        attention_bias=draw.random() < 0.5, d_k=draw.choice([None, 6]), d_v=draw.choice([None, 10]),
+    )  # fmt: skip
+    report = check(Transformer(config))
+    assert wrong(report) == {}
+    assert report.causes == ()
+    assert ("pre-norm" in variants(report)) == config.norm_first
+    assert ("learned positions" in variants(report)) == (config.positions == "learned")
+    assert ("not ReLU" in variants(report)) == (config.activation != "relu")
+    assert untried(report) == (["dropout"] if config.dropout == 0 else [])
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_no_false_alarm_for_any_shape(name):
+    """But one whose embedding is drawn to be multiplied, and is not."""
+    found = {"embedding": "embedding not scaled"} if name == "unscaled" else {}
+    assert wrong(check(Transformer(replace(TINY, **SHAPES[name])))) == found
+
+
+def test_the_model_stays_as_it_was():
+    model = Transformer(TransformerConfig(40, **SMALL)).train()
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    state, default = torch.get_rng_state(), torch.get_default_dtype()
+    check(model, learn=False)
+    assert model.training
+    assert all(
+        torch.equal(one, before[name]) and one.dtype == torch.float32 for name, one in model.state_dict().items()
+    )
+    assert all(one.grad is None for one in model.parameters())
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_default_dtype() == default
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_no_false_alarm_for_pytorchs_own(batch_first):
+    report = check(FromTorch(batch_first=batch_first))
+    assert wrong(report) == {}
+    assert variants(report) == (set() if batch_first else {"batch second"})
+    assert untried(report) == []
+
+
+FAMILIES = {  # what is said of each as a variant, and what cannot be tried
+    "Marian": ({"embedding not scaled", "sines, then cosines", "not ReLU"}, []),
+    "Bart": ({"embedding not scaled", "learned positions", "not ReLU"}, []),
+    "MBart": ({"embedding not scaled", "learned positions", "not ReLU", "pre-norm"}, []),
+    "Pegasus": ({"embedding not scaled", "sines, then cosines", "not ReLU", "pre-norm"}, []),
+    "T5": ({"embedding not scaled", "scale in the weights", "relative positions"}, ["positions", "norms"]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_no_false_alarm_for_other_families(name):
+    report = check(hugging_face(name), call)
+    assert wrong(report) == {}
+    assert (variants(report), untried(report)) == FAMILIES[name]
+
+
+def set_all(model: nn.Module, name: str, value: object) -> None:
+    found = [one for one in model.modules() if hasattr(one, name)]
+    assert found
+    for one in found:
+        setattr(one, name, value)
+
+
+def twice(layers: nn.ModuleList) -> None:
+    layers.append(layers[0])
+
+
+NO_ORDER = "source order unseen"
+PLANTED = {  # a family: how a mistake gets into it, and what finds it
+    "Marian": (lambda model: set_all(model, "scaling", 1.0), "scale", "no scale"),
+    "Bart": (lambda model: set_all(model, "activation_fn", nn.Identity()), "feed-forward", "nothing bends"),
+    "MBart": (lambda model: setattr(model, "mask", None), "source padding", "source padding seen"),
+    "Pegasus": (lambda model: twice(model.model.decoder.layers), "layers", "one layer several times"),
+    "T5": (lambda model: set_all(model, "has_relative_attention_bias", False), "order of the source", NO_ORDER),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
+def test_one_mistake_in_each_family_is_found(name):
+    plant, where, found = PLANTED[name]
+    model = hugging_face(name)
+    plant(model)
+    seeing = lambda model, source, target: model(source, decoder_input_ids=target).logits  # noqa: E731
+    assert wrong(check(model, seeing if hasattr(model, "mask") else call)).get(where) == found
+
+
+def test_a_function_is_asked_from_outside():
+    model = plain.Transformer(40, **SMALL).eval()
+    report = check(lambda source, target: model(source, target), vocab=30)
+    assert wrong(report) == {}
+    assert untried(report) == ["dropout", "layers", "gradients", "first loss"]
+    ahead = planted("no causal mask").Transformer(40, **SMALL).eval()
+    assert wrong(check(lambda source, target: ahead(source, target)))["looks ahead"] == "sees later tokens"
+
+
+@pytest.mark.parametrize("name", ["scores not scaled", "softmax over the heads", "layers copied", "softmax twice"])
+def test_a_mistake_is_called_by_its_name(name):
+    report = check(planted(name).Transformer(40, **SMALL))
+    assert report.causes[0] == name
+    assert not report.ok
+    assert f"likely: {name}" in str(report)
+    assert name in report._repr_html_()
+
+
+def test_every_mistake_is_a_small_edit_that_compiles():
+    for one in MISTAKES:
+        text = vars(planted(one.name))["source"]
+        ast.parse(text)
+        changed = set(text.splitlines()) - set(Path(plain.__file__).read_text(encoding="utf-8").splitlines())
+        assert len(changed) <= 5, one.name
+    models = [one.name for one in MISTAKES if one.part == "Transformer"]
+    assert list(known_fingerprints()) == models
+    assert len(models) >= 60
+    assert {one.check for one in MISTAKES if one.part == "Transformer"} <= {"call", *(one.name for one in CHECKS)}
+
+
+def test_no_check_is_there_for_nothing():
+    """Each is meant for a mistake; "attentions" says how many there are, and is meant for none."""
+    assert {one.name for one in CHECKS} - {one.check for one in MISTAKES} == {"attentions"}
+
+
+def test_the_cells_that_explain_are_there():
+    for one in [*CHECKS, LEARNING]:
+        page, _, cell = one.cell.partition("#")
+        notebook = nbformat.read(ROOT / "book" / f"{page}.ipynb", as_version=4)
+        assert cell in {one.id for one in notebook.cells}, one
+
+
+@pytest.mark.slow
+def test_learning_tells_skill_from_a_leak():
+    assert wrong(check(plain.Transformer(40, **SMALL), learn=True)) == {}
+    leaking = planted("no causal mask").Transformer(40, **SMALL)
+    assert wrong(check(leaking, learn=True))["learning"] in ("reads the answer", "does not learn")
+
+
+@pytest.mark.parametrize("one", [one for one in MISTAKES if one.part in FUNCTIONS], ids=lambda one: one.name)
+def test_a_wrong_function_is_found(one):
+    verdict = FUNCTIONS[one.part](getattr(planted(one.name), one.part))
+    assert (verdict.verdict, verdict.found) == (WRONG, one.check)
+
+
+def test_functions_in_other_forms_are_right():
+    def whole(model, source, target):
+        logits = model(source, target)[:, :-1]
+        return nn.functional.cross_entropy(logits.transpose(1, 2), target[:, 1:], ignore_index=0, label_smoothing=0.1)
+
+    assert check_loss(whole).verdict == RIGHT
+    assert check_loss(lambda *given: plain.loss(*given, smoothing=0.0))[:2] == (VARIANT, "no smoothing")
+    assert check_schedule(lambda step: 3 * plain.learning_rate(step, 512))[:2] == (VARIANT, "another factor")
+    assert check_schedule(lambda step: 0.001)[:2] == (WRONG, "constant")
+
+
+BAD = {  # a file, what is asked for in it, the message, and what fills it
+    "x = 1\n": ("", "check-nothing", (...,)),
+    "def f(:\n": ("", "check-syntax", (1, ...)),
+    "raise KeyError('nope')\n": ("", "check-raised", (...,)),
+    "import sys\nsys.exit()\n": ("", "check-raised", (...,)),
+    "model = 3\n": ("model", "check-no-model", ("model", "int")),
+    "x = 1\n#\n": ("model", "check-no-name", ("model",)),
+    "def make(size):\n    return size\n": ("make", "check-wants", ("make", "'size'")),
+    "class M:\n    def __init__(self):\n        raise OSError('full')\n": ("M", "check-made", ("M", ...)),
+    "while True:\n    pass\n": ("", "check-raised", (...,)),
+    "def m(source, target):\n    while True:\n        pass\n": ("m", "check-made", ("m", ...)),
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_file_that_fails_gets_one_line_of_its_own(tmp_path, text):
+    name, entry, values = BAD[text]
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    with refused(entry, path, *values) as caught:
+        check_file(path, name, seconds=0.3)
+    assert "checks.py" not in str(caught.value)
+
+
+def test_a_file_is_run_and_all_in_it_is_checked(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text(f"print('noise')\n{Path(plain.__file__).read_text(encoding='utf-8')}")
+    assert main(["check", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert "noise" not in out
+    assert err == f"running {path}\nnoise\n"
+    assert [line for line in out.splitlines() if " " not in line and line] == ["Transformer", *FUNCTIONS]
+    path.write_text(vars(planted("scores not scaled"))["source"])
+    assert main(["check", f"{path}:Transformer"]) == 1
+    assert "likely: scores not scaled" in capsys.readouterr().out
+    assert main(["check", str(tmp_path / "none.py")]) == 1
+    assert capsys.readouterr().err.endswith("none.py: No such file or directory\n")
+
+
+@pytest.mark.parametrize("body", ["return None", "return target.float()", "raise ValueError('odd')", "return [1 / 0]"])
+def test_a_model_that_fails_is_a_finding(tmp_path, body):
+    path = tmp_path / "mine.py"
+    path.write_text(f"def model(source, target):\n    {body}\n")
+    report = check_file(path, "model")["model"]
+    assert [one.verdict for one in report.findings] == [WRONG]
+    says = report.findings[0].says
+    assert "annotated" not in says
+    if "raise" in body or "/" in body:
+        assert f"(line 2 of mine.py: {body})" in says
+
+
+def test_no_warning_reaches_the_user():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check(plain.Transformer(40, **SMALL))
+    assert annotated.check is check
