@@ -90,15 +90,15 @@ MISTAKES = [
         ("-math.inf",
          "0.0"),
     )),
+    Mistake("cross-attention reads the decoder", "Transformer", "source", (
+        ("self.cross_attention(x, memory, memory_mask)",
+         "self.cross_attention(x, x, mask)"),
+    )),
     Mistake("keys and values from the queries' side", "Transformer", "source", (
         ("k, v = self.split(self.key(memory)), self.split(self.value(memory))",
          "k, v = self.split(self.key(x)), self.split(self.value(x))"),
         ("self.cross_attention(x, memory, memory_mask)",
          "self.cross_attention(x, memory, mask)"),
-    )),
-    Mistake("cross-attention reads the decoder", "Transformer", "source", (
-        ("self.cross_attention(x, memory, memory_mask)",
-         "self.cross_attention(x, x, mask)"),
     )),
     Mistake("no cross-attention", "Transformer", "source", (
         ("        x = self.around_cross_attention(x, self.cross_attention(x, memory, memory_mask))\n",

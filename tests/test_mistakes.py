@@ -1,0 +1,67 @@
+"""Copies of mistakes (chapter 82): small edits of the plain file, told by their names, also in a stranger's model.
+
+That each is caught by the check meant for it, and leaves the fingerprint that is stored, the chapter asserts.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+import torch
+
+from annotated import check, plain
+from annotated.checks import CHECKS, FUNCTIONS, WRONG, known_fingerprints
+from annotated.mistakes import MISTAKES, planted
+from tests import afresh
+from tests.planted_afresh import PLANTED
+
+SMALL = {"d_model": 32, "d_ff": 48, "num_heads": 4, "num_layers": 2}
+
+
+def test_every_mistake_is_a_small_edit_that_compiles():
+    for one in MISTAKES:
+        text = vars(planted(one.name))["source"]
+        ast.parse(text)
+        changed = set(text.splitlines()) - set(Path(plain.__file__).read_text(encoding="utf-8").splitlines())
+        assert len(changed) <= 5, one.name
+    models = [one.name for one in MISTAKES if one.part == "Transformer"]
+    assert list(known_fingerprints()) == models
+    assert len(models) >= 60
+    assert {one.check for one in MISTAKES if one.part == "Transformer"} <= {"call", *(one.name for one in CHECKS)}
+
+
+@pytest.mark.parametrize("name", ["scores not scaled", "softmax over the heads", "layers copied", "softmax twice"])
+def test_a_mistake_is_called_by_its_name(name):
+    report = check(planted(name).Transformer(40, **SMALL))
+    assert report.causes[0] == name
+    assert not report.ok
+    assert f"likely: {name}" in str(report)
+    assert name in report._repr_html_()
+
+
+@pytest.mark.parametrize("one", [one for one in MISTAKES if one.part in FUNCTIONS], ids=lambda one: one.name)
+def test_a_wrong_function_is_found(one):
+    verdict = FUNCTIONS[one.part](getattr(planted(one.name), one.part))
+    assert (verdict.verdict, verdict.found) == (WRONG, one.check)
+
+
+@pytest.mark.slow
+def test_mistakes_in_a_strangers_model_are_called_by_their_names():
+    """A file that was written from the paper alone, without sight of this one, and 24 mistakes in it."""
+    text = Path(afresh.__file__).read_text(encoding="utf-8")
+    sizes = {"d_model": 32, "n_heads": 4, "n_layers": 2, "d_ff": 48}
+    assert check(afresh.Seq2Seq(40, **sizes)).ok
+    first, named = [], []
+    for name, *edit in PLANTED:
+        changed = text
+        for old, new in zip(*([one] if isinstance(one, str) else one for one in edit), strict=True):
+            assert changed.count(old) == 1, name
+            changed = changed.replace(old, new)
+        space = {"__name__": "afresh"}
+        exec(compile(changed, afresh.__file__, "exec"), space)
+        torch.manual_seed(0)
+        causes = check(space["Seq2Seq"](40, **sizes)).causes
+        first += [name] * (causes[:1] == (name,))
+        named += [name] * (name in causes)
+    assert len(named) == 24
+    assert len(first) >= 22
