@@ -74,7 +74,7 @@ class Subject:
 
     def __init__(self, model: Callable, call: Callable | None, pad: int, bos: int, eos: int, vocab: int | None):
         self.pad, self.bos, self.eos, self.vocab = pad, bos, eos, vocab or 200
-        self.module = copy.deepcopy(model) if isinstance(model, nn.Module) else None
+        self.module = copy.deepcopy(model).cpu() if isinstance(model, nn.Module) else None
         self.model = model if self.module is None else self.module
         self.call = call or (lambda model, source, target: model(source, target))
         self.dtype, self.batch_first = torch.float64, True
@@ -973,7 +973,7 @@ def check(
     Defined in chapter 82: `check`.
     """
     subject = Subject(model, call, pad, bos, eos, vocab)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         first = answer(lambda _: subject.begin(), subject)
         findings = [Finding("call", *first, "", "")]
@@ -1059,7 +1059,7 @@ def run_file(path: Path, seconds: float = 60.0) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
         code = compile(text, str(path), "exec")
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path}: line {getattr(error, 'lineno', '?')}: {getattr(error, 'msg', error)}") from None
     module = ModuleType(path.stem)

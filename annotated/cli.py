@@ -450,7 +450,7 @@ def info_command(arguments: argparse.Namespace) -> None:
 
 # book/91_command_line.ipynb#check-command
 def check_command(arguments: argparse.Namespace) -> int:
-    """Check the model in a Python file; 1 where something is wrong with it."""
+    """Ask somebody's encoder-decoder what a Transformer must answer. This runs the file."""
     from annotated.checks import check_file
 
     file, _, name = arguments.file.rpartition(":")

@@ -430,7 +430,7 @@ def examined(mistake: Mistake) -> dict[str, str]:
     if ask:
         verdict = ask(getattr(module, mistake.part))
         return {verdict.found: verdict.says} if verdict.verdict == WRONG else {}
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = module.Transformer(40, d_model=32, d_ff=48, num_heads=4, num_layers=2)
     return {one.check: one.found for one in check(model).findings if one.verdict == WRONG}

@@ -227,28 +227,33 @@ def test_functions_in_other_forms_are_right():
     assert check_schedule(lambda step: 0.001)[:2] == (WRONG, "constant")
 
 
-BAD = {  # a file, what is asked for in it, the message, and what fills it
-    "x = 1\n": ("", "check-nothing", (...,)),
-    "def f(:\n": ("", "check-syntax", (1, ...)),
-    "raise KeyError('nope')\n": ("", "check-raised", (...,)),
-    "import sys\nsys.exit()\n": ("", "check-raised", (...,)),
-    "model = 3\n": ("model", "check-no-model", ("model", "int")),
-    "x = 1\n#\n": ("model", "check-no-name", ("model",)),
-    "def make(size):\n    return size\n": ("make", "check-wants", ("make", "'size'")),
-    "class M:\n    def __init__(self):\n        raise OSError('full')\n": ("M", "check-made", ("M", ...)),
-    "while True:\n    pass\n": ("", "check-raised", (...,)),
-    "def m(source, target):\n    while True:\n        pass\n": ("m", "check-made", ("m", ...)),
+BAD = {  # a file: what is asked for in it, and how it is refused
+    "x = 1\n": ("", lambda path: refused("check-nothing", path, path)),
+    "def f(:\n": ("", lambda path: refused("check-syntax", path, 1)),
+    "raise KeyError('nope')\n": ("", lambda path: refused("check-raised", path)),
+    "import sys\nsys.exit()\n": ("", lambda path: refused("check-raised", path)),
+    "while True:\n    pass\n": ("", lambda path: refused("check-raised", path)),
+    "model = 3\n": ("model", lambda path: refused("check-no-model", path, "model", "int")),
+    "x = 1\n#\n": ("model", lambda path: refused("check-no-name", path, "model")),
+    "def make(size):\n    return size\n": ("make", lambda path: refused("check-wants", path, "make", "'size'")),
+    "class M:\n    def __init__(self):\n        raise OSError\n": ("M", lambda path: refused("check-made", path, "M")),
+    "def m(source, target):\n    while True:\n        pass\n": ("m", lambda path: refused("check-made", path, "m")),
 }
 
 
 @pytest.mark.parametrize("text", BAD)
 def test_a_file_that_fails_gets_one_line_of_its_own(tmp_path, text):
-    name, entry, values = BAD[text]
+    name, is_refused = BAD[text]
     path = tmp_path / "mine.py"
     path.write_text(text)
-    with refused(entry, path, *values) as caught:
+    with is_refused(path) as caught:
         check_file(path, name, seconds=0.3)
     assert "checks.py" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with refused("check-unreadable", tmp_path / "none.py", "No such file or directory"):
+        check_file(tmp_path / "none.py")
 
 
 def test_a_file_is_run_and_all_in_it_is_checked(tmp_path, capsys):
@@ -263,7 +268,7 @@ def test_a_file_is_run_and_all_in_it_is_checked(tmp_path, capsys):
     assert main(["check", f"{path}:Transformer"]) == 1
     assert "likely: scores not scaled" in capsys.readouterr().out
     assert main(["check", str(tmp_path / "none.py")]) == 1
-    assert capsys.readouterr().err.endswith("none.py: No such file or directory\n")
+    assert capsys.readouterr().err.endswith("none.py: cannot be read: No such file or directory\n")
 
 
 @pytest.mark.parametrize("body", ["return None", "return target.float()", "raise ValueError('odd')", "return [1 / 0]"])
