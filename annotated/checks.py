@@ -29,7 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from annotated.files import InputError
 from annotated.watching import Attention, Watch
 
-__all__ = ["WRONG", "check", "check_file", "check_loss", "check_schedule", "check_search"]
+__all__ = ["CHECKS", "WRONG", "check", "check_file", "check_loss", "check_schedule", "check_search"]
 
 
 # book/82_is_it_right.ipynb#subject
@@ -348,6 +348,12 @@ def check_attentions(subject: Subject) -> Verdict:
     says = f"{encoder} in the encoder, {decoder} in the decoder, {cross} from the decoder to the encoder"
     if cross < decoder:
         return Verdict(WRONG, "no cross-attention", says)
+    if subject.seen.averaged:
+        return Verdict(WRONG, "heads averaged", "a mean is taken over what was mixed, where heads are to be joined")
+    if not all(one.scores.by for one in subject.seen.attentions):
+        return Verdict(WRONG, "not projected", "scores are products of the vectors themselves, not of projections")
+    if len({one.scores.of for one in subject.attentions("cross")}) > 1:
+        return Verdict(WRONG, "several memories", "decoder layers read different outputs of the encoder, not its last")
     if not encoder or cross > decoder or sum(counts) < len(subject.seen.attentions):
         return Verdict(WRONG, "odd attentions", f"{says}, {len(subject.seen.attentions) - sum(counts)} others")
     return Verdict(RIGHT, "", says)
@@ -417,9 +423,10 @@ def check_embedding(subject: Subject) -> Verdict:
     """Rows of the embedding are multiplied by the root of their width, and positions are added."""
     if not subject.seen.ends:
         return Verdict(UNTRIED, "", "no row of a table was seen to which something was added")
-    odd = next((one.how for one in subject.seen.ends if one.how in ("multiplied", "appended")), None)
+    odd = next((one.how for one in subject.seen.ends if one.how not in ("added", "nothing")), None)
     if odd:
-        return Verdict(WRONG, f"positions {odd}", f"positions are {odd}, not added")
+        says = "the root multiplies the sum" if odd == "scaled as well" else f"positions are {odd}, not added"
+        return Verdict(WRONG, f"positions {odd}", says)
     factors = sorted({one.words.factor for one in subject.seen.ends})
     words, root = subject.seen.ends[0].words, subject.seen.ends[0].words.inner ** 0.5
     if all(math.isclose(factor, root, rel_tol=1e-3) for factor in factors):
@@ -436,6 +443,10 @@ def check_embedding(subject: Subject) -> Verdict:
 def check_positions(subject: Subject) -> Verdict:
     """Sines and cosines of the paper's frequencies, or learned ones."""
     added = [one for one in subject.seen.ends if one.places is not None]
+    if subject.seen.late:
+        return Verdict(
+            WRONG, "positions in every layer", f"a table is added {subject.seen.late} times above the first layer"
+        )
     if len(added) < 2:
         return Verdict(UNTRIED, "", "it was not seen on both sides that something is added to the words")
     if any(one.learned for one in added):
@@ -521,6 +532,11 @@ def check_layers(subject: Subject) -> Verdict:
             return Verdict(
                 WRONG, "one layer several times", f"{kind}: {len(by)} layers with {len(set(by))} query matrices"
             )
+    often = [name for (name, _), times in subject.seen.used.items() if times > 1 and name.strip("?")]
+    if often:
+        return Verdict(
+            WRONG, "one matrix several times", f"{len(often)} matrices are used more than once, one is {often[0]}"
+        )
     first: dict[tuple, tuple[str, Tensor]] = {}
     for name, one in subject.module.named_parameters():
         if one.requires_grad and one.dim() > 1 and one.detach().std() > 0:

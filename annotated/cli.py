@@ -463,6 +463,14 @@ def check_command(arguments: argparse.Namespace) -> int:
     return 0 if all(report.ok for report in reports.values()) else 1
 
 
+# book/91_command_line.ipynb#hunt-command
+def hunt_command(arguments: argparse.Namespace) -> None:
+    """Write a Transformer with mistakes in it, to be found; or its answers."""
+    from annotated.mistakes import hunt
+
+    print(hunt(arguments.seed, arguments.mistakes)[arguments.answers], end="")
+
+
 # book/91_command_line.ipynb#other-formats
 def import_command(arguments: argparse.Namespace) -> None:
     """Make a model folder from one in Hugging Face's MarianMT format."""
@@ -491,7 +499,7 @@ def export_command(arguments: argparse.Namespace) -> None:
 RUN = {
     "train": train_command, "prepare": prepare_command, "translate": translate_command, "score": score_command,
     "evaluate": evaluate_command, "average": average_command, "info": info_command, "import-marian": import_command,
-    "export": export_command, "check": check_command,
+    "export": export_command, "check": check_command, "hunt": hunt_command,
 }  # fmt: skip
 
 

@@ -59,6 +59,10 @@ COMMANDS = {  # name: usage, description, and its line in the list of all comman
         "model, a class or function that makes one, or a function of source and target ids. Functions called loss, "
         "learning_rate and translate are asked as well. The exit status is 0 where nothing is wrong.",
         "Ask somebody's encoder-decoder what a Transformer must answer. This runs the file."),
+    "hunt": ("--seed N [options]",
+        "Write a stranger's Transformer with one to three mistakes in it to standard output (chapter 82): find the "
+        "lines without help, and say what their owner has noticed. A seed gives the same file again, and its answers.",
+        "Write a Transformer with mistakes in it, to be found; or its answers."),
 }  # fmt: skip
 EXIT = (
     "exit status: 0 done; 1 something is wrong with the input, said in one line; 2 wrong options; "

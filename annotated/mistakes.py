@@ -1,9 +1,15 @@
 # Written by `make export` from book/82_is_it_right.ipynb: do not edit here, edit the chapter.
 """Is mine right?: chapter 82 of the book."""
 
+import difflib
 import inspect
+import io
 import json
+import random
+import re
 import sys
+import tokenize
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -11,17 +17,14 @@ from typing import NamedTuple
 import torch
 
 from annotated import plain
-from annotated.checks import WRONG, check, check_loss, check_schedule, check_search
+from annotated.checks import CHECKS, WRONG, check, check_loss, check_schedule, check_search
 
-__all__ = ["MISTAKES", "Mistake", "examined", "fingerprints", "planted"]
+__all__ = ["hunt"]
 
 
 # book/82_is_it_right.ipynb#mistakes
 class Mistake(NamedTuple):
-    """A mistake as edits of the plain file: a name, the part it is in, the check meant for it, and what is replaced.
-
-    Defined in chapter 82: `mistakes`.
-    """
+    """A mistake as edits of the plain file: a name, the part it is in, the check meant for it, and what is replaced."""
 
     name: str
     part: str  # Transformer, loss, learning_rate or translate
@@ -313,6 +316,47 @@ MISTAKES = [
          "mask.new_ones(1)).transpose(0, 1))\n"
          "        return"),
     )),
+    Mistake("heads averaged", "Transformer", "attentions", (
+        ("self.output(mixed.transpose(1, 2).flatten(2))",
+         "self.output(mixed.mean(1).repeat(1, 1, self.heads))"),
+    )),
+    Mistake("queries, keys and values not projected", "Transformer", "attentions", (
+        ("q = self.split(self.query(x))",
+         "q = self.split(x)"),
+        ("k, v = self.split(self.key(memory)), self.split(self.value(memory))",
+         "k, v = self.split(memory), self.split(memory)"),
+    )),
+    Mistake("memory from the encoder's layer beside", "Transformer", "attentions", (
+        ("        for layer in self.layers:\n            x = layer(x, *others)",
+         "        self.outputs = []\n        for i, layer in enumerate(self.layers):\n"
+         "            x = layer(x, *(one[i] if isinstance(one, list) else one for one in others))\n"
+         "            self.outputs.append(x)"),
+        ("return self.encoder(self.embed(source), mask), mask",
+         "return self.encoder(self.embed(source), mask) is None or self.encoder.outputs, mask"),
+    )),
+    Mistake("all layers share one feed-forward layer", "Transformer", "layers", (
+        ("self.layers = nn.ModuleList(layers)",
+         "self.layers = nn.ModuleList(layers)\n        for layer in self.layers:\n"
+         "            layer.feed_forward = self.layers[0].feed_forward"),
+    )),
+    Mistake("feed-forward layer mixes positions", "Transformer", "looks ahead", (
+        ("return self.outer(self.inner(x).relu())",
+         "inner = self.inner(x).relu()\n        return self.outer(inner + inner.mean(1, keepdim=True))"),
+    )),
+    Mistake("positions in every layer", "Transformer", "positions", (
+        ("x = layer(x, *others)",
+         "x = layer(x + positions(x.shape[1], x.shape[2]).to(x), *others)"),
+    )),
+    Mistake("positions scaled as well", "Transformer", "embedding", (
+        ("self.weight[tokens] * math.sqrt(self.weight.shape[1])",
+         "self.weight[tokens]"),
+        ("x + positions(x.shape[1], x.shape[2]).to(x)",
+         "(x + positions(x.shape[1], x.shape[2]).to(x)) * math.sqrt(x.shape[2])"),
+    )),
+    Mistake("positions appended", "Transformer", "embedding", (
+        ("x + positions(x.shape[1], x.shape[2]).to(x)",
+         "torch.cat([x[..., :-1], torch.arange(x.shape[1]).to(x)[:, None].expand(len(x), -1, 1)], -1)"),
+    )),
     Mistake("target not shifted", "loss", "not shifted", (
         ("model(source, target[:, :-1]).flatten(0, 1)",
          "model(source, target).flatten(0, 1)"),
@@ -404,10 +448,7 @@ MISTAKES = [
 
 # book/82_is_it_right.ipynb#planted
 def planted(name: str) -> ModuleType:
-    """The plain file with one mistake in it, run. Raises KeyError for a name that is not in MISTAKES.
-
-    Defined in chapter 82: `planted`.
-    """
+    """The plain file with one mistake in it, run. Raises KeyError for a name that is not in MISTAKES."""
     mistake = {one.name: one for one in MISTAKES}[name]
     text = inspect.getsource(plain)
     for old, new in mistake.edits:
@@ -421,10 +462,7 @@ def planted(name: str) -> ModuleType:
 
 
 def examined(mistake: Mistake) -> dict[str, str]:
-    """What the checks find wrong in the copy of a mistake: what was found, by the name of the check.
-
-    Defined in chapter 82: `planted`.
-    """
+    """What the checks find wrong in the copy of a mistake: what was found, by the name of the check."""
     module = planted(mistake.name)
     ask = {"loss": check_loss, "learning_rate": check_schedule, "translate": check_search}.get(mistake.part)
     if ask:
@@ -437,13 +475,64 @@ def examined(mistake: Mistake) -> dict[str, str]:
 
 
 def fingerprints() -> dict[str, list[str]]:
-    """What the checks find wrong in each copy of a Transformer: `data/mistakes/fingerprints.json`.
-
-    Defined in chapter 82: `planted`.
-    """
+    """What the checks find wrong in each copy of a Transformer: `data/mistakes/fingerprints.json`."""
     models = [one for one in MISTAKES if one.part == "Transformer"]
     return {one.name: [f"{name}: {found}" for name, found in examined(one).items()] for one in models}
 
 
 if __name__ == "__main__":  # python -m annotated.mistakes data/mistakes/fingerprints.json
     Path(sys.argv[1]).write_text(json.dumps(fingerprints(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+# book/82_is_it_right.ipynb#hunt
+def without_comments(text: str) -> str:
+    """Python code with its docstrings and without its comments."""
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines).strip()) + "\n"
+
+
+def with_mistakes(mistakes: Sequence[Mistake]) -> str | None:
+    """The plain file with some mistakes and without comments; None where one leaves no room for another."""
+    text = inspect.getsource(plain)
+    for old, new in (edit for one in mistakes for edit in one.edits):
+        if old not in text:
+            return None
+        text = text.replace(old, new)
+    return without_comments(text)
+
+
+def hunt(seed: int, number: int | None = None) -> tuple[str, str]:
+    """A stranger's file with mistakes, one to three if no number is given, and the sheet with the answers.
+
+    Defined in chapter 82: `hunt`.
+    """
+    draw = random.Random(seed)
+    number = draw.randint(1, 3) if number is None else number
+    chosen: list[Mistake] = []
+    for one in draw.sample(MISTAKES, len(MISTAKES)):
+        apart = all(one.check != other.check for other in chosen)
+        if len(chosen) < number and apart and with_mistakes([*chosen, one]):
+            chosen.append(one)
+    text = with_mistakes(chosen)
+    assert text is not None
+    sheet = [f"Hunt {seed}: {number} {'mistake' if number == 1 else 'mistakes'}"]
+    for one in chosen:
+        rest = with_mistakes([other for other in chosen if other is not one])
+        assert rest is not None
+        blocks = difflib.SequenceMatcher(None, rest.splitlines(), text.splitlines(), autojunk=False).get_opcodes()
+        lines = [
+            row + 1 for kind, _, _, start, end in blocks if kind != "equal" for row in range(start, max(end, start + 1))
+        ]
+        check = {check.name: check for check in CHECKS}.get(one.check)
+        sheet += ["", f"{one.name}, in {one.part}", f"  line {', '.join(map(str, lines))}"]
+        sheet += [f"    {text.splitlines()[row - 1].strip()}" for row in lines]
+        sheet += (
+            [f"  seen as: {check.symptom}", f"  explained: chapter {check.cell}"]
+            if check
+            else [f"  check says: {one.check}"]
+        )
+    return text, "\n".join(sheet) + "\n"

@@ -292,6 +292,9 @@ EXAMPLES = {
     "check": """
         annotated check my_transformer.py
         annotated check my_transformer.py:Transformer --learn""",
+    "hunt": """
+        annotated hunt --seed 1 > stranger.py
+        annotated hunt --seed 1 --answers""",
 }
 
 
@@ -468,10 +471,18 @@ def add_check_options(command: argparse.ArgumentParser) -> None:
         help="how long the file, or a check of what is in it, may take (default: 60)")  # fmt: skip
 
 
+# book/91_command_line.ipynb#hunt-options
+def add_hunt_options(command: argparse.ArgumentParser) -> None:
+    """The options of `hunt`."""
+    command.add_argument("--seed", type=int, required=True, metavar="N", help="which file")
+    command.add_argument("--mistakes", type=int, choices=(1, 2, 3), help="how many (default: drawn by the seed)")
+    command.add_argument("--answers", action="store_true", help="the answers instead of the file")
+
+
 # book/91_command_line.ipynb#all-options
 OPTIONS = {
     "train": add_train_options, "prepare": add_prepare_options, "translate": add_translate_options,
     "score": add_score_options, "evaluate": add_evaluate_options, "average": add_average_options,
     "info": add_info_options, "import-marian": add_import_options, "export": add_export_options,
-    "check": add_check_options,
+    "check": add_check_options, "hunt": add_hunt_options,
 }  # fmt: skip

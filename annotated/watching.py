@@ -1,6 +1,7 @@
 # Written by `make export` from book/82_is_it_right.ipynb: do not edit here, edit the chapter.
 """Is mine right?: chapter 82 of the book."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,8 @@ class Note:
     axis: int = 0  # of weights: the softmax's, counted from the end
     learned: bool = False  # of a parameter and what was looked up in it
     cut: bool = False  # of weights: multiplied by a tensor after the softmax
+    serial: int = 0  # of what was normalised: its number
+    of: int = 0  # of a projection: the number of what was projected; of scores, of the keys
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,11 @@ class Watch(TorchDispatchMode):
         self.sums: list[tuple[str, str]] = []  # the kinds of two activations that were added
         self.bent: list[str] = []
         self.strays: dict[int, tuple[int, ...]] = {}  # shapes of parameters that the model does not name
+        self.used: Counter[tuple[str, int]] = (
+            Counter()
+        )  # how often a matrix was multiplied with: its name, and its place in it
+        self.averaged = False  # whether heads are
+        self.late = 0  # how often a table was added to what a layer had returned
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name = func.overloadpacket.__name__
@@ -150,7 +158,7 @@ class Watch(TorchDispatchMode):
     def meet(self, words: Note, out: Tensor, how: str, places: Tensor | None = None, learned: bool = False) -> None:
         length = max((size for size in self.lengths if size in out.shape[:-1]), default=0)
         self.ends.append(Ends(words, length, how, places, learned))
-        self.keep(out, Note("sum"))
+        self.keep(out, Note("sum", by="ends"))
 
     # multiplied and added
 
@@ -159,6 +167,8 @@ class Watch(TorchDispatchMode):
         if isinstance(one, Tensor) and one.dim() == 0:
             one, other, notes = other, one, notes[1::-1]
         if not isinstance(other, Tensor) or other.numel() == 1:
+            if notes[0] and notes[0].by == "ends" and float(other) != 1:
+                self.ends[-1] = replace(self.ends[-1], how="scaled as well")
             self.keep(out, notes[0] and replace(notes[0], factor=notes[0].factor * float(other)))
         elif notes[0] and notes[0].kind == "words" and other.dim() > 1 and other.shape[-1] == one.shape[-1]:
             self.meet(notes[0], out, "multiplied")
@@ -194,6 +204,13 @@ class Watch(TorchDispatchMode):
             self.keep(out, next(note for note in notes if note and note.kind in ("scores", "weights")))
         elif "parameter" in kinds:  # a bias
             self.keep(out, notes[1 - kinds.index("parameter")])
+        elif (
+            {"norm", "sum"} & set(kinds)
+            and "" in kinds
+            and args[kinds.index("")].shape in (out.shape[1:], (1, *out.shape[1:]))
+        ):
+            self.late += 1
+            self.keep(out, Note("sum"))
         elif out.dim() > 1 and args[0].shape == args[1].shape and out.is_floating_point():
             self.sums.append((kinds[0], kinds[1]))
             self.keep(out, Note("sum"))
@@ -203,14 +220,16 @@ class Watch(TorchDispatchMode):
     # projections, and products of what was projected
 
     def see_mm(self, args: tuple, notes: list, out: Tensor) -> None:
-        self.project(args[0], notes[:2], out)
+        self.project(args[0], args[1], notes[:2], out)
 
     def see_addmm(self, args: tuple, notes: list, out: Tensor) -> None:
-        self.project(args[1], notes[1:3], out)
+        self.project(args[1], args[2], notes[1:3], out)
 
-    def project(self, x: Tensor, notes: list, out: Tensor) -> None:
+    def project(self, x: Tensor, matrix: Tensor, notes: list, out: Tensor) -> None:
         by = next((note.by for note in reversed(notes) if note and note.kind == "parameter"), "")
-        self.keep(out, Note("projected", width=x.shape[-1], by=by))
+        of = next((note.serial for note in notes if note and note.kind != "parameter"), 0)
+        self.used[by, matrix.storage_offset()] += 1
+        self.keep(out, Note("projected", width=x.shape[-1], by=by, of=of))
 
     def see_bmm(self, args: tuple, notes: list, out: Tensor) -> None:
         (one, other), (left, right) = args[:2], notes[:2]
@@ -225,10 +244,10 @@ class Watch(TorchDispatchMode):
             self.keep(out, Note("mixed"))
         elif left and right and "parameter" not in kinds:
             sizes = [float(x.detach().std()) / note.factor for x, note in ((one, left), (other, right))]
-            scores = replace(left, kind="scores", inner=one.shape[-1], factor=left.factor * right.factor)
+            scores = replace(left, kind="scores", inner=one.shape[-1], factor=left.factor * right.factor, of=right.of)
             self.keep(out, replace(scores, spread=sizes[0] / max(sizes[1], 1e-30)))
         elif left or right:
-            self.project(one, notes[:2], out)
+            self.project(one, other, notes[:2], out)
 
     def see_baddbmm(self, args: tuple, notes: list, out: Tensor) -> None:
         self.see_bmm(args[1:], notes[1:], out)
@@ -242,7 +261,10 @@ class Watch(TorchDispatchMode):
 
     def see_native_layer_norm(self, args: tuple, notes: list, out: tuple) -> None:
         self.norms.append((notes[0].kind if notes[0] else "", tuple(args[1])))
-        self.keep(out[0], Note("norm"))
+        self.keep(out[0], Note("norm", serial=len(self.norms)))
+
+    def see_mean(self, args: tuple, notes: list, out: Tensor) -> None:
+        self.averaged |= bool(notes[0] and notes[0].kind == "mixed")
 
     def see_native_batch_norm(self, args: tuple, notes: list, out: tuple) -> None:
         self.norms.append(("batch", ()))

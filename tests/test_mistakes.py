@@ -4,6 +4,7 @@ That each is caught by the check meant for it, and leaves the fingerprint that i
 """
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import torch
 
 from annotated import check, plain
 from annotated.checks import CHECKS, FUNCTIONS, WRONG, known_fingerprints
-from annotated.mistakes import MISTAKES, planted
+from annotated.cli import main
+from annotated.mistakes import MISTAKES, hunt, planted
 from tests import afresh
 from tests.planted_afresh import PLANTED
 
@@ -64,4 +66,43 @@ def test_mistakes_in_a_strangers_model_are_called_by_their_names():
         first += [name] * (causes[:1] == (name,))
         named += [name] * (name in causes)
     assert len(named) == 24
-    assert len(first) >= 22
+    assert len(first) >= 23
+
+
+def test_a_hunt_is_a_file_that_runs_and_its_answers():
+    """As many mistakes as are asked for, the lines that hold them, and nothing in the file that tells."""
+    right = Path(plain.__file__).read_text(encoding="utf-8")
+    for seed in range(30):
+        text, answers = hunt(seed)
+        assert hunt(seed) == (text, answers)
+        assert "#" not in text
+        names = re.findall(r"^(.*), in (?:Transformer|loss|learning_rate|translate)$", answers, re.MULTILINE)
+        assert 1 <= len(names) <= 3
+        assert answers.startswith(f"Hunt {seed}: {len(names)} ")
+        space = {"__name__": "stranger"}
+        exec(compile(text, "stranger.py", "exec"), space)
+        assert callable(space["translate"])
+        lines = text.splitlines()
+        for numbers, told in re.findall(r"  line (.*)\n((?:    .*\n)*)", answers):
+            shown = [line.strip() for line in told.splitlines()]
+            assert shown == [lines[int(number) - 1].strip() for number in numbers.split(", ")]
+        assert set(lines) - set(right.splitlines()), "nothing is wrong"
+    for number in (1, 2, 3):
+        assert hunt(7, number)[1].count(", in ") >= number
+
+
+def test_two_mistakes_of_a_hunt_are_both_found():
+    text, answers = hunt(3, 2)
+    checks = {one.check for one in MISTAKES if f"\n{one.name}, in Transformer\n" in answers}
+    space = {"__name__": "stranger"}
+    exec(compile(text, "stranger.py", "exec"), space)
+    found = {one.check for one in check(space["Transformer"](40, **SMALL)).findings if one.verdict == WRONG}
+    assert checks
+    assert checks <= found
+
+
+def test_a_hunt_by_the_command(capsys):
+    assert main(["hunt", "--seed", "5"]) == 0
+    text = capsys.readouterr().out
+    assert main(["hunt", "--seed", "5", "--answers"]) == 0
+    assert (text, capsys.readouterr().out) == hunt(5)
