@@ -440,6 +440,21 @@ def check_embedding(subject: Subject) -> Verdict:
     return Verdict(VARIANT, "embedding not scaled", says)
 
 
+def check_sharing(subject: Subject) -> Verdict:
+    """Source, target and output share one table."""
+    tables = {one.words.by for one in subject.seen.ends}
+    if not tables or "?" in tables or "" in tables:
+        return Verdict(UNTRIED, "", "no table with a name was seen")
+    if len(tables) == 1 and any(name in tables for name, _ in subject.seen.used):
+        return Verdict(RIGHT, "", "source, target and output share one table")
+    shared = (
+        "source and target share a table, the output has its own"
+        if len(tables) == 1
+        else f"{len(tables)} tables of words"
+    )
+    return Verdict(VARIANT, "untied", shared)
+
+
 def check_positions(subject: Subject) -> Verdict:
     """Sines and cosines of the paper's frequencies, or learned ones."""
     added = [one for one in subject.seen.ends if one.places is not None]
@@ -499,6 +514,10 @@ def check_norms(subject: Subject) -> Verdict:
         return Verdict(VARIANT, "pre-norm", "normalised before each layer, as in released code and later models")
     if len(norms) < wanted:
         return Verdict(WRONG, "normalisations missing", f"{len(norms)}, where the layers ask for {wanted}")
+    if len(norms) > wanted:
+        return Verdict(
+            VARIANT, "normalised once more", f"{len(norms)} normalisations, where the layers ask for {wanted}"
+        )
     return Verdict(RIGHT, "", f"{len(norms)} normalisations, each of a sum of what went in and what came out")
 
 
@@ -679,6 +698,7 @@ CHECKS = [
         "34_embeddings#scale-measured",
         "Positions drown the words at first: a slow start.",
     ),
+    Check("sharing", check_sharing, "34_embeddings#same-storage", ""),
     Check("positions", check_positions, "35_positional_encoding#position-table", "Worse with long sentences."),
     Check("norms", check_norms, "31_stacks#add-norm-plain", "It does not train when it is deep."),
     Check(
@@ -935,9 +955,14 @@ class Report:
         """Whether nothing is wrong. A variant is not wrong, and what was not tried may be."""
         return all(one.verdict != WRONG for one in self.findings)
 
+    @property
+    def sorted(self) -> list[Finding]:
+        """What is wrong comes first, then variants, then what was not tried, each in the order of the checks."""
+        return sorted(self.findings, key=lambda one: (WRONG, VARIANT, UNTRIED, RIGHT).index(one.verdict))
+
     def __str__(self) -> str:
         lines = []
-        for one in self.findings:
+        for one in self.sorted:
             says = f"{one.found}: {one.says}" if one.found else one.says
             lines.append(f"{one.check:20} {one.verdict:9} {says}")
             if one.verdict == WRONG:
@@ -951,12 +976,13 @@ class Report:
 
     def _repr_html_(self) -> str:
         rows = []
-        for one in self.findings:
+        for one in self.sorted:
             page, _, cell = one.cell.partition("#")
             name = f'<a href="{page}.html#cell-{cell}">{escape(one.check)}</a>' if cell else escape(one.check)
             says = f"<b>{escape(one.found)}</b>: {escape(one.says)}" if one.found else escape(one.says)
             says += f"<br><i>{escape(one.symptom)}</i>" if one.verdict == WRONG and one.symptom else ""
-            rows.append(f"<tr><td>{name}</td><td>{one.verdict}</td><td>{says}</td></tr>")
+            verdict = f"<b>{one.verdict}</b>" if one.verdict == WRONG else one.verdict
+            rows.append(f"<tr><td>{name}</td><td>{verdict}</td><td>{says}</td></tr>")
         likely = f"<p>Likely: {escape('; or '.join(self.causes))}.</p>" if self.causes else ""
         head = "<thead><tr><th>check</th><th>verdict</th><th>what was found</th></tr></thead>"
         return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>{likely}<p>{summary(self.findings)}</p>"

@@ -26,7 +26,8 @@ MODULE = NAME[3:]
 def copied(root):
     """A copy of the book, the tables that it exports, its table of contents and the names of the tests."""
     shutil.copytree(ROOT / "book", root / "book", ignore=shutil.ignore_patterns("_ext", "__pycache__"))
-    shutil.copytree(ROOT / "data" / "grammar", root / "data" / "grammar")
+    for name in ("grammar", "mistakes"):
+        shutil.copytree(ROOT / "data" / name, root / "data" / name)
     shutil.copy(ROOT / "_toc.yml", root)
     shutil.copy(ROOT / "pyproject.toml", root)
     (root / "tests").mkdir()
