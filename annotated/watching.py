@@ -26,6 +26,7 @@ class Note:
     axis: int = 0  # of weights: the softmax's, counted from the end
     learned: bool = False  # of a parameter and what was looked up in it
     cut: bool = False  # of weights: multiplied by a tensor after the softmax
+    raw: bool = False  # of scores: of vectors that nothing has projected
     serial: int = 0  # of what was normalised: its number
     of: int = 0  # of a projection: the number of what was projected; of scores, of the keys
 
@@ -39,6 +40,7 @@ class Attention:
 
     scores: Note
     weights: Tensor
+    layer: int  # how many normalisations came before
     off: float  # how far the weights of a query are from a sum of 1, at most
 
     @property
@@ -66,7 +68,7 @@ PASSED_ON = {  # operations that change the shape or the place of numbers, and b
 }  # fmt: skip
 BENT = {
     "relu", "relu_", "gelu", "silu", "silu_", "clamp", "clamp_min", "clamp_min_", "maximum", "threshold", "tanh", "elu",
-    "leaky_relu",
+    "leaky_relu", "sigmoid", "erf", "softplus", "mish", "glu", "_prelu_kernel", "hardswish", "celu",
 }  # fmt: skip
 
 
@@ -102,7 +104,8 @@ class Watch(TorchDispatchMode):
         name = func.overloadpacket.__name__
         notes = [self.note(one) for one in args]  # before the call, which may work in place
         out = func(*args, **(kwargs or {}))
-        if name in BENT:
+        chosen = name in ("where", "masked_fill") and any(note and note.kind == "projected" for note in notes)
+        if name in BENT or chosen:
             self.bent.append(name.rstrip("_"))
         if see := getattr(self, f"see_{name.strip('_')}", None):
             see(args, notes, out)
@@ -140,7 +143,7 @@ class Watch(TorchDispatchMode):
         self.look_up(args[0], args[2], notes[0], out)
 
     def look_up(self, table: Tensor, ids: Tensor, note: Note | None, out: Tensor) -> None:
-        if note and note.kind == "parameter":
+        if note and note.kind == "parameter" and table.dim() == 2:
             found = ids.flatten().sort().values
             words = any(torch.equal(found, tokens) for tokens in self.tokens)
             spread = float(table.detach().std())
@@ -164,7 +167,7 @@ class Watch(TorchDispatchMode):
 
     def see_mul(self, args: tuple, notes: list, out: Tensor) -> None:
         one, other = args[:2]
-        if isinstance(one, Tensor) and one.dim() == 0:
+        if isinstance(one, Tensor) and one.numel() == 1 and isinstance(other, Tensor):
             one, other, notes = other, one, notes[1::-1]
         if not isinstance(other, Tensor) or other.numel() == 1:
             if notes[0] and notes[0].by == "ends" and float(other) != 1:
@@ -173,7 +176,10 @@ class Watch(TorchDispatchMode):
         elif notes[0] and notes[0].kind == "words" and other.dim() > 1 and other.shape[-1] == one.shape[-1]:
             self.meet(notes[0], out, "multiplied")
         else:
-            found = next((note for note in notes if note and note.kind in ("weights", "scores", "words")), None)
+            if isinstance(other, Tensor) and other.dtype == torch.bool and notes[0] and notes[0].kind == "projected":
+                self.bent.append("maximum")  # what is positive, times whether it is
+            kinds = ("weights", "scores", "words", "projected")
+            found = next((note for note in notes if note and note.kind in kinds), None)
             self.keep(out, found and replace(found, cut=found.kind == "weights"))
 
     def see_div(self, args: tuple, notes: list, out: Tensor) -> None:
@@ -187,6 +193,10 @@ class Watch(TorchDispatchMode):
         kinds = [note.kind if note else "" for note in notes[:2]]
         if not all(isinstance(one, Tensor) and one.dim() for one in args[:2]):
             self.keep(out, notes[0])
+        elif kinds in (["words", ""], ["", "words"]) and args[kinds.index("")].shape[-1] != out.shape[-1]:
+            self.keep(out, notes[kinds.index("words")])  # a mean is taken away, say
+        elif kinds == ["projected", "projected"] and notes[0].by == notes[1].by:
+            self.keep(out, notes[0])  # turned by its position
         elif "words" in kinds and out.is_floating_point():
             at = kinds.index("words")
             if kinds[1 - at] in (
@@ -211,7 +221,7 @@ class Watch(TorchDispatchMode):
         ):
             self.late += 1
             self.keep(out, Note("sum"))
-        elif out.dim() > 1 and args[0].shape == args[1].shape and out.is_floating_point():
+        elif any(kinds) and out.dim() > 1 and args[0].shape == args[1].shape and out.is_floating_point():
             self.sums.append((kinds[0], kinds[1]))
             self.keep(out, Note("sum"))
 
@@ -238,13 +248,15 @@ class Watch(TorchDispatchMode):
             weights = (one, other.mT)[kinds.index("weights")].detach()
             sums = weights.sum(-1)
             off = (sums[sums != 0] - 1).abs()  # a row without any weight is another matter
-            self.attentions.append(
-                Attention(notes[kinds.index("weights")], weights, float(off.max()) if len(off) else 1)
-            )
+            far = float(off.max()) if len(off) else 1.0
+            note = notes[kinds.index("weights")]
+            self.attentions.append(Attention(note, weights, len(self.norms), far))
             self.keep(out, Note("mixed"))
         elif left and right and "parameter" not in kinds:
             sizes = [float(x.detach().std()) / note.factor for x, note in ((one, left), (other, right))]
+            raw = {left.kind, right.kind} <= {"words", "sum", "norm"}
             scores = replace(left, kind="scores", inner=one.shape[-1], factor=left.factor * right.factor, of=right.of)
+            scores = replace(scores, raw=raw)
             self.keep(out, replace(scores, spread=sizes[0] / max(sizes[1], 1e-30)))
         elif left or right:
             self.project(one, other, notes[:2], out)
@@ -260,7 +272,11 @@ class Watch(TorchDispatchMode):
     see_safe_softmax = see_softmax
 
     def see_native_layer_norm(self, args: tuple, notes: list, out: tuple) -> None:
-        self.norms.append((notes[0].kind if notes[0] else "", tuple(args[1])))
+        kind = notes[0].kind if notes[0] else ""
+        if kind == "projected" and self.ends and args[1][-1] != self.ends[0].words.inner:
+            self.keep(out[0], notes[0])  # queries or keys of one head
+            return
+        self.norms.append((kind, tuple(args[1])))
         self.keep(out[0], Note("norm", serial=len(self.norms)))
 
     def see_mean(self, args: tuple, notes: list, out: Tensor) -> None:

@@ -28,9 +28,11 @@ from annotated.checks import (
     check_file,
     check_loss,
     check_schedule,
+    check_search,
 )
 from annotated.cli import main
 from annotated.mistakes import MISTAKES, planted
+from tests import afresh
 from tests.messages import refused
 from tests.models import SHAPES
 from tests.models import SMALL as TINY
@@ -225,6 +227,121 @@ def test_functions_in_other_forms_are_right():
     assert check_loss(lambda *given: plain.loss(*given, smoothing=0.0))[:2] == (VARIANT, "no smoothing")
     assert check_schedule(lambda step: 3 * plain.learning_rate(step, 512))[:2] == (VARIANT, "another factor")
     assert check_schedule(lambda step: 0.001)[:2] == (WRONG, "constant")
+
+
+HEADS = """
+        dim, heads, q, k, v = self.d_head, [], self.w_q(query), self.w_k(key), self.w_v(value)
+        for h in range(self.n_heads):
+            part = slice(h * dim, (h + 1) * dim)
+            scores = q[..., part] @ k[..., part].transpose(1, 2) / math.sqrt(dim)
+            heads.append(scores.masked_fill(~mask[:, 0], -1e9).softmax(-1) @ v[..., part])
+        return self.w_o(torch.cat(heads, -1))
+"""
+TURNED = """
+        q, k = (turned(x) for x in (q, k)) if query is key else (q, k)
+"""
+TURN = """
+def turned(x):
+    angle = torch.arange(x.shape[2])[:, None] * 10000.0 ** (-torch.arange(0, x.shape[3], 2) / x.shape[3])
+    cos, sin = (one.repeat(1, 2).to(x) for one in (angle.cos(), angle.sin()))
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat([-second, first], -1) * sin
+
+
+class MultiHeadAttention"""
+OWN_NORM = """
+class OwnNorm(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(d)), nn.Parameter(torch.zeros(d))
+
+    def forward(self, x):
+        x = x - x.mean(-1, keepdim=True)
+        return self.weight * x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-6) + self.bias
+
+
+class AddNorm"""
+EINSUM = '        scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(self.d_head)\n'
+SOFTMAX = "weights = scores.softmax(dim=-1)"
+OTHERS = {  # right models in other people's ways: what is replaced in tests/afresh.py, and what cannot be tried then
+    "ReLU by where": ([("F.relu(self.inner(x))", "torch.where((h := self.inner(x)) > 0, h, 0.0)")], []),
+    "ReLU by a product": ([("F.relu(self.inner(x))", "(h := self.inner(x)) * (h > 0)")], []),
+    "a softmax of its own": (
+        [(SOFTMAX, "weights = scores.exp()\n        weights = weights / weights.sum(-1, True)")],
+        ["attentions", "softmax", "scale", "masks"],
+    ),
+    "head by head": ([("        q = self._split(self.w_q(query))\n", HEADS)], []),
+    "queries and keys that are turned": ([(EINSUM, f"{TURNED}{EINSUM}"), ("class MultiHeadAttention", TURN)], []),
+    "a normalisation of its own": (
+        [("nn.LayerNorm(d_model)", "OwnNorm(d_model)"), ("class AddNorm", OWN_NORM)], ["norms"],
+    ),
+    "SDPA": (
+        [(EINSUM, ""), (SOFTMAX, "context = F.scaled_dot_product_attention(q, k, v, mask)"),
+         ("        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)\n", ""),
+         ('        context = torch.einsum("bhqk,bhkd->bhqd", weights, v)\n', "")], [],
+    ),
+    "a tuple": ([("return self.project(self.decode(tgt, memory, tgt_mask, src_mask))",
+                  "return self.project(self.decode(tgt, memory, tgt_mask, src_mask)), memory")], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_false_alarm_for_other_ways_to_write_it(name):
+    edits, left = OTHERS[name]
+    text = Path(afresh.__file__).read_text(encoding="utf-8")
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new, 1)
+    space = {"__name__": "other"}
+    exec(compile(text, "other.py", "exec"), space)
+    report = check(space["Seq2Seq"](40, d_model=32, n_heads=4, n_layers=2, d_ff=48))
+    assert wrong(report) == {}
+    assert untried(report) == left
+
+
+def test_a_model_that_was_used_can_be_checked():
+    """It keeps weights of its last call, which have a history."""
+    model = plain.Transformer(40, **SMALL)
+    model(torch.tensor([[5, 6]]), torch.tensor([[2, 5]]))
+    assert check(model).ok
+
+
+def test_a_small_vocabulary_and_other_ids():
+    assert check(plain.Transformer(7, **SMALL), vocab=7).ok
+    config = replace(TINY, pad_id=1)
+    assert check(Transformer(config), pad=1, bos=0, eos=2).ok
+    assert "source padding" in wrong(check(Transformer(config)))
+
+
+def test_no_number_is_no_number_like_any_other():
+    """Padding that makes outputs no numbers is no padding that changes nothing."""
+    right = plain.Transformer(40, **SMALL).eval()
+
+    def model(source, target):
+        return right(source, target).masked_fill((source == 0).any(), math.nan)
+
+    assert wrong(check(model))["source padding"] == "source padding seen"
+
+
+def test_what_is_no_model_in_a_file_is_passed_over(tmp_path):
+    path = tmp_path / "mine.py"
+    head = "from torch import nn\nfrom torch.nn import Transformer as Model\ncriterion = nn.CrossEntropyLoss()\n"
+    text = (
+        Path(plain.__file__).read_text(encoding="utf-8").replace("PAD, BOS, EOS = 0, 2, 3", "PAD, BOS, EOS = 1, 0, 2")
+    )
+    path.write_text(f"{head}{text}\nmine = Transformer(40, 32, 48, 4, 2)\n")
+    reports = check_file(path, pad=1, bos=0, eos=2)
+    assert list(reports) == ["mine", *FUNCTIONS]
+    assert all(report.ok for report in reports.values())
+    path.write_text(f"{text}\ndef translate(model, sentence, words):\n    return 1\n")
+    assert list(check_file(path, pad=1, bos=0, eos=2)) == ["Transformer", "loss", "learning_rate"]
+
+
+def test_a_search_that_leaves_the_end_out_is_right():
+    def search(model, source):
+        return [row[: (*row, 3).index(3)] for row in plain.translate(model, source).tolist()]
+
+    assert check_search(search).verdict == RIGHT
 
 
 BAD = {  # a file: what is asked for in it, and how it is refused

@@ -43,7 +43,7 @@ def test_a_mistake_is_called_by_its_name(name):
 
 @pytest.mark.parametrize("one", [one for one in MISTAKES if one.part in FUNCTIONS], ids=lambda one: one.name)
 def test_a_wrong_function_is_found(one):
-    verdict = FUNCTIONS[one.part](getattr(planted(one.name), one.part))
+    verdict = FUNCTIONS[one.part].ask(getattr(planted(one.name), one.part))
     assert (verdict.verdict, verdict.found) == (WRONG, one.check)
 
 
