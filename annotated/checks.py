@@ -1005,13 +1005,13 @@ class Report:
         return all(one.verdict != WRONG for one in self.findings)
 
     @property
-    def sorted(self) -> list[Finding]:
+    def in_order(self) -> list[Finding]:
         """What is wrong comes first, then variants, then what was not tried, each in the order of the checks."""
         return sorted(self.findings, key=lambda one: (WRONG, VARIANT, UNTRIED, RIGHT).index(one.verdict))
 
     def __str__(self) -> str:
         lines = []
-        for one in self.sorted:
+        for one in self.in_order:
             says = f"{one.found}: {one.says}" if one.found else one.says
             lines.append(f"{one.check:20} {one.verdict:9} {says}")
             if one.verdict == WRONG:
@@ -1025,7 +1025,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         rows = []
-        for one in self.sorted:
+        for one in self.in_order:
             page, _, cell = one.cell.partition("#")
             name = f'<a href="{page}.html#cell-{cell}">{escape(one.check)}</a>' if cell else escape(one.check)
             says = f"<b>{escape(one.found)}</b>: {escape(one.says)}" if one.found else escape(one.says)
@@ -1144,8 +1144,8 @@ FUNCTIONS = {
 
 
 @contextmanager
-def at_most(seconds: float, what: str) -> Iterator[None]:
-    """Raise InputError in what runs longer, with the line where it was; where there is no such clock, wait."""
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise StillRunning in what runs longer, in the line where it is; where there is no such clock, wait."""
 
     def end(*_: Any) -> None:
         raise StillRunning(f"still running after {seconds:g} seconds")
@@ -1177,7 +1177,7 @@ def run_file(path: Path, seconds: float = 60.0) -> dict[str, Any]:
     sys.path.insert(0, str(path.parent.resolve()))
     sys.modules[path.stem] = module  # dataclasses and pickles look for it there
     try:
-        with at_most(seconds, str(path)), redirect_stdout(sys.stderr):
+        with at_most(seconds), redirect_stdout(sys.stderr):
             exec(code, module.__dict__)
     except (Exception, SystemExit, StillRunning) as error:
         raise InputError(f"{path}: {raised(error)}") from None
@@ -1232,7 +1232,7 @@ def check_file(path: str | Path, name: str = "", *, seconds: float = 60.0, **opt
     reports = {}
     for one in names:
         try:
-            with at_most(seconds, str(path)), redirect_stdout(sys.stderr):
+            with at_most(seconds), redirect_stdout(sys.stderr):
                 if one in FUNCTIONS:
                     verdict = FUNCTIONS[one].ask(found[one], **FUNCTIONS[one].given(options))
                     reports[one] = Report((Finding(one, *verdict, "", ""),))

@@ -14,7 +14,7 @@ from annotated import check, plain
 from annotated.checks import CHECKS, FUNCTIONS, WRONG, known_fingerprints
 from annotated.cli import main
 from annotated.mistakes import MISTAKES, hunt, planted
-from tests import afresh
+from tests import afresh, strangers
 from tests.planted_afresh import PLANTED
 
 SMALL = {"d_model": 32, "d_ff": 48, "num_heads": 4, "num_layers": 2}
@@ -106,3 +106,77 @@ def test_a_hunt_by_the_command(capsys):
     text = capsys.readouterr().out
     assert main(["hunt", "--seed", "5", "--answers"]) == 0
     assert (text, capsys.readouterr().out) == hunt(5)
+
+
+IN_TORCH = {  # a mistake: what is replaced in tests/strangers.py
+    "no causal mask": ('"tgt_mask": later, ', ""),
+    "causal mask one too wide": (".triu(1)", ".triu(2)"),
+    "no source mask": (', "src_key_padding_mask": padding, "memory_key_padding_mask": padding', ""),
+    "padding mask not passed to the decoder": (', "memory_key_padding_mask": padding', ""),
+    "embedding not scaled": ("self.table(ids) * math.sqrt(32)", "self.table(ids)"),
+    "embedding scaled by the width": ("math.sqrt(32)", "32"),
+    "no positions": (" + (places if self.batch_first else places[:, None])", ""),
+    "positions multiplied": (" + (places if", " * (places if"),
+    "softmax twice": ("**masks))", "**masks)).softmax(-1)"),
+    "dropout alive in evaluation": ("return self.table(ids)", "return nn.functional.dropout(self.table(ids), 0.1)"),
+    "layers copied": (
+        "self.batch_first = batch_first",
+        "self.batch_first = batch_first\n"
+        "        self.inner.encoder.layers[1].load_state_dict(self.inner.encoder.layers[0].state_dict())",
+    ),
+    "one layer several times": (
+        "self.batch_first = batch_first",
+        "self.batch_first = batch_first\n        self.inner.encoder.layers[1] = self.inner.encoder.layers[0]",
+    ),
+}
+
+
+def scaled_by(factor: float):
+    def plant(model):
+        for one in model.modules():
+            if hasattr(one, "scaling"):
+                one.scaling = factor
+
+    return plant
+
+
+def straight(model) -> None:
+    for one in model.modules():
+        if hasattr(one, "activation_fn"):
+            one.activation_fn = torch.nn.Identity()
+
+
+def twice(model) -> None:
+    model.model.encoder.layers[1] = model.model.encoder.layers[0]
+
+
+def copied(model) -> None:
+    model.model.encoder.layers[1].load_state_dict(model.model.encoder.layers[0].state_dict())
+
+
+IN_BART = {  # a mistake: how it gets into the model
+    "scores not scaled": scaled_by(1.0),
+    "scaled by the model's width": scaled_by(32**-0.5),
+    "divided by d_k without the root": scaled_by(1 / 8),
+    "multiplied by the root": scaled_by(8**0.5),
+    "no ReLU": straight,
+    "one layer several times": twice,
+    "layers copied": copied,
+}
+
+
+@pytest.mark.slow
+def test_mistakes_in_known_classes_are_called_by_their_names():
+    text = Path(strangers.__file__).read_text(encoding="utf-8")
+    first = []
+    for name, (old, new) in IN_TORCH.items():
+        assert text.count(old) >= 1, name
+        space = {"__name__": "strangers"}
+        exec(compile(text.replace(old, new), strangers.__file__, "exec"), space)
+        torch.manual_seed(0)
+        first += [name] * (check(space["FromTorch"]()).causes[:1] == (name,))
+    for name, plant in IN_BART.items():
+        model = strangers.hugging_face("Bart")
+        plant(model)
+        first += [name] * (check(model, strangers.call).causes[:1] == (name,))
+    assert len(first) >= 18, {*IN_TORCH, *IN_BART} - set(first)
