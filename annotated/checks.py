@@ -29,7 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from annotated.files import InputError
 from annotated.watching import Attention, Watch
 
-__all__ = ["CHECKS", "WRONG", "check", "check_file", "check_loss", "check_schedule", "check_search"]
+__all__ = ["CHECKS", "FUNCTIONS", "WRONG", "check", "check_file"]
 
 
 # book/82_is_it_right.ipynb#subject
@@ -773,8 +773,6 @@ def check_loss(loss: Callable, pad: int = 0, bos: int = 2, eos: int = 3) -> Verd
     """Whether `loss(model, source, target)` shifts, leaves out padding, and means over tokens.
 
     The model is called as `model(source, target)`. Smoothing by 0.1 and none are told apart from mistakes by value.
-
-    Defined in chapter 82: `a-loss`.
     """
     a, b, c, d = 5, 6, 7, 8
     source = torch.tensor([[a, b, c, pad], [d, a, b, c]])
@@ -842,10 +840,7 @@ def asked_with(rate: Callable, others: tuple, step: int) -> float:
 
 
 def check_schedule(rate: Callable[[int], float], d_model: int = 512, warmup: int = 4000) -> Verdict:
-    """Whether `rate(step)` is equation (3), up to a constant factor; it may want `d_model` and `warmup` as well.
-
-    Defined in chapter 82: `a-schedule`.
-    """
+    """Whether `rate(step)` is equation (3), up to a constant factor; it may want `d_model` and `warmup` as well."""
     steps = [1, 2, warmup // 4, warmup // 2, warmup, 2 * warmup, 25 * warmup]
     if (wanted := len(required(rate))) > 1:  # step, width, warm-up
         rate = partial(asked_with, rate, (d_model, warmup)[: wanted - 1])
@@ -920,8 +915,6 @@ def check_search(search: Callable, bos: int = 2, eos: int = 3, pad: int = 0) -> 
 
     It returns ids, a tensor or lists, with or without `bos` in front. The model can be called as a whole, or has
     `encode(source)` and `decode(target, *encoded)`.
-
-    Defined in chapter 82: `a-search`.
     """
     long = [5, 6, 7, 8, 9, 5, 5, 8, 7, eos]
     script = {5: long, 6: [9, eos], 7: [8] * 1000}

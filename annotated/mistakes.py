@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 
 from annotated import plain
-from annotated.checks import CHECKS, WRONG, check, check_loss, check_schedule, check_search
+from annotated.checks import CHECKS, FUNCTIONS, WRONG, check
 
 __all__ = ["hunt"]
 
@@ -447,14 +447,22 @@ MISTAKES = [
 
 
 # book/82_is_it_right.ipynb#planted
+def edited(mistakes: Sequence[Mistake]) -> str | None:
+    """The plain file with some mistakes in it; None where an edit finds nothing to replace."""
+    text = inspect.getsource(plain)
+    for old, new in (edit for one in mistakes for edit in one.edits):
+        if old not in text:
+            return None
+        text = text.replace(old, new)
+    return text
+
+
 def planted(name: str) -> ModuleType:
     """The plain file with one mistake in it, run. Raises KeyError for a name that is not in MISTAKES."""
     mistake = {one.name: one for one in MISTAKES}[name]
-    text = inspect.getsource(plain)
-    for old, new in mistake.edits:
-        if old not in text:
-            raise ValueError(f"{name}: annotated.plain has no {old!r} any more")
-        text = text.replace(old, new)
+    text = edited([mistake])
+    if text is None:
+        raise ValueError(f"{name}: annotated.plain no longer has what this mistake replaces")
     module = ModuleType("plain")
     module.__dict__["source"] = text
     exec(compile(text, f"<{name}>", "exec"), module.__dict__)
@@ -464,9 +472,8 @@ def planted(name: str) -> ModuleType:
 def examined(mistake: Mistake) -> dict[str, str]:
     """What the checks find wrong in the copy of a mistake: what was found, by the name of the check."""
     module = planted(mistake.name)
-    ask = {"loss": check_loss, "learning_rate": check_schedule, "translate": check_search}.get(mistake.part)
-    if ask:
-        verdict = ask(getattr(module, mistake.part))
+    if mistake.part in FUNCTIONS:
+        verdict = FUNCTIONS[mistake.part].ask(getattr(module, mistake.part))
         return {verdict.found: verdict.says} if verdict.verdict == WRONG else {}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -480,6 +487,7 @@ def fingerprints() -> dict[str, list[str]]:
     return {one.name: [f"{name}: {found}" for name, found in examined(one).items()] for one in models}
 
 
+# book/82_is_it_right.ipynb#write-fingerprints
 if __name__ == "__main__":  # python -m annotated.mistakes data/mistakes/fingerprints.json
     Path(sys.argv[1]).write_text(json.dumps(fingerprints(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -497,12 +505,8 @@ def without_comments(text: str) -> str:
 
 def with_mistakes(mistakes: Sequence[Mistake]) -> str | None:
     """The plain file with some mistakes and without comments; None where one leaves no room for another."""
-    text = inspect.getsource(plain)
-    for old, new in (edit for one in mistakes for edit in one.edits):
-        if old not in text:
-            return None
-        text = text.replace(old, new)
-    return without_comments(text)
+    text = edited(mistakes)
+    return None if text is None else without_comments(text)
 
 
 def hunt(seed: int, number: int | None = None) -> tuple[str, str]:

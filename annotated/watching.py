@@ -94,9 +94,7 @@ class Watch(TorchDispatchMode):
         self.sums: list[tuple[str, str]] = []  # the kinds of two activations that were added
         self.bent: list[str] = []
         self.strays: dict[int, tuple[int, ...]] = {}  # shapes of parameters that the model does not name
-        self.used: Counter[tuple[str, int]] = (
-            Counter()
-        )  # how often a matrix was multiplied with: its name, and its place in it
+        self.used: Counter[tuple[str, int]] = Counter()  # how often a matrix was used, by name and place
         self.averaged = False  # whether heads are
         self.late = 0  # how often a table was added to what a layer had returned
 
@@ -199,12 +197,7 @@ class Watch(TorchDispatchMode):
             self.keep(out, notes[0])  # turned by its position
         elif "words" in kinds and out.is_floating_point():
             at = kinds.index("words")
-            if kinds[1 - at] in (
-                "projected",
-                "mixed",
-                "norm",
-                "sum",
-            ):  # the way around a layer: no position came before
+            if kinds[1 - at] in ("projected", "mixed", "norm", "sum"):  # around a layer: no position came before
                 self.sums.append((kinds[0], kinds[1]))
                 self.meet(notes[at], out, "nothing")
             else:

@@ -1,5 +1,7 @@
 """The one test that names everything a chapter lacks, and how wide an open cell may be: tools/structure.py."""
 
+import re
+
 import pytest
 
 from tests.notebooks import write_notebook
@@ -47,3 +49,11 @@ def test_an_open_cell_of_the_main_line_keeps_within_the_page(tmp_path, name, cel
     found = [said for said in Book(tmp_path).problems() if "open line" in said]
     said = f"book/{name}.ipynb#wide: an open line of {length} characters: wrap it, {OPEN_LINE} at most are seen"
     assert found == ([said] if seen else [])
+
+
+def test_an_entry_point_is_not_run_in_a_kernel():
+    """There, too, the module is called `__main__`, and the arguments are the kernel's: it would write a file `-f`."""
+    for name, notebook in Book().notebooks.items():
+        for cell in notebook.cells:
+            if cell.cell_type == "code" and re.search(r'^if __name__ == "__main__"', cell.source, re.MULTILINE):
+                assert {"skip-execution", "nbval-skip"} <= set(cell.metadata.get("tags", [])), f"{name}#{cell.id}"
