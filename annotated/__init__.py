@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from annotated import forecast as forecast
     from annotated import grammar as grammar
     from annotated import interventions as interventions
+    from annotated import learn as learn
     from annotated import machine as machine
     from annotated import marian as marian
     from annotated import masks as masks
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from annotated import regularization as regularization
     from annotated import schedule as schedule
     from annotated import stacks as stacks
+    from annotated import stations as stations
     from annotated import store as store
     from annotated import subwords as subwords
     from annotated import tables as tables
@@ -219,6 +221,7 @@ _MODULES = [
     "forecast",
     "grammar",
     "interventions",
+    "learn",
     "machine",
     "marian",
     "masks",
@@ -234,6 +237,7 @@ _MODULES = [
     "regularization",
     "schedule",
     "stacks",
+    "stations",
     "store",
     "subwords",
     "tables",

@@ -29,7 +29,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from annotated.files import InputError
 from annotated.watching import Attention, Watch
 
-__all__ = ["CHECKS", "FUNCTIONS", "WRONG", "check", "check_file"]
+__all__ = [
+    "Broken",
+    "CHECKS",
+    "FUNCTIONS",
+    "MINE",
+    "Scripted",
+    "StillRunning",
+    "WRONG",
+    "at_most",
+    "check",
+    "check_file",
+    "run_file",
+]
 
 
 # book/82_is_it_right.ipynb#subject
@@ -46,7 +58,10 @@ class Verdict(NamedTuple):
 
 
 class Broken(Exception):
-    """The model did not answer with logits: `found` and what to say of it."""
+    """The model did not answer with logits: `found` and what to say of it.
+
+    Defined in chapter 82: `subject`.
+    """
 
     def __init__(self, found: str, says: str):
         super().__init__(says)
@@ -54,7 +69,10 @@ class Broken(Exception):
 
 
 class StillRunning(BaseException):
-    """The time is up: nothing that a check catches."""
+    """The time is up: nothing that a check catches.
+
+    Defined in chapter 82: `subject`.
+    """
 
 
 class WithoutDropout(TorchDispatchMode):
@@ -882,6 +900,8 @@ class Scripted(nn.Module):
     """A model that writes what its script says, if it is asked with what was written so far, and nonsense otherwise.
 
     It may be called as a whole, or as `encode(source)` and `decode(target, *encoded)`.
+
+    Defined in chapter 82: `a-search`.
     """
 
     def __init__(self, script: dict[int, list[int]], bos: int, size: int = 30):
@@ -1138,7 +1158,10 @@ FUNCTIONS = {
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise StillRunning in what runs longer, in the line where it is; where there is no such clock, wait."""
+    """Raise StillRunning in what runs longer, in the line where it is; where there is no such clock, wait.
+
+    Defined in chapter 82: `check-file`.
+    """
 
     def end(*_: Any) -> None:
         raise StillRunning(f"still running after {seconds:g} seconds")
@@ -1156,7 +1179,10 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def run_file(path: Path, seconds: float = 60.0) -> dict[str, Any]:
-    """The names that a Python file defines. Raises InputError for what goes wrong in it, with its line."""
+    """The names that a Python file defines. Raises InputError for what goes wrong in it, with its line.
+
+    Defined in chapter 82: `check-file`.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         code = compile(text, str(path), "exec")

@@ -471,6 +471,19 @@ def hunt_command(arguments: argparse.Namespace) -> None:
     print(hunt(arguments.seed, arguments.mistakes)[arguments.answers], end="")
 
 
+# book/91_command_line.ipynb#learn-command
+def learn_command(arguments: argparse.Namespace) -> int:
+    """Write a Transformer yourself, station by station, and be told what becomes of it. This runs the file."""
+    from annotated.learn import watch_file, write_notebook
+
+    path = Path(arguments.file)
+    if arguments.notebook:
+        write_notebook(path.with_suffix(".ipynb"))
+        say(f"{path.with_suffix('.ipynb')} is written: open it in Jupyter, or upload it to Colab")
+        return 0
+    return watch_file(path, partial(print, flush=True), once=arguments.once, again=arguments.again, seed=arguments.seed)
+
+
 # book/91_command_line.ipynb#other-formats
 def import_command(arguments: argparse.Namespace) -> None:
     """Make a model folder from one in Hugging Face's MarianMT format."""
@@ -500,6 +513,7 @@ RUN = {
     "train": train_command, "prepare": prepare_command, "translate": translate_command, "score": score_command,
     "evaluate": evaluate_command, "average": average_command, "info": info_command, "import-marian": import_command,
     "export": export_command, "check": check_command, "hunt": hunt_command,
+    "learn": learn_command,
 }  # fmt: skip
 
 

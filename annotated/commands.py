@@ -63,6 +63,11 @@ COMMANDS = {  # name: usage, description, and its line in the list of all comman
         "Write a stranger's Transformer with one to three mistakes in it to standard output (chapter 82): find the "
         "lines without help, and say what their owner has noticed. A seed gives the same file again, and its answers.",
         "Write a Transformer with mistakes in it, to be found; or its answers."),
+    "learn": ("[FILE.py] [options]",
+        "Write a file with eight stations, in which you write a Transformer, and watch it (chapter 84): after each "
+        "save the file is run, and what is right moves into the book's trained model. A record of attempts lies beside "
+        "it. Ctrl-C ends, and the same command goes on. With --once, the exit status is 0 where nothing is wrong.",
+        "Write a Transformer yourself, station by station, and be told what becomes of it. This runs the file."),
 }  # fmt: skip
 EXIT = (
     "exit status: 0 done; 1 something is wrong with the input, said in one line; 2 wrong options; "

@@ -19,12 +19,15 @@ import torch
 from annotated import plain
 from annotated.checks import CHECKS, FUNCTIONS, WRONG, check
 
-__all__ = ["hunt"]
+__all__ = ["MISTAKES", "Mistake", "changed_lines", "edited", "hunt", "without_comments"]
 
 
 # book/82_is_it_right.ipynb#mistakes
 class Mistake(NamedTuple):
-    """A mistake as edits of the plain file: a name, the part it is in, the check meant for it, and what is replaced."""
+    """A mistake as edits of the plain file: a name, the part it is in, the check meant for it, and what is replaced.
+
+    Defined in chapter 82: `mistakes`.
+    """
 
     name: str
     part: str  # Transformer, loss, learning_rate or translate
@@ -448,7 +451,10 @@ MISTAKES = [
 
 # book/82_is_it_right.ipynb#planted
 def edited(mistakes: Sequence[Mistake]) -> str | None:
-    """The plain file with some mistakes in it; None where an edit finds nothing to replace."""
+    """The plain file with some mistakes in it; None where an edit finds nothing to replace.
+
+    Defined in chapter 82: `planted`.
+    """
     text = inspect.getsource(plain)
     for old, new in (edit for one in mistakes for edit in one.edits):
         if old not in text:
@@ -494,7 +500,10 @@ if __name__ == "__main__":  # python -m annotated.mistakes data/mistakes/fingerp
 
 # book/82_is_it_right.ipynb#hunt
 def without_comments(text: str) -> str:
-    """Python code with its docstrings and without its comments."""
+    """Python code with its docstrings and without its comments.
+
+    Defined in chapter 82: `hunt`.
+    """
     lines = text.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
@@ -507,6 +516,17 @@ def with_mistakes(mistakes: Sequence[Mistake]) -> str | None:
     """The plain file with some mistakes and without comments; None where one leaves no room for another."""
     text = edited(mistakes)
     return None if text is None else without_comments(text)
+
+
+def changed_lines(before: str, after: str) -> list[int]:
+    """The lines of a text, counted from 1, that are not as before, or where something is missing.
+
+    Defined in chapter 82: `hunt`.
+    """
+    blocks = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False).get_opcodes()
+    return [
+        row + 1 for kind, _, _, start, end in blocks if kind != "equal" for row in range(start, max(end, start + 1))
+    ]
 
 
 def hunt(seed: int, number: int | None = None) -> tuple[str, str]:
@@ -527,10 +547,7 @@ def hunt(seed: int, number: int | None = None) -> tuple[str, str]:
     for one in chosen:
         rest = with_mistakes([other for other in chosen if other is not one])
         assert rest is not None
-        blocks = difflib.SequenceMatcher(None, rest.splitlines(), text.splitlines(), autojunk=False).get_opcodes()
-        lines = [
-            row + 1 for kind, _, _, start, end in blocks if kind != "equal" for row in range(start, max(end, start + 1))
-        ]
+        lines = changed_lines(rest, text)
         check = {check.name: check for check in CHECKS}.get(one.check)
         sheet += ["", f"{one.name}, in {one.part}", f"  line {', '.join(map(str, lines))}"]
         sheet += [f"    {text.splitlines()[row - 1].strip()}" for row in lines]

@@ -295,6 +295,11 @@ EXAMPLES = {
     "hunt": """
         annotated hunt --seed 1 > stranger.py
         annotated hunt --seed 1 --answers""",
+    "learn": """
+        annotated learn
+        annotated learn my_transformer.py --once
+        annotated learn --again
+        annotated learn --notebook""",
 }
 
 
@@ -479,10 +484,29 @@ def add_hunt_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--answers", action="store_true", help="the answers instead of the file")
 
 
+# book/91_command_line.ipynb#learn-options
+def add_learn_options(command: argparse.ArgumentParser) -> None:
+    """The options of `learn`."""
+    command.add_argument(
+        "file",
+        nargs="?",
+        default="my_transformer.py",
+        metavar="FILE.py",
+        help="your file, written if it is not there (default: my_transformer.py)",
+    )
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--once", action="store_true", help="look once, and end; without it, after each save")
+    which.add_argument("--again", action="store_true", help="three stations that were right a day ago, asked anew")
+    which.add_argument("--notebook", action="store_true", help="write the stations as a notebook, and end")
+    command.add_argument(
+        "--seed", type=int, metavar="N", help="of the hunts, and of what --again asks (default: drawn)"
+    )
+
+
 # book/91_command_line.ipynb#all-options
 OPTIONS = {
     "train": add_train_options, "prepare": add_prepare_options, "translate": add_translate_options,
     "score": add_score_options, "evaluate": add_evaluate_options, "average": add_average_options,
     "info": add_info_options, "import-marian": add_import_options, "export": add_export_options,
-    "check": add_check_options, "hunt": add_hunt_options,
+    "check": add_check_options, "hunt": add_hunt_options, "learn": add_learn_options,
 }  # fmt: skip
