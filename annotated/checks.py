@@ -1085,11 +1085,17 @@ def check(
             return Report(tuple(findings), likely(findings))
         numbers = first.verdict != WRONG
         for one in [*CHECKS, *([LEARNING] if learn else [])]:
-            if numbers or one.ask in FROM_INSIDE:
+            if one.ask in COMPARING and any(finding.found == "random in evaluation" for finding in findings):
+                findings.append(Finding(one.name, UNTRIED, "", "outputs are random: nothing can be compared", "", ""))
+            elif numbers or one.ask in FROM_INSIDE:
                 findings.append(Finding(one.name, *answer(one.ask, subject), one.symptom, one.cell))
     return Report(tuple(findings), likely(findings))
 
 
+COMPARING = (
+    check_ahead, check_past, check_source, check_source_padding, check_both_padded, check_batch, check_source_order,
+    check_target_order,
+)  # fmt: skip
 FROM_INSIDE = (check_attentions, check_softmax, check_scale, check_embedding, check_positions, check_layers)
 
 

@@ -156,6 +156,9 @@ class Watch(TorchDispatchMode):
         elif found:  # keys of earlier steps, and those of this one
             self.keep(out, found[-1])
 
+    def see_stack(self, args: tuple, notes: list, out: Tensor) -> None:
+        self.keep(out, next((note for note in map(self.note, args[0]) if note), None))
+
     def meet(self, words: Note, out: Tensor, how: str, places: Tensor | None = None, learned: bool = False) -> None:
         length = max((size for size in self.lengths if size in out.shape[:-1]), default=0)
         self.ends.append(Ends(words, length, how, places, learned))

@@ -234,6 +234,9 @@ OTHERS = {  # right models in other people's ways: what is replaced in tests/afr
         [(SOFTMAX, "weights = scores.exp()\n        weights = weights / weights.sum(-1, True)")],
         ["attentions", "softmax", "scale", "masks"],
     ),
+    "heads that are stacked": (
+        [("x.view(b, t, self.n_heads, self.d_head).transpose(1, 2)", "torch.stack(x.split(self.d_head, -1), 1)")], [],
+    ),
     "head by head": ([("        q = self._split(self.w_q(query))\n", HEADS)], []),
     "queries and keys that are turned": ([(EINSUM, f"{TURNED}{EINSUM}"), ("class MultiHeadAttention", TURN)], []),
     "a normalisation of its own": (
