@@ -2,17 +2,21 @@
 """Build it yourself: chapter 84 of the book."""
 
 import ast
+import hashlib
+import io
 import json
 import multiprocessing
 import random
 import re
+import subprocess
 import sys
 import sysconfig
 import textwrap
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from datetime import datetime, timedelta
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, distribution
@@ -46,6 +50,11 @@ __all__ = ["watch_file", "write_notebook"]
 
 
 # book/84_build_it_yourself.ipynb#judge
+def short(text: str) -> str:
+    """A few letters that stand for a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 class Mine(NamedTuple):
     """What somebody has written: its text, its functions by name, and what it has defined."""
 
@@ -59,7 +68,7 @@ class Mine(NamedTuple):
 
     def mark(self, blanks: Sequence[str]) -> str:
         """The same for the same code, whatever its comments and its layout."""
-        return "|".join(ast.dump(self.nodes[one]) for one in blanks if one in self.nodes)
+        return short("|".join(ast.dump(self.nodes[one]) for one in blanks if one in self.nodes))
 
 
 SECONDS = 5.0  # how long a file or an answer may take
@@ -82,25 +91,42 @@ def answer(case: Case, names: dict[str, Any]) -> Any:
         return case.run(names)
 
 
-def judge(cases: tuple[Case, ...], mine: Mine, seconds: float | None = None) -> tuple[str, list[str]]:
-    """Whether a part is `unwritten`, `partly` written, `wrong` or `right`, and what there is to say."""
+class Judgement(NamedTuple):
+    """Whether a part is `unwritten`, `partly` written, `wrong` or `right`, what there is to say, and what failed."""
+
+    verdict: str
+    lines: list[str] = []  # noqa: RUF012
+    part: str = ""
+    how: str = ""  # that it `raised`, or was `late`
+
+
+def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
+    """Ask the parts of a station, one after the other, until one is wrong or still to be written."""
     parts = list(dict.fromkeys(case.part for case in cases))
+    gone = [part for part in parts if part not in mine.nodes]
+    if gone:
+        return Judgement("wrong", [f"{gone[0]} is no longer in the file."], gone[0], "gone")
     if all(map(mine.is_blank, parts)):
-        return "unwritten", []
+        return Judgement("unwritten")
     for case in cases:
         if mine.is_blank(case.part):
-            gone = "is no longer in the file" if case.part not in mine.nodes else "comes next"
-            return "partly", [f"Right so far; {case.part} {gone}."]
+            return Judgement("partly", [f"Right so far; {case.part} comes next."])
         shown = textwrap.indent(case.shows, "  ").splitlines()
         try:
-            with at_most(seconds or SECONDS), redirect_stdout(sys.stderr):
+            with at_most(SECONDS), redirect_stdout(sys.stderr):
                 found = answer(case, mine.names)
         except (Exception, StillRunning) as error:
-            return "wrong", [f"{case.part} fails. It was asked with", *shown, *(f"    {one}" for one in failure(error))]
+            lines = [f"{case.part} fails. It was asked with", *shown, *(f"    {one}" for one in failure(error))]
+            return Judgement("wrong", lines, case.part, "late" if isinstance(error, StillRunning) else "raised")
         expected = answer(case, reference())
         if not same(expected, found):
-            return "wrong", [f"{case.part} is asked with", *shown, *(f"    {one}" for one in beside(expected, found))]
-    return "right", []
+            lines = [
+                f"{case.part} is asked with",
+                *shown,
+                *(f"    {one}" for one in beside(expected, found, case.returns)),
+            ]
+            return Judgement("wrong", lines, case.part)
+    return Judgement("right")
 
 
 # book/84_build_it_yourself.ipynb#name-of-mistake
@@ -134,23 +160,23 @@ def answered(case: Case, names: dict[str, Any]) -> Any:
         return f"{type(error).__name__}: {error}"
 
 
-def alike(station: Station, mine: Mine) -> list[Mistake]:
-    """The mistakes whose copies answer everything as somebody's part does."""
-    theirs = [(case, answered(case, mine.names)) for case in station.cases if not mine.is_blank(case.part)]
+def alike(station: Station, mine: Mine, part: str) -> list[Mistake]:
+    """The mistakes whose copies answer all cases of a part as somebody's does."""
+    theirs = [(case, answered(case, mine.names)) for case in station.cases if case.part == part]
     return [one for one, names in copies(station) if all(same(answered(case, names), found) for case, found in theirs)]
 
 
-def named(station: Station, mine: Mine) -> list[str]:
-    """The name of a mistake whose copy answers everything as somebody's part does, and what its owner sees."""
-    found = alike(station, mine)
+def named(station: Station, mine: Mine, judged: Judgement) -> list[str]:
+    """The name of a mistake whose copy answers as somebody's part does, and what its owner sees."""
+    found = alike(station, mine, judged.part)
     if found:
-        lines = [f"Exactly these answers come of a known mistake: {', or '.join(one.name for one in found[:3])}."]
-        seen = [check.symptom for check in CHECKS if check.name == found[0].check and check.symptom]
-        return [*lines, *(f"What its owner sees in training: {one}" for one in seen)]
-    page, _, cell = station.cell.partition("#")
-    return [
-        f"No mistake that the book knows gives these answers. The part is explained in chapter {page}, cell {cell}."
-    ]
+        comes = "This usually comes of" if judged.how else "Exactly this comes of a known mistake"
+        seen = [check.symptom for check in CHECKS if check.name == found[0].check and "See the" not in check.symptom]
+        names = ", or ".join(one.name for one in found[:3])
+        return [f"{comes}: {names}.", *(f"What its owner sees in training: {one}" for one in seen if one)]
+    page, _, cell = dict(station.cells).get(judged.part, station.cell).partition("#")
+    where = f"{judged.part} is explained in chapter {page[:2]}, cell {cell}."
+    return [where] if judged.how else [f"No single mistake that the book knows gives these answers. {where}"]
 
 
 # book/84_build_it_yourself.ipynb#transplanted
@@ -169,6 +195,13 @@ def payoff(station: Station, names: dict[str, Any], seconds: float = 10.0) -> li
             return [f"  {one}" for one in station.payoff(transplanted(station, names))]
     except (Exception, StillRunning):
         return []
+
+
+@cache
+def right_payoff(n: int) -> list[str]:
+    """What the book's model makes of the solution of station n."""
+    with torch.random.fork_rng(devices=[]):
+        return STATIONS[n - 1].payoff(made_of(solution()))
 
 
 def outcome(station: Station, mistake: str) -> list[str]:
@@ -213,6 +246,7 @@ def guessed(station: Station, letter: str) -> list[str]:
     question = station.question
     right = question.options["abcd".index(question.right)]
     said = "You said so." if letter == question.right else f"You said {letter}; it is {question.right}: {right}."
+    said += " Why? That is asked at the end of this station."
     return ["With that mistake, the book's model gives:", *outcome(station, question.mistake), said]
 
 
@@ -226,8 +260,8 @@ HEAD = '''"""My Transformer, in {count} stations.
 
 Let `annotated learn` run in a terminal beside this file. It reads the file whenever you save it, runs what you have
 written, and says what it makes of it. In each station: guess, write where three points stand, explain in a sentence,
-and then use the idea in another place (this may wait). What a station has to do is said above it. If you are stuck, a
-comment `# ?` in the part that fails asks for the name of the mistake.
+and then use the idea in another place (this may wait). What a station has to do is said above it. From the second
+attempt on, a mistake is called by its name; a comment `# ?` in the part that fails asks for the name at once.
 """
 
 import math
@@ -292,41 +326,38 @@ class Hunt(NamedTuple):
     right: str
 
 
-def stations_text(text: str, count: int) -> str:
-    """The first stations of a text, without comments."""
-    found = pieces(text)
-    parts = [found[name] for one in STATIONS[:count] for name in (*one.given, *one.pieces)]
-    return without_comments(
-        "\n\n\n".join(["import math\n\nimport torch\nfrom torch import nn\n\nPAD, BOS, EOS = 0, 2, 3", *parts])
-    )
+def stations_text(parts: dict[str, str], count: int) -> str:
+    """The first stations, without comments."""
+    chosen = [parts[name] for one in STATIONS[:count] for name in (*one.given, *one.pieces)]
+    head = "import math\n\nimport torch\nfrom torch import nn\n\nPAD, BOS, EOS = 0, 2, 3"
+    return without_comments("\n\n\n".join([head, *chosen]))
 
 
+@cache
 def hunt_for(count: int, seed: int) -> Hunt:
     """A hunt through the first stations: one mistake, and three things that the book's model may make of it."""
-    draw, seen = random.Random(f"{seed}-{count}"), {}
-    right = tuple(STATIONS[count - 1].payoff(reference()))
-    for one in draw.sample(MISTAKES, len(MISTAKES)):
-        text = as_stations(edited([one]) or "") if edited([one]) else ""
-        if not text or stations_text(text, count) == stations_text(solution(), count):
+    draw, right, known = random.Random(f"{seed}-{count}"), pieces(solution()), list(mistaken().values())
+    names = [name for one in STATIONS[:count] for name in one.pieces]
+    found: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {}
+    for one, text, parts in draw.sample(known, len(known)):
+        changed = {name for name in right if parts.get(name) != right[name]}
+        if not changed or not changed <= set(names):
             continue
         try:
-            names = made_of(solution())
-            names.update({name: value for name, value in made_of(text).items() if name in pieces(text)})
             with at_most(5.0), torch.random.fork_rng(devices=[]):
-                does = tuple(STATIONS[count - 1].payoff(names))
+                does = tuple(STATIONS[count - 1].payoff(made_of(text)))
         except (Exception, StillRunning):
             continue
-        if does != right and does not in seen:
-            seen[does] = (one, text)
-        if len(seen) == 3:
+        if list(does) != right_payoff(count) and does not in found:
+            found[does] = one.name, parts
+        if len(found) == 3:
             break
-    options = list(seen)
-    one, text = seen[options[0]]
-    text, without = stations_text(text, count), stations_text(solution(), count)
-    lines = changed_lines(without, text)
+    first, *_ = options = list(found)
+    name, parts = found[first]
+    text = stations_text(parts, count)
     draw.shuffle(options)
-    letter = "abc"[[seen[option][0] for option in options].index(one)]
-    return Hunt(text, one.name, tuple(lines), tuple(options), letter)
+    lines = tuple(changed_lines(stations_text(right, count), text))
+    return Hunt(text, name, lines, tuple(options), "abc"[options.index(first)])
 
 
 def hunted(station: Station, seed: int, folder: Path, guess: Any) -> list[str]:
@@ -342,7 +373,10 @@ def hunted(station: Station, seed: int, folder: Path, guess: Any) -> list[str]:
     for letter, option in zip("abc", hunt.options):
         lines += [f"  {letter}  {option[0]}", *(f"     {one}" for one in option[1:])]
     if not (isinstance(guess, tuple) and len(guess) == 2 and guess[0]):
-        return [*lines, f"When you know the line and the letter, write them into HUNT_{n}."]
+        return [
+            *lines,
+            f"When you know the line and the letter, write them into HUNT_{n}. Of a missing line, take the next.",
+        ]
     said = ["The line is right." if guess[0] in hunt.lines else f"Line {guess[0]} is as it should be."]
     said += ["The letter is right." if guess[1] == hunt.right else f"It is not {guess[1] or 'nothing'}."]
     if said == ["The line is right.", "The letter is right."]:
@@ -357,15 +391,17 @@ def today() -> str:
 
 
 class Look(NamedTuple):
-    """What there is to say of a file, the new record of attempts, and whether nothing in it is wrong."""
+    """What there is to say of a file, the new record of attempts, and whether nothing is wrong, and all is done."""
 
     lines: list[str]
     record: dict[str, Any]
     fine: bool = True
+    done: bool = False
 
 
 def look(path: Path, record: dict[str, Any], first: bool = False) -> Look:
     """Look at a file, station by station. Raises InputError where the file cannot be run."""
+    printed = io.StringIO()
     try:
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
@@ -373,50 +409,74 @@ def look(path: Path, record: dict[str, Any], first: bool = False) -> Look:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path}: line {getattr(error, 'lineno', '?')}: {getattr(error, 'msg', error)}") from None
-    given, nodes = settings_in(tree), dict(functions(tree))
+    mine = Mine(text, dict(functions(tree)), {})
+    given, mark = settings_in(tree), short(ast.dump(tree))
     stations = [one for one in STATIONS if one.name in record.get("again", [one.name])]
-    names: dict[str, Any] = {}
-    lines: list[str] = []
-    for station in stations:
-        n, state = number(station), record.setdefault(station.name, {"attempts": 0, "begun": today()})
-        mine = Mine(text, nodes, names)
-        if state.get("passed") == mine.mark(station.blanks):
-            lines += extras(station, state, mine, given, path, record)
-            continue
-        guess = given.get(f"PREDICT_{n}")
-        if guess is not None and not state.get("guess"):
-            if first or not state.get("shown") or guess:
-                lines += [] if state.get("shown") and not first else [*introduced(station), "", *asked(station)]
-                state["shown"] = True
-            if guess not in (*"abcd",) or not guess:
-                said = f"{guess!r} is none of a, b, c and d." if guess else "Nothing runs before you have guessed."
-                return Look([*lines, "", f"{said} Write a letter into PREDICT_{n}, and save."], record)
-            state["guess"] = guess
-            lines += ["", *guessed(station, guess)]
-        elif first:
-            lines += ["", f"Station {n} of {len(STATIONS)}: {station.name}"]
-        if not names:
-            names.update(run_file(path, seconds=SECONDS))
-            mine = Mine(text, nodes, names)
-        verdict, said = judge(station.cases, mine)
-        lines += ["", *(said or [])]
-        if verdict in ("unwritten", "partly"):
-            lines += folded(f"Now it is your turn. {station.task}") if verdict == "unwritten" else []
-            return Look([*lines, left(stations, record)], record)
-        if verdict == "wrong":
-            return Look([*lines, *missed(station, state, mine), left(stations, record)], record, fine=False)
-        if "right" not in state:
-            state["right"] = today()
-            shown = payoff(station, names)
-            lines += ["Right. With your part in it, the book's model gives:", *shown, ""] if shown else ["Right.", ""]
-        reason = given.get(f"EXPLAIN_{n}")
-        if reason is not None and len(str(reason).split()) < 4:
-            question = folded(f"Explain, in EXPLAIN_{n}, in a sentence of your own: {station.explain[0]}")
-            return Look([*lines, *question, left(stations, record)], record)
-        lines += explained(station) if reason is not None and not state.get("passed") else []
-        state["passed"], state["day"] = mine.mark(station.blanks), today()
-        lines += extras(station, state, mine, given, path, record)
-    return Look([*lines, left(stations, record)], record)
+    lines, done, verdict = [], [], "done"
+    with redirect_stderr(printed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for station in stations:
+            state = record.setdefault(station.name, {"attempts": 0, "begun": today()})
+            if "passed" not in state or record.get("file") != mark:
+                if not mine.names and ("passed" in state or given.get(f"PREDICT_{number(station)}") != ""):
+                    mine.names.update(run_file(path, seconds=SECONDS))
+                said, verdict = visit(station, state, mine, given, first)
+                lines += said
+            if verdict != "done":
+                break
+            done.append(station)
+            lines += extras(station, state, mine, given, path, record, first)
+    record["file"] = mark if verdict == "done" else ""
+    if first and not lines and len(done) < len(stations):
+        lines = [*introduced(stations[len(done)]), "", *asked(stations[len(done)])]
+    return Look(
+        [*heard(printed), *lines, "", left(stations, done, record)], record, verdict != "wrong", verdict == "done"
+    )
+
+
+def heard(printed: io.StringIO) -> list[str]:
+    """What a file has printed, labelled and cut."""
+    lines = printed.getvalue().splitlines()
+    more = [f"  ... and {len(lines) - 5} lines more"] if len(lines) > 5 else []
+    return ["Your file printed:", *(f"  {one[:100]}" for one in lines[:5]), *more] if lines else []
+
+
+def visit(station: Station, state: dict[str, Any], mine: Mine, given: dict, first: bool) -> tuple[list[str], str]:
+    """What there is to say of one station, and whether it is `done`, `wrong`, or `waiting` for its reader."""
+    n, lines, was_right = number(station), [], "passed" in state
+    guess = given.get(f"PREDICT_{n}")
+    if guess is not None and "guess" not in state:
+        guess = str(guess).strip().lower()
+        if "shown" not in state or (first and not guess):
+            lines, state["shown"] = [*introduced(station), "", *asked(station)], True
+        if guess not in (*"abcd",):
+            said = f"{guess!r} is none of a, b, c and d." if guess else "Nothing runs before you have guessed."
+            return [*lines, "", f"{said} Write a letter into PREDICT_{n}, and save."], "waiting"
+        state["guess"] = guess
+        lines += ["", *guessed(station, guess)]
+    judged = judge(station.cases, mine)
+    if judged.verdict == "right" and was_right:
+        return [], "done"
+    if judged.verdict in ("unwritten", "partly"):
+        task = [] if judged.lines else folded(f"Now it is your turn. {station.task}")
+        return [*lines, "", *judged.lines, *task], "waiting"
+    shown = payoff(station, mine.names) if not judged.how and not any(map(mine.is_blank, station.blanks)) else []
+    if judged.verdict == "right" and [one.strip() for one in shown] != right_payoff(n):
+        judged = Judgement("wrong", [f"{station.name}: all small inputs are answered as they should be, but look:"])
+    if judged.verdict == "wrong":
+        return [*lines, "", *judged.lines, *missed(station, state, mine, judged, shown)], "wrong"
+    if "right" not in state:
+        state["right"] = today()
+        lines += ["", "Right. With your part in it, the book's model gives:", *shown]
+    reason = given.get(f"EXPLAIN_{n}")
+    if reason is not None and len(str(reason).split()) < 4:
+        asks = f"Explain, in EXPLAIN_{n}, in a sentence of your own; nobody grades it. {station.explain[0]}"
+        return [*lines, "", *folded(asks)], "waiting"
+    if reason is not None:
+        transfer = f"A transfer waits for you, now or later: {station.transfer.name}."
+        lines += ["", *explained(station), transfer]
+    state["passed"] = today()
+    return lines, "done"
 
 
 def settings_in(tree: ast.Module) -> dict[str, Any]:
@@ -431,54 +491,52 @@ def settings_in(tree: ast.Module) -> dict[str, Any]:
     return found
 
 
-def missed(station: Station, state: dict[str, Any], mine: Mine) -> list[str]:
+def missed(station: Station, state: dict[str, Any], mine: Mine, judged: Judgement, shown: list[str]) -> list[str]:
     """Count an attempt; from the second on, or where it is asked for, the name of the mistake."""
     mark = mine.mark(station.blanks)
     if state.get("failed") != mark:
         state["attempts"], state["failed"] = state["attempts"] + 1, mark
     written = [pieces(mine.text).get(name, "") for name in station.pieces]
     wants = any(re.search(r"#\s*\?\s*$", one, re.MULTILINE) for one in written)
-    shown = payoff(station, mine.names) if all(not mine.is_blank(one) for one in station.blanks) else []
-    lines = ["", "So the book's model gives:", *shown] if shown else []
-    if state["attempts"] < 2 and not wants:
+    lines = ["", "With this part the book's model gives:", *shown] if shown else []
+    if (state["attempts"] < 2 and not wants) or judged.how in ("late", "gone") or not judged.part:
         return lines
-    return [*lines, "", *(part for one in named(station, mine) for part in folded(one))]
+    return [*lines, "", *(part for one in named(station, mine, judged) for part in folded(one))]
 
 
-def extras(station: Station, state: dict[str, Any], mine: Mine, given: dict, path: Path, record: dict) -> list[str]:
+def extras(
+    station: Station, state: dict[str, Any], mine: Mine, given: dict, path: Path, record: dict, first: bool
+) -> list[str]:
     """The transfer and the hunt of a station that is passed, if there is something new to say."""
     n, lines, transfer = number(station), [], station.transfer
-    if transfer.name in mine.nodes and not mine.is_blank(transfer.name) and "transfer" not in state:
+    mark = mine.mark([transfer.name])
+    if transfer.name in mine.nodes and not mine.is_blank(transfer.name) and state.get("transfer tried") != mark:
         if not mine.names:
             mine.names.update(run_file(path, seconds=SECONDS))
-        verdict, said = judge(transfer.cases, mine)
-        if verdict == "right":
-            state["transfer"] = today()
-        lines += ["", f"Transfer {n}: {'right.' if verdict == 'right' else ''}", *said]
+        judged, state["transfer tried"] = judge(transfer.cases, mine), mark
+        state["transfer"] = judged.verdict == "right"
+        lines += ["", f"Transfer {n}: {'right.' if state['transfer'] else ''}", *judged.lines]
     guess = given.get(f"HUNT_{n}")
-    if guess is not None and "hunt" not in state and state.get("hunt guess") != repr(guess):
+    if guess is not None and not state.get("hunt") and (first or state.get("hunt guess") != repr(guess)):
         state["hunt guess"] = repr(guess)
         said = hunted(station, record.get("seed", 0), path.parent, guess)
-        if "found." in said[1]:
-            state["hunt"] = today()
+        state["hunt"] = "found." in said[1]
         lines += said
     return lines
 
 
-def left(stations: Sequence[Station], record: dict[str, Any]) -> str:
-    """Which station is next, and how many are left."""
-    states = [record.get(one.name, {}) for one in stations]
-    done = sum("passed" in one for one in states)
-    if done == len(stations):
-        open_ones = [number(one) for one, state in zip(stations, states) if "transfer" not in state]
-        more = (
-            f"; transfers are left at {', '.join(map(str, open_ones))}" if open_ones and "again" not in record else ""
-        )
-        return f"\nAll {done} stations are done{more}."
-    here = next(one for one, state in zip(stations, states) if "passed" not in state)
-    tries = record.get(here.name, {}).get("attempts", 0)
+def left(stations: Sequence[Station], done: Sequence[Station], record: dict[str, Any]) -> str:
+    """Which station is next, how many are left, and which transfers and hunts are open."""
+    states = [(number(one), record[one.name]) for one in done if "again" not in record]
+    open_ones = [f"transfer {n}" for n, state in states if not state.get("transfer")]
+    open_ones += [f"hunt {n}" for n, state in states if n % 2 == 0 and not state.get("hunt")]
+    more = f"; open: {', '.join(open_ones)}" if open_ones else ""
+    if len(done) == len(stations):
+        return f"All {len(done)} stations are done{more}."
+    here = stations[len(done)].name
+    tries = record[here]["attempts"]
     tried = f", {tries} {'attempt' if tries == 1 else 'attempts'} so far" if tries else ""
-    return f"\n[{here.name}{tried}; {done} of {len(stations)} stations done, {len(stations) - done} left]"
+    return f"[{here}{tried}; {len(done)} of {len(stations)} stations done, {len(stations) - len(done)} left{more}]"
 
 
 # book/84_build_it_yourself.ipynb#end
@@ -559,9 +617,11 @@ def seen_in_fork(path: Path, record: dict[str, Any], first: bool = False, second
     """A look that nothing in the file can break."""
     found = next(in_fork(partial(looked, path=path, record=record, first=first), seconds), "died")
     if found == "late":
-        return Look([f"{path}: no answer after {seconds:g} seconds: something in it does not come back"], record, False)
+        return Look(
+            [f"{path}: no answer after {seconds:g} seconds: something in it does not come back"], record, fine=False
+        )
     if found == "died":
-        return Look([f"{path}: Python itself has ended while it ran this file"], record, False)
+        return Look([f"{path}: Python itself has ended while it ran this file"], record, fine=False)
     return found
 
 
@@ -580,6 +640,7 @@ def watch_file(
     _ = book(), reference(), mistaken()  # for every look, which is forked from here
     if again:
         path = asked_again(path, random.Random(seed))
+        say(f"{path} asks three stations again.")
     elif not path.exists():
         write_atomically(path, new_file().encode())
         say(f"{path} is written: open it in your editor. This window says after each save what to make of it.")
@@ -595,17 +656,16 @@ def watch_file(
             write_json(beside_it, record)
             for line in found.lines:
                 say(line)
-            done = all(
-                "passed" in record.get(one.name, {}) for one in STATIONS if one.name in record.get("again", [one.name])
-            )
-            if done and found.fine and "again" not in record and not record.get("end"):
+            if not once:
+                _ = [right_payoff(number(station)) for station in STATIONS]  # while its reader thinks
+            if found.done and "again" not in record and not record.get("end"):
                 for said in in_fork(partial(ended, path=path), 120.0):
                     if isinstance(said, bool):
                         record["end"] = today() if said else ""
                         break
                     say("no answer after two minutes" if said == "late" else said)
                 write_json(beside_it, record)
-            if once or (done and found.fine and (record.get("end") or "again" in record)):
+            if once or (found.done and (record.get("end") or "again" in record)):
                 return 0 if found.fine else 1
         time.sleep(0.2)
 
@@ -701,16 +761,10 @@ class Notebook:
         if "guess" not in state:
             print("Nothing runs before you have guessed.")
             return
-        verdict, said = judge(station.cases, mine)
-        if verdict == "unwritten":
-            said = folded(f"Nothing is written yet. {station.task}")
-        elif verdict == "wrong":
-            state["attempts"] = 2 if name_it else state["attempts"]
-            said = [*said, *missed(station, state, mine)]
-        elif verdict == "right":
-            state["right"] = today()
-            said = ["Right. With your part in it, the book's model gives:", *payoff(station, self.names)]
-        print("\n".join(said))
+        if name_it:
+            state["attempts"] = 2
+        lines, _ = visit(station, state, mine, {}, first=False)
+        print("\n".join(lines).strip() or "Right.")
 
     def explain(self, n: int, sentence: str) -> None:
         """The book's answer beside one's own."""
@@ -725,8 +779,14 @@ class Notebook:
     def transfer(self, n: int) -> None:
         """Ask for the same idea in another place."""
         transfer = STATIONS[n - 1].transfer
-        verdict, said = judge(transfer.cases, self.mine())
-        print("\n".join(said or [{"right": "Right.", "unwritten": f"{transfer.name} is not written yet."}[verdict]]))
+        mine = self.mine()
+        judged = judge(transfer.cases, mine) if transfer.name in mine.nodes else Judgement("unwritten")
+        print(
+            "\n".join(
+                judged.lines
+                or [{"right": "Right.", "unwritten": f"{transfer.name} is not written yet."}[judged.verdict]]
+            )
+        )
 
     def end(self) -> None:
         """The end: one's own model, trained by one's own step."""
@@ -784,10 +844,15 @@ def cell_of(i: int, kind: str, text: str) -> dict[str, Any]:
 
 
 def installation() -> str:
-    """How pip has installed this package, if that was from a repository: a line for a machine that lacks it."""
+    """A line that installs this package where it lacks, if it came from a repository, or lies in a clone of one."""
     with suppress(PackageNotFoundError, KeyError, ValueError):
         about = json.loads(distribution("annotated-attention").read_text("direct_url.json") or "{}")
         return f"%pip install --quiet {about['vcs_info']['vcs']}+{about['url']}\n"
+    with suppress(OSError):
+        asked = ["git", "-C", str(Path(__file__).parent), "remote", "get-url", "origin"]
+        origin = subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+        if origin.startswith("http"):
+            return f"%pip install --quiet git+{origin}\n"
     return "# On a machine without the package, install it first, as the book's README says.\n"
 
 

@@ -8,6 +8,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import torch
@@ -43,7 +44,7 @@ __all__ = [
 
 # book/84_build_it_yourself.ipynb#as-stations
 ATTENTION = '''def attention(q, k, v, mask):
-    """Equation (1), of each head: what each query has looked at, and the mixture of values that it receives."""
+    """Equation (1). q (..., m, d_k), k (..., n, d_k), v (..., n, d_v); mask (..., m, n), True where q may look at k."""
 {}
     return weights, mixed
 
@@ -316,7 +317,7 @@ def beam(next_scores: Callable[[tuple], dict[str, float]], width: int) -> tuple:
 
 # book/84_build_it_yourself.ipynb#cases
 class Case(NamedTuple):
-    """A small input for a part: which function it asks, what it looks like, and how it is asked.
+    """A small input for a part: which function it asks, what it looks like, how it is asked, and what it returns.
 
     Defined in chapter 84: `cases`.
     """
@@ -324,6 +325,7 @@ class Case(NamedTuple):
     part: str
     shows: str
     run: Callable[[dict[str, Any]], Any]
+    returns: tuple[str, ...] = ()
 
 
 def same(one: Any, other: Any) -> bool:
@@ -353,7 +355,7 @@ def rows(value: Any) -> list[str]:
     """A value in a few lines; of tensors at most six rows and columns."""
     if isinstance(value, Tensor) and value.dim() in (1, 2) and value.numel():
         table = value.detach().reshape(-1, value.shape[-1])[:6, :6].tolist()
-        cells = [[str(one) if isinstance(one, (bool, int)) else f"{one:.4g}" for one in row] for row in table]
+        cells = [[str(one) if isinstance(one, (bool, int)) else f"{one + 0.0:.4g}" for one in row] for row in table]
         widths = [max(map(len, column)) for column in zip(*cells)]
         return ["  ".join(f"{one:>{width}}" for one, width in zip(row, widths)) for row in cells]
     if isinstance(value, (Tensor, float)) and numel(value) == 1:
@@ -373,26 +375,30 @@ def kind(value: Any) -> str:
     return f"{type(value).__name__} {value!r}"
 
 
-def beside(expected: Any, found: Any) -> list[str]:
+def beside(expected: Any, found: Any, returns: tuple[str, ...] = ()) -> list[str]:
     """The first place where two answers differ, expected beside found.
 
     Defined in chapter 84: `cases`.
     """
     if isinstance(expected, tuple) and isinstance(found, (tuple, list)) and len(expected) == len(found):
         at, (expected, found) = next((i, pair) for i, pair in enumerate(zip(expected, found)) if not same(*pair))
-        return [f"of the values that are returned, number {at + 1} differs", *beside(expected, found)]
+        name = f"{returns[at]}, " if returns else ""
+        return [f"{name}value {at + 1} of {len(returns)} that are returned:", *beside(expected, found)]
     if isinstance(expected, Tensor) and isinstance(found, Tensor) and expected.dtype.is_floating_point:
         found = found if found.dtype == torch.bool else found.to(expected.dtype)
     comparable = isinstance(expected, (float, list)) and type(expected) is type(found)
     alike = isinstance(expected, Tensor) and isinstance(found, Tensor) and expected.shape == found.shape
     if not (comparable or (alike and (expected.dtype == torch.bool) == (found.dtype == torch.bool))):
         return [f"expected  {kind(expected)}", f"found     {kind(found)}"]
+    place = []
     while isinstance(expected, Tensor) and expected.dim() > 2:
-        at = next(i for i in range(len(expected)) if not same(expected[i], found[i]))
-        expected, found = expected[at], found[at]
+        place.append(next(i for i in range(len(expected)) if not same(expected[i], found[i])))
+        expected, found = expected[place[-1]], found[place[-1]]
     left, right = rows(expected), rows(found)
     width = max(map(len, [*left, "expected"])) + 6
-    return [f"{'expected':{width}}found", *(f"{a:{width}}{b}" for a, b in zip(left, right))]
+    where = f"      (first difference: at [{', '.join(map(str, place))}])" if any(place) else ""
+    lines = [f"{'expected':{width}}found{where}"]
+    return [*lines, *(f"{a:{width}}{b}" for a, b in zip_longest(left, right, fillvalue=""))]
 
 
 # book/84_build_it_yourself.ipynb#small-inputs
@@ -403,9 +409,13 @@ def sequence(*shape: int, seed: int = 0) -> Tensor:
 
 def spread(mask: Any, *shape: int) -> Any:
     """A mask for every row, head, query and key, if it can be spread so."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        return mask
+    while mask.dim() > len(shape) and len(mask) == 1:
+        mask = mask[0]
     try:
         return mask.broadcast_to(shape)
-    except (AttributeError, RuntimeError):
+    except RuntimeError:
         return mask
 
 
@@ -424,6 +434,8 @@ TREE = {  # next words by how many there are, and by the first: the second one l
     (3, ("a",)): {"eos": 0.0}, (3, ("b",)): {"eos": 0.0},
 }  # fmt: skip
 
+SHORT = {(): {"eos": math.log(0.4), "a": math.log(0.6)}, ("a",): {"eos": 0.0, "a": -9.0}}
+
 
 def whole(names: dict[str, Any], dropout: float = 0.0) -> nn.Module:
     """A small Transformer with numbers in it."""
@@ -440,33 +452,34 @@ def after_one_step(step: Callable) -> Tensor:
     model = Says()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     step(model, optimizer, [(tokens([5]), tokens([2, 5, 6, 7, 3])), (tokens([6]), tokens([2, 3, 0, 0, 0]))])
-    return model.table.detach()[[2, 5, 6, 7]]
+    return model.weight.detach()[[2, 5, 6, 7]]
 
 
 class Says(nn.Module):
-    """A model whose scores depend on the word read last, as in a table, and on how many words there are."""
+    """A model whose scores depend on the word read last, and on the sum of the source: 14 words, d = 8."""
 
     def __init__(self):
         super().__init__()
-        self.table = nn.Parameter(sequence(12, 12, seed=5))
-        self.target_embedding = self
+        self.weight = nn.Parameter(sequence(14, 8, seed=5))
 
     @property
-    def weight(self) -> Tensor:
-        return self.table
+    def target_embedding(self) -> nn.Module:
+        return self
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.table[target] + 0.1 * self.table[source].sum(1, keepdim=True)
+        return (self.weight[target] + 0.1 * self.weight[source].sum(1, keepdim=True)) @ self.weight.T
 
 
 SCRIPT = {5: [6, 7, 8, 6, plain.EOS], 6: [9, plain.EOS], 7: [8] * 1000}
 
 
-def searched(names: dict[str, Any], *sources: list[int], about: str = "ids") -> Any:
+def searched(
+    names: dict[str, Any], *sources: list[int], training: bool = True, about: str = "ids", extra: int = 50
+) -> Any:
     """What a search writes with a model that has a script, or how it has asked it."""
-    model = Scripted(SCRIPT, plain.BOS).train()
+    model = Scripted(SCRIPT, plain.BOS).train(training)
     try:
-        found = names["translate"](model, tokens(*sources))
+        found = names["translate"](model, tokens(*sources), extra)
     except Broken:
         return "no end after 400 steps"
     if found is None or about == "ids":
@@ -474,29 +487,34 @@ def searched(names: dict[str, Any], *sources: list[int], about: str = "ids") -> 
     if about == "modes":
         how = "training" if True in model.modes else "evaluation"
         return f"asked in {how}, left in {'training' if model.training else 'evaluation'}"
+    if about == "length":
+        return f"{max(map(len, cut(found)))} ids"
     return f"{'at most' if model.calls < 8 else 'more than'} 7 steps"
 
 
 def cut(found: Any) -> Any:
-    """Rows of ids as lists, without what stands in front, and without padding at the end."""
+    """Rows of ids, with as much padding as the longest needs."""
     if not isinstance(found, (Tensor, list)):
         return found
     written = []
     for row in found.tolist() if isinstance(found, Tensor) else found:
-        row = list(map(int, row))[int(row[0]) == plain.BOS :] if len(row) else []
+        row = list(map(int, row))
         while row and row[-1] == plain.PAD:
             row.pop()
         written.append(row)
-    return written
+    longest = max(map(len, written), default=0)
+    return [row + [plain.PAD] * (longest - len(row)) for row in written]
 
 
-def three_steps(names: dict[str, Any], about: str = "losses") -> Tensor:
+def three_steps(names: dict[str, Any], about: str = "losses") -> Any:
     """The losses of three training steps, or their rates."""
     model, losses, rates = Says(), [], []
     optimizer = names["make_optimizer"](model)
     source, target = tokens([5, 6], [7, 8]), tokens([2, 5, 6, 3], [2, 7, 3, 0])
     for step in (1, 2, 3):
-        losses.append(float(names["train_step"](model, optimizer, step, source, target, 2)))
+        losses.append(names["train_step"](model, optimizer, step, source, target, 2))
+        if not isinstance(losses[-1], float):
+            return losses[-1]
         rates.append(optimizer.param_groups[0]["lr"])
     return torch.tensor(losses if about == "losses" else rates)
 
@@ -546,6 +564,7 @@ class Station(NamedTuple):
     cases: tuple[Case, ...]
     payoff: Callable[[dict[str, Any]], list[str]]
     more: tuple[Mistake, ...] = ()
+    cells: tuple[tuple[str, str], ...] = ()
     given: tuple[str, ...] = ()
     by_line: bool = False
 
@@ -598,14 +617,20 @@ def watch_attention() -> list[str]:
     weights = layer.weights[1, 0, other.index("it")]
     for line, word in zip(lines, ("animal", "cross", "street", "w")):
         line.append(float(weights[other.index(word)]))
+    twins = zip(TWINS, translated(reference()))
     return [
-        "The book's model reads: The animal did not cross the street because it was too tired.",
-        "In its second layer, one head asks at the word 'it'. Its query and each key have 32 numbers.",
+        "Two sentences go with you through all stations. They are twins, and the book's trained model translates "
+        "them so:",
         "",
-        *table(["key of", "product", "by the root of 32", "weight", "weight in the twin"], *lines),
+        *(f"  {line}" for english, german in twins for line in (english, f"  {german.rpartition('->')[2].strip()}")),
+        "",
+        "With tired, 'it' is the animal (es); with wide, it is the street (sie). In the model's second layer, one "
+        "head asks at the word 'it'. Its query and each key have 32 numbers. In the first twin it computes:",
+        "",
+        *table(["key of", "product", "by the root of 32", "weight", "in the other twin"], *lines),
         "",
         "The weights of all pieces add up to 1, and the head mixes their values in these shares: 'it' hears the "
-        "animal. In the twin, where the adjective is wide (its first piece is 'w'), the same head is undecided.",
+        "animal. In the other twin, whose weights are in the last column, the same head is undecided.",
     ]
 
 
@@ -635,16 +660,22 @@ ATTENTION_STATION = Station(
     (
         Case("attention", "2 queries and 2 keys; nothing is hidden\n"
              "q  2 0 0 0     k  2 0 0 0     v  1 0\n   0 2 0 0        0 1 0 0        0 1",
-             lambda names: names["attention"](QUERIES, KEYS, torch.eye(2), torch.ones(2, 2, dtype=torch.bool))),
-        Case("attention", "the same, but the first query may not look at the second key",
-             lambda names: names["attention"](QUERIES, KEYS, torch.eye(2), torch.ones(2, 2).tril().bool())),
-        Case("attention", "2 sentences, 2 heads, 3 queries, 5 keys; some keys are hidden from some queries",
+             lambda names: names["attention"](QUERIES, KEYS, torch.eye(2), torch.ones(2, 2, dtype=torch.bool)),
+             ("weights", "mixed")),
+        Case("attention", "2 queries and 2 keys; the first query may not look at the second key\n"
+             "q  2 0 0 0     k  2 0 0 0     v  1 0     mask  True False\n"
+             "   0 2 0 0        0 1 0 0        0 1           True True",
+             lambda names: names["attention"](QUERIES, KEYS, torch.eye(2), torch.ones(2, 2).tril().bool()),
+             ("weights", "mixed")),
+        Case("attention", "2 sentences, 2 heads, 3 queries, 5 keys, in this order of axes; some keys are hidden",
              lambda names: names["attention"](sequence(2, 2, 3, 4), sequence(2, 2, 5, 4, seed=1),
-                                              sequence(2, 2, 5, 4, seed=3), OPEN)),
+                                              sequence(2, 2, 5, 4, seed=3), OPEN), ("weights", "mixed")),
     ),
     translated, by_line=True, more=(
         Mistake("divided by the root of the number of keys", "attention", "", (
             ("math.sqrt(k.shape[-1])", "math.sqrt(k.shape[-2])"),)),
+        Mistake("divided by the root of the number of queries", "attention", "", (
+            ("math.sqrt(k.shape[-1])", "math.sqrt(q.shape[-2])"),)),
         Mistake("divided after the softmax", "attention", "", (
             (" / math.sqrt(k.shape[-1])", ""), (".softmax(-1)  # 2", ".softmax(-1) / math.sqrt(k.shape[-1])"))),
         Mistake("keys mixed instead of values", "attention", "", (("weights @ v", "weights @ k"),)),
@@ -665,10 +696,10 @@ def watch_masks() -> list[str]:
         "",
         *table(["", *words], *lines),
         "",
-        f"In the encoder, every word may look at every word of its sentence. The first twin has "
-        "{int(padded[0].sum())} "
-        f"pieces, the second {int(padded[1].sum())}.",
-        f"Beside its sister the first one ends with {int((~padded[0]).sum())} pieces of padding, which nobody may see.",
+        f"In the encoder, every word may look at every word of its sentence. One twin has {int(padded[0].sum())} "
+        "pieces, "
+        f"the other {int(padded[1].sum())}.",
+        f"Beside its sister, the shorter ends with {int((~padded[0]).sum())} pieces of padding, which nobody may see.",
     ]
 
 
@@ -678,8 +709,8 @@ MASKS_STATION = Station(
     "padding, and has the shape (b, 1, 1, n), so that it serves all heads and all queries. The target's mask hides "
     "from each place what comes after it, and has the shape (m, m).",
     Question(
-        "Somebody uses the decoder's stairs in the encoder as well, so that an English word sees only what stands "
-        "before it. The book's trained model gets this. What does it write?",
+        "Somebody uses the decoder's mask in the encoder as well, so that an English word sees only itself and what "
+        "stands before it. The book's trained model gets this. What does it write?",
         (SAME, PRONOUN, "the translation of half a sentence", "nothing"), "b", "encoder with a causal mask"),
     ("Why may the encoder look at later words, while the decoder may not?",
      "The English sentence is there as a whole, and the word 'it' is decided by a word that comes after it. The "
@@ -699,7 +730,7 @@ MASKS_STATION = Station(
         Case("source_mask", "sources  7 8 0     0 is padding\n         1 0 0",
              lambda names: spread(names["source_mask"](tokens([7, 8, 0], [1, 0, 0])), 2, 1, 1, 3)),
         Case("target_mask", "a target of three ids: 2 7 8",
-             lambda names: spread(names["target_mask"](tokens([2, 7, 8])), 1, 1, 3, 3)),
+             lambda names: spread(names["target_mask"](tokens([2, 7, 8])), 3, 3)),
         Case("target_mask", "two targets of four ids",
              lambda names: spread(names["target_mask"](tokens([2, 7, 8, 3], [2, 9, 3, 0])), 2, 1, 4, 4)),
     ),
@@ -708,7 +739,9 @@ MASKS_STATION = Station(
         Mistake("queries hidden instead of keys", "source_mask", "", (
             ("(source != PAD)[:, None, None, :]", "(source != PAD)[:, None, :, None]"),)),
         Mistake("True where it is hidden", "target_mask", "", ((".tril().bool()", ".triu(1).bool()"),)),
-        Mistake("a mask of ones and zeros", "target_mask", "", ((".tril().bool()", ".tril()"),)),
+        Mistake("a mask of numbers, not of True and False", "target_mask", "", ((".tril().bool()", ".tril()"),)),
+        Mistake("a mask of numbers, not of True and False", "source_mask", "", (
+            ("(source != PAD)[:, None, None, :]", "(source != PAD)[:, None, None, :].float()"),)),
     ),
 )  # fmt: skip
 
@@ -735,6 +768,7 @@ def watch_heads() -> list[str]:
     ]
 
 
+WORDS = torch.tensor([[[1.0, 0, 2, 0], [0, 3, 0, 1]]])
 HEADS_STATION = Station(
     "heads", ("Attention",), ("Attention.split", "Attention.forward"),
     "Write the attention of several heads (section 3.2.2). Its `split` gives each head its share of the numbers, "
@@ -753,18 +787,23 @@ HEADS_STATION = Station(
              "(h, d, d_k), values are (h, d, d_v), and output is (h * d_v, d). The vectors x (b, n, d) look at each "
              "other, and nothing is hidden. Return what they hear, (b, n, d).",
              "84_build_it_yourself#transfer-heads", (
-                 Case("heads_one_by_one", "2 heads, d = 6, d_k = 2, d_v = 5, 2 sentences of 4 words",
+                 Case("heads_one_by_one", "2 heads, d = 6, d_k = 2, d_v = 5, 3 sentences of 4 words",
                       lambda names: names["heads_one_by_one"](
-                          sequence(2, 4, 6), sequence(2, 6, 2, seed=1), sequence(2, 6, 2, seed=2),
+                          sequence(3, 4, 6), sequence(2, 6, 2, seed=1), sequence(2, 6, 2, seed=2),
                           sequence(2, 6, 5, seed=3), sequence(10, 6, seed=4))),
              )),
     "32_attention#split", watch_heads,
     (
         Case("Attention.split", "one sentence of 2 words, 4 numbers each, for 2 heads\nx  0 1 2 3\n   4 5 6 7",
              lambda names: names["Attention"](4, 2).split(torch.arange(8.0).view(1, 2, 4))),
-        Case("Attention.forward", "2 words look at each other, 4 numbers each, 2 heads",
-             lambda names: filled(names, "Attention", 4, 2)(
-                 sequence(1, 2, 4), sequence(1, 2, 4), torch.ones(2, 2, dtype=torch.bool))),
+        Case("Attention.forward", "2 words look at each other, 2 heads; all four matrices leave a vector as it is\n"
+             "x and memory  1 0 2 0\n              0 3 0 1",
+             lambda names: hand_over(names["Attention"](4, 2), dict.fromkeys("qkvo", torch.eye(4)))(
+                 WORDS, WORDS, torch.ones(2, 2, dtype=torch.bool))),
+        Case("Attention.forward", "1 word looks at 2 others, 2 heads; all four matrices leave a vector as it is\n"
+             "x  1 1 1 1     memory  1 0 2 0\n                       0 3 0 1",
+             lambda names: hand_over(names["Attention"](4, 2), dict.fromkeys("qkvo", torch.eye(4)))(
+                 torch.ones(1, 1, 4), WORDS, torch.ones(1, 2, dtype=torch.bool))),
         Case("Attention.forward", "2 sentences: 3 words look at 5 others, some are hidden; 8 numbers, 2 heads",
              lambda names: filled(names, "Attention", 8, 2)(sequence(2, 3, 8), sequence(2, 5, 8, seed=1), OPEN)),
     ),
@@ -805,6 +844,8 @@ def watch_layers() -> list[str]:
     ]  # fmt: skip
 
 
+SMALL = {"inner.weight": torch.tensor([[1.0, 0], [0, 1], [1, -1]]), "inner.bias": torch.zeros(3),
+         "outer.weight": torch.tensor([[1.0, 1, 1], [0, 1, 2]]), "outer.bias": torch.zeros(2)}  # fmt: skip
 LAYERS_STATION = Station(
     "layers", ("FeedForward", "AddNorm", "EncoderLayer", "DecoderLayer"),
     ("FeedForward.forward", "AddNorm.forward", "EncoderLayer.forward", "DecoderLayer.forward"),
@@ -830,12 +871,14 @@ LAYERS_STATION = Station(
              )),
     "31_stacks#add-norm-plain", watch_layers,
     (
-        Case("FeedForward.forward", "one word of 2 numbers, 3 inner units\nx  -1.1  -0.5",
-             lambda names: filled(names, "FeedForward", 2, 3)(sequence(1, 1, 2, seed=1))),
+        Case("FeedForward.forward", "one word of 2 numbers, 3 inner units, no biases\n"
+             "x  1 -2     inner.weight  1  0     outer.weight  1 1 1\n"
+             "                          0  1                   0 1 2\n                          1 -1",
+             lambda names: hand_over(names["FeedForward"](2, 3), SMALL)(torch.tensor([[[1.0, -2.0]]]))),
         Case("AddNorm.forward", "one word of 4 numbers, in evaluation\nx  1 2 3 4     y  0 0 0 8",
              lambda names: names["AddNorm"](4, 0.0).eval()(torch.tensor([[[1.0, 2, 3, 4]]]),
                                                            torch.tensor([[[0.0, 0, 0, 8]]]))),
-        Case("AddNorm.forward", "the same in training, where all of y is dropped",
+        Case("AddNorm.forward", "one word of 4 numbers, in training; all of y is dropped\nx  1 2 3 4     y  0 0 0 8",
              lambda names: names["AddNorm"](4, 1.0).train()(torch.tensor([[[1.0, 2, 3, 4]]]),
                                                             torch.tensor([[[0.0, 0, 0, 8]]]))),
         Case("EncoderLayer.forward", "2 sentences of 5 words, padded differently; 8 numbers, 2 heads",
@@ -846,6 +889,9 @@ LAYERS_STATION = Station(
     ),
     translated, more=(
         Mistake("dropout on the sum", "AddNorm", "", (("x + self.dropout(y)", "self.dropout(x + y)"),)),
+        Mistake("dropout after the normalisation", "AddNorm", "", (
+            ("self.norm(x + self.dropout(y))", "self.dropout(self.norm(x + y))"),)),
+        Mistake("dropout on what goes in", "AddNorm", "", (("x + self.dropout(y)", "self.dropout(x) + y"),)),
         Mistake("dropout forgotten", "AddNorm", "", (("self.norm(x + self.dropout(y))", "self.norm(x + y)"),)),
         Mistake("ReLU at the end", "FeedForward", "", (
             ("self.outer(self.inner(x).relu())", "self.outer(self.inner(x)).relu()"),)),
@@ -908,15 +954,27 @@ ENDS_STATION = Station(
         Case("positions", "3 places, d = 4", lambda names: names["positions"](3, 4)),
         Case("positions", "6 places, d = 6", lambda names: names["positions"](6, 6)),
         Case("Transformer.embed", "the ids 5 6 3, in evaluation", lambda names: whole(names).embed(tokens([5, 6, 3]))),
-        Case("Transformer.embed", "the same in training, where everything is dropped",
+        Case("Transformer.embed", "the ids 5 6 3, in training, where everything is dropped",
              lambda names: whole(names, 1.0).train().embed(tokens([5, 6, 3]))),
         Case("Transformer.encode", "two sources, padded differently: the memory, and what may be seen of it",
-             lambda names: memory_and_mask(whole(names).encode(SOURCES))),
+             lambda names: memory_and_mask(whole(names).encode(SOURCES)), ("memory", "mask")),
         Case("Transformer.decode", "what encode returns, and two targets",
              lambda names: whole(names).decode(TARGETS, sequence(2, 4, 8), (SOURCES != 0)[:, None, None])),
         Case("Transformer.forward", "two sources and two targets", lambda names: whole(names)(SOURCES, TARGETS)),
     ),
-    translated, given=("Stack", "draw_weights"), more=(
+    translated, given=("Stack", "draw_weights"), cells=(
+        ("positions", "35_positional_encoding#position-table"), ("Transformer.embed", "35_positional_encoding#added"),
+        ("Transformer.encode", "39_transformer#plain-model"), ("Transformer.decode", "39_transformer#plain-model"),
+        ("Transformer.forward", "39_transformer#plain-model"),
+    ), more=(
+        Mistake("times the root of the vocabulary's size", "Embedding", "", (
+            ("self.weight.shape[1]", "self.weight.shape[0]"),)),
+        Mistake("columns counted twice in the exponent", "positions", "", (
+            ("torch.arange(0, d, 2) / d", "2 * torch.arange(0, d, 2) / d"),)),
+        Mistake("pairs counted where columns are due", "positions", "", (
+            ("torch.arange(0, d, 2) / d", "torch.arange(d // 2) / d"),)),
+        Mistake("the decoder's vectors returned instead of scores", "Transformer", "", (
+            ("return x @ self.target_embedding.weight.T", "return x"),)),
         Mistake("divided by the root", "Embedding", "", (
             ("self.weight[tokens] * math.sqrt", "self.weight[tokens] / math.sqrt"),)),
         Mistake("cosines where sines are due", "positions", "", (
@@ -942,20 +1000,24 @@ GERMAN = [[f"Das Tier überquerte die Straße nicht, weil {pronoun} zu {word} wa
 
 
 def watch_loss() -> list[str]:
-    """What the decoder reads at the end of the first twin, what it should say, and how sure it is."""
-    model = book().model(reference())
-    target = book().ids(GERMAN[0][0])
-    with torch.no_grad():
-        chances = model(book().source[:1], target[:, :-1])[0].softmax(-1)
-    reads, wanted = book().pieces(target[0, :-1].tolist()), target[0, 1:].tolist()
-    lines = [[reads[i], *book().pieces([wanted[i]]), float(chances[i, wanted[i]])] for i in range(len(wanted))]
+    """What the decoder reads at the end of two translations, what it should say, and how sure it is."""
+    model, lines = book().model(reference()), []
+    for german in GERMAN[0][:2]:
+        target = book().ids(german)
+        with torch.no_grad():
+            chances = model(book().source[:1], target[:, :-1])[0].softmax(-1)
+        reads, wanted = book().pieces(target[0, :-1].tolist()), book().pieces(target[0, 1:].tolist())
+        at = reads.index("weil")
+        for i in (at, at + 1, at + 2):
+            chance = float(chances[i, target[0, i + 1]])
+            lines.append([f"... {' '.join(reads[at : i + 1])}", wanted[i], f"{chance:.6f}", -math.log(chance)])
     return [
-        "The right translation of the first twin is known. In each place the decoder has read it up to here. How "
-        "much does it expect the next piece?",
+        "The first twin is translated with es, and once with sie, which is wrong. In each place the decoder has read "
+        "the translation up to here. How much does it expect the next piece?",
         "",
-        *table(["has just read", "should say", "chance"], *lines[-7:]),
+        *table(["has read", "should say", "chance", "costs"], *lines),
         "",
-        "A place costs minus the logarithm of that chance, and the loss is the mean over all places.",
+        "A place costs minus the logarithm of the chance, and the loss is the mean over all places.",
     ]
 
 
@@ -967,7 +1029,8 @@ def judged(names: dict[str, Any]) -> list[str]:
         with torch.no_grad():
             values = [float(names["loss"](model, source, book().ids(one), 0.0)) for one in translations]
         best = ("es", "sie", "er")[values.index(min(values))]
-        lines.append(f"... too {word}: es {values[0]:.2f}, sie {values[1]:.2f}, er {values[2]:.2f}  ->  {best}")
+        losses = f"es {values[0]:.2f}, sie {values[1]:.2f}, er {values[2]:.2f}"
+        lines.append(f"... too {word}: loss of a translation with {losses}; the smallest  ->  {best}")
     return lines
 
 
@@ -1003,7 +1066,7 @@ LOSS_STATION = Station(
              lambda names: names["loss"](Says(), tokens([5]), tokens([2, 5, 3]), 0.0)),
         Case("loss", "two targets, one with padding (0): 2 5 6 7 3 and 2 8 3 0 0, without smoothing",
              lambda names: names["loss"](Says(), tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0]), 0.0)),
-        Case("loss", "the same with a smoothing of 0.1",
+        Case("loss", "two targets, 2 5 6 7 3 and 2 8 3 0 0, with a smoothing of 0.1",
              lambda names: names["loss"](Says(), tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0]))),
     ),
     judged, more=(
@@ -1052,10 +1115,11 @@ def taught(names: dict[str, Any]) -> list[str]:
 
 STEP_STATION = Station(
     "step", ("learning_rate", "make_optimizer", "train_step"), ("learning_rate", "make_optimizer", "train_step"),
-    "Write the training step (section 5.3). The rate of equation (3) grows in proportion to the step during the "
-    "warm-up, and then falls with the step's root. The optimizer is Adam with the paper's settings: 0.9, 0.98, and "
-    "1e-9. A step sets the rate, clears old gradients, computes your loss and new gradients, moves the weights, and "
-    "returns the loss as a number. The width d is that of the model's table, `target_embedding.weight`.",
+    "Write the training step (section 5.3). The rate of equation (3) is the width to the power -0.5, times the "
+    "smaller of two numbers: the step to the power -0.5, and the step times the warm-up to the power -1.5. The "
+    "optimizer is Adam with the paper's settings: 0.9, 0.98, and 1e-9. A step sets the rate, clears old gradients, "
+    "computes your loss and new gradients, moves the weights, and returns the loss as a Python number. The width d "
+    "is that of the model's table, `target_embedding.weight`.",
     Question(
         "Somebody leaves out the warm-up: the rate falls from the first step on. The trained model takes 20 such "
         "steps on one sentence, in which the animal is a lion. What does it write then?",
@@ -1081,12 +1145,15 @@ STEP_STATION = Station(
         Case("learning_rate", "d = 512, the paper's warm-up, the steps 1, 4000 and 100000",
              lambda names: torch.tensor([float(names["learning_rate"](step, 512)) for step in (1, 4000, 100_000)])),
         Case("make_optimizer", "its settings", settings),
-        Case("train_step", "a small model with d = 12, three steps, a warm-up of 2; the rates that are set",
+        Case("train_step", "a small model with 14 words and d = 8, three steps, a warm-up of 2; the rates that are set",
              lambda names: three_steps(names, about="rates")),
         Case("train_step", "a small model, the same batch three times, a warm-up of 2; the losses", three_steps),
     ),
     taught, more=(
         Mistake("gradients never cleared", "train_step", "", (("    optimizer.zero_grad()\n", ""),)),
+        Mistake("the vocabulary's size taken for the width", "train_step", "", (
+            ("weight.shape[1]", "weight.shape[0]"),)),
+        Mistake("the loss returned with its history", "train_step", "", (("value.item()", "value"),)),
         Mistake("no gradients computed", "train_step", "", (("    value.backward()\n", ""),)),
         Mistake("no weights moved", "train_step", "", (("    optimizer.step()\n", ""),)),
         Mistake("moved before the gradients are computed", "train_step", "", (
@@ -1149,6 +1216,8 @@ SEARCH_STATION = Station(
              "60_beam_search#plain-search", (
                  Case("beam", "width 2; the better sentence begins with the second word",
                       lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 2)),
+                 Case("beam", "width 2; a sentence that ends at once has 0.4, one that ends later 0.6",
+                      lambda names: names["beam"](lambda words: SHORT[words[:1]], 2)),
                  Case("beam", "width 1", lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 1)),
              )),
     "60_beam_search#greedy-steps", watch_search,
@@ -1157,11 +1226,13 @@ SEARCH_STATION = Station(
              lambda names: searched(names, [6, 8, 8])),
         Case("translate", "two sources: one wants 6 7 8 6 3, the other 9 3",
              lambda names: searched(names, [5, 8], [6, 8])),
-        Case("translate", "the mode of a model in training, while and after it is asked",
+        Case("translate", "the mode of a model in training, while it is asked and afterwards",
              lambda names: searched(names, [6, 8, 8], about="modes")),
-        Case("translate", "a model that never ends its sentence: how long is it asked?",
-             lambda names: "it stops" if isinstance(searched(names, [7, 8, 8]), list) else "no end after 400 steps"),
-        Case("translate", "a model that wants 9 and the end: how often is it asked?",
+        Case("translate", "the mode of a model in evaluation, while it is asked and afterwards",
+             lambda names: searched(names, [6, 8, 8], training=False, about="modes")),
+        Case("translate", "a source of 3 ids and a model that never ends its sentence, with extra = 3: what is written",
+             lambda names: searched(names, [7, 8, 8], about="length", extra=3)),
+        Case("translate", "a model that wants 9 and the end: how often it is asked",
              lambda names: searched(names, [6, 8, 8], about="steps")),
     ),
     translated,

@@ -12,6 +12,7 @@ import torch
 
 from annotated import learn, stations
 from annotated.cli import main
+from annotated.files import InputError
 from annotated.stations import STATIONS, pieces, reference, solution
 from tests.messages import message, refused
 
@@ -112,7 +113,7 @@ def test_a_station_from_guess_to_explanation(learner):
     assert "1 attempt so far" in learner.save(), "a comment elsewhere is no attempt"
     learner.write(station, (".softmax(-1)", ".softmax(0)"))
     assert "2 attempts so far" in learner.save()
-    assert "softmax over the batch" in learner.said or "No mistake that the book knows" in learner.said
+    assert "comes of a known mistake: softmax over the batch." in learner.said
     learner.write(station)
     assert "Right. With your part in it, the book's model gives:" in learner.save()
     assert "weil es zu müde war" in learner.said
@@ -127,7 +128,7 @@ def test_a_station_from_guess_to_explanation(learner):
 def test_a_comment_asks_for_the_name(learner):
     learner.guess(STATIONS[0]).write(STATIONS[0], WRONG["attention"])
     learner.put(("    mixed = weights @ v  # 3", "    mixed = weights @ v  # 3\n    # ?"))
-    assert "Exactly these answers come of a known mistake: softmax over the queries." in learner.save()
+    assert "Exactly this comes of a known mistake: softmax over the queries." in learner.save()
     assert learner.record["attention"]["attempts"] == 1
 
 
@@ -155,6 +156,53 @@ def test_a_station_that_was_right_and_is_changed_is_asked_again(learner):
     learner.write(STATIONS[0])
     learner.save()
     assert learner.fine
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (("import torch\n", ""), "name 'torch' is not defined"),
+        (("class AddNorm", "class AddNorms"), "AddNorm.forward is no longer in the file"),
+        (("PAD, BOS, EOS = 0, 2, 3", "PAD, BOS, EOS = 7, 2, 3"), "is asked with"),
+        (
+            (
+                "class Attention(",
+                "class Attention(nn.Module):\n    def split(self, x):\n        ...\n\n\nclass Unused(",
+            ),
+            "no longer in the file",
+        ),
+    ],
+)
+def test_what_was_right_is_asked_again_when_anything_changes(learner, edit, said):
+    """Also what stands outside the stations, as an import or a constant, and what has gone."""
+    learner.pass_until(STATIONS[-1]).put(edit)
+    try:
+        learner.save()
+    except InputError as error:
+        learner.said, learner.fine = str(error), False
+    assert said in learner.said
+    assert "All" not in learner.said
+    assert not learner.fine
+
+
+def test_what_a_file_prints_is_labelled_and_cut(learner):
+    learner.guess(STATIONS[0]).write(STATIONS[0]).put(("    scores = q", "    print('here', len(q))\n    scores = q"))
+    said = learner.save().splitlines()
+    assert said[0] == "Your file printed:"
+    assert said[1] == "  here 2"
+    assert "lines more" in said[6]
+    assert "Right." in learner.said
+
+
+def test_small_inputs_are_not_all(learner, monkeypatch):
+    """A part that passes all of them, and makes something else of the trained model, is not right."""
+    part = STATIONS[0]
+    learner.guess(part).write(
+        part, ("weights = scores", "scores = scores * 0 if k.shape[-1] == 32 else scores\n    weights = scores")
+    )
+    learner.save()
+    assert "all small inputs are answered as they should be, but look:" in learner.said
+    assert not learner.fine
 
 
 def test_transfers_wait_and_are_told_once(learner):
@@ -198,7 +246,7 @@ def test_hunts_differ_by_seed_and_are_true(count):
         names.update({name: value for name, value in stations.made_of(hunt.text).items() if name in pieces(solution())})
         with torch.random.fork_rng():
             assert tuple(STATIONS[count - 1].payoff(names)) == hunt.options["abc".index(hunt.right)]
-        right = learn.stations_text(solution(), count).splitlines()
+        right = learn.stations_text(pieces(solution()), count).splitlines()
         for line in hunt.lines:
             assert hunt.text.splitlines()[line - 1 : line] != right[line - 1 : line]
 
@@ -235,8 +283,8 @@ def test_nothing_in_a_file_breaks_the_command(learner, capfd, monkeypatch):
     """It prints, it never ends, it kills its process, it is gone."""
     monkeypatch.setattr(learn, "SECONDS", 1.0)
     learner.guess(STATIONS[0]).put(("# ---- Station 1", "print('from me')\n# ---- Station 1"))
-    assert looked(learner.path).fine
-    assert "from me" in capfd.readouterr().err
+    assert looked(learner.path).lines[:2] == ["Your file printed:", "  from me"]
+    assert "from me" not in capfd.readouterr().err
     learner.put(("print('from me')", "while True: pass"))
     started = time.monotonic()
     (line,) = looked(learner.path).lines
