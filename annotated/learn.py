@@ -34,7 +34,6 @@ from annotated.stations import (
     Station,
     as_stations,
     beside,
-    book,
     emptied,
     functions,
     made_of,
@@ -170,10 +169,10 @@ def named(station: Station, mine: Mine, judged: Judgement) -> list[str]:
     """The name of a mistake whose copy answers as somebody's part does, and what its owner sees."""
     found = alike(station, mine, judged.part)
     if found:
-        comes = "This usually comes of" if judged.how else "Exactly this comes of a known mistake"
+        comes = "This usually comes of" if judged.how else "A known mistake gives exactly these answers"
         seen = [check.symptom for check in CHECKS if check.name == found[0].check and "See the" not in check.symptom]
         names = ", or ".join(one.name for one in found[:3])
-        return [f"{comes}: {names}.", *(f"What its owner sees in training: {one}" for one in seen if one)]
+        return [f"{comes}: {names}.", *(f"In training: {one}" for one in seen if one)]
     page, _, cell = dict(station.cells).get(judged.part, station.cell).partition("#")
     where = f"{judged.part} is explained in chapter {page[:2]}, cell {cell}."
     return [where] if judged.how else [f"No single mistake that the book knows gives these answers. {where}"]
@@ -245,9 +244,17 @@ def guessed(station: Station, letter: str) -> list[str]:
     """What really comes of the mistake that a question is about."""
     question = station.question
     right = question.options["abcd".index(question.right)]
-    said = "You said so." if letter == question.right else f"You said {letter}; it is {question.right}: {right}."
-    said += " Why? That is asked at the end of this station."
-    return ["With that mistake, the book's model gives:", *outcome(station, question.mistake), said]
+    said = (
+        "You guessed right."
+        if letter == question.right
+        else f"You guessed {letter}. The answer is {question.right}, {right}."
+    )
+    return [
+        "With that mistake, the book's model gives:",
+        *outcome(station, question.mistake),
+        said,
+        *folded(question.because),
+    ]
 
 
 def explained(station: Station) -> list[str]:
@@ -259,9 +266,11 @@ def explained(station: Station) -> list[str]:
 HEAD = '''"""My Transformer, in {count} stations.
 
 Let `annotated learn` run in a terminal beside this file. It reads the file whenever you save it, runs what you have
-written, and says what it makes of it. In each station: guess, write where three points stand, explain in a sentence,
-and then use the idea in another place (this may wait). What a station has to do is said above it. From the second
-attempt on, a mistake is called by its name; a comment `# ?` in the part that fails asks for the name at once.
+written, and tells you what it found. In each station you guess, replace each `...`, explain in a sentence, and then
+use the idea in another place (you can leave that for later). The comment above a station says what to write. Keep
+the names of functions and classes; inside them, name things as you like, and create layers in the order that is
+given. After your second failed attempt the command names the mistake, if it knows it. A comment `# ?` in the part
+that fails asks for the name at once.
 """
 
 import math
@@ -302,9 +311,9 @@ def template(station: Station, full: bool = True) -> str:
     )
     if n % 2 == 0:
         hunt = (
-            f"Hunt. Somebody else has written stations 1 to {n}, with one mistake. When you are here, the file "
-            f"hunt_{n}.py will lie beside this one. Write down the line of the mistake and the letter of what "
-            "the book's model does with it."
+            f"Hunt. When you get here, you will find hunt_{n}.py next to this file: a stranger's stations 1 to {n}, "
+            "with one mistake. The command lists three things that the book's model may write with it. Set "
+            f"HUNT_{n} to the number of the wrong line and the letter, as in (12, 'b')."
         )
         text += "\n\n" + "\n".join([*comment(hunt), f'HUNT_{n} = (0, "")']) + "\n"
     return text
@@ -545,7 +554,10 @@ def the_end(names: dict[str, Any], say: Callable[[str], None], seconds: float = 
     say("The end. Your file holds the book's weights, and your own search writes:")
     for line in translated(names):
         say(f"  {line}")
-    say("Now your own step trains your own model, from random numbers: it is to write five digits backwards.")
+    say(
+        "Now your own step trains your own model, starting from random weights: it has to learn to write five digits "
+        "backwards."
+    )
     torch.manual_seed(0)
     model = names["Transformer"](14, d_model=32, d_ff=64, num_heads=4, num_layers=1, dropout=0.0)
     optimizer, unseen = names["make_optimizer"](model), torch.randint(4, 14, (100, 5))
@@ -570,10 +582,17 @@ def the_end(names: dict[str, Any], say: Callable[[str], None], seconds: float = 
 
 
 # book/84_build_it_yourself.ipynb#watching
-def in_fork(task: Callable[[Any], None], seconds: float) -> Iterator[Any]:
-    """What a task sends, run in a process of its own, which is ended when its time is up."""
+def in_fork(task: Callable[[Any], None], seconds: float, once: bool = False) -> Iterator[Any]:
+    """What a task sends, run in a process of its own, which is ended when its time is up.
+
+    It is a copy of a server that has loaded PyTorch and never computed a gradient, since those do not survive a copy;
+    or, if this is to happen once, of this process, which spares the server's start.
+    """
     methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("fork" if "fork" in methods and sys.platform != "darwin" else "spawn")
+    method = "fork" if once and sys.platform != "darwin" else "forkserver"
+    context = multiprocessing.get_context(method if method in methods else "spawn")
+    if method == "forkserver":
+        context.set_forkserver_preload(["annotated.learn", "torch._dynamo"])  # which optimizers would load late
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=task, args=(theirs,), daemon=True)
     process.start()
@@ -594,9 +613,11 @@ def in_fork(task: Callable[[Any], None], seconds: float) -> Iterator[Any]:
         ours.close()
 
 
-def looked(send: Any, path: Path, record: dict[str, Any], first: bool) -> None:
+def looked(send: Any, path: Path, record: dict[str, Any], first: bool, limit: float) -> None:
     """A look in a process of its own."""
+    global SECONDS
     torch.set_num_threads(1)
+    SECONDS = limit
     try:
         send.send(look(path, record, first))
     except InputError as error:
@@ -613,9 +634,11 @@ def ended(send: Any, path: Path) -> None:
         send.send(False)
 
 
-def seen_in_fork(path: Path, record: dict[str, Any], first: bool = False, seconds: float = 30.0) -> Look:
+def seen_in_fork(
+    path: Path, record: dict[str, Any], first: bool = False, once: bool = False, seconds: float = 30.0
+) -> Look:
     """A look that nothing in the file can break."""
-    found = next(in_fork(partial(looked, path=path, record=record, first=first), seconds), "died")
+    found = next(in_fork(partial(looked, path=path, record=record, first=first, limit=SECONDS), seconds, once), "died")
     if found == "late":
         return Look(
             [f"{path}: no answer after {seconds:g} seconds: something in it does not come back"], record, fine=False
@@ -636,8 +659,6 @@ def watch_file(
 
     Defined in chapter 84: `watch-file`.
     """
-    torch.set_num_threads(1)
-    _ = book(), reference(), mistaken()  # for every look, which is forked from here
     if again:
         path = asked_again(path, random.Random(seed))
         say(f"{path} asks three stations again.")
@@ -651,15 +672,13 @@ def watch_file(
         at = stamp(path)
         if at != before:
             before = at
-            found = seen_in_fork(path, record, first)
+            found = seen_in_fork(path, record, first, once)
             record, first = found.record, False
             write_json(beside_it, record)
             for line in found.lines:
                 say(line)
-            if not once:
-                _ = [right_payoff(number(station)) for station in STATIONS]  # while its reader thinks
             if found.done and "again" not in record and not record.get("end"):
-                for said in in_fork(partial(ended, path=path), 120.0):
+                for said in in_fork(partial(ended, path=path), 120.0, once):
                     if isinstance(said, bool):
                         record["end"] = today() if said else ""
                         break
@@ -858,7 +877,7 @@ def installation() -> str:
 
 NOTEBOOK_HEAD = """# My Transformer
 
-Eight stations. In each of them, run the first cell, guess, write where three points stand, and run the cell below it
+Eight stations. In each of them, run the first cell, guess, write wherever you see `...`, and run the cell below it
 until it says that the part is right. Then explain it in a sentence, and use the idea in another place. If you are
 stuck, `mine.run(1, name_it=True)` names the mistake of station 1."""
 NOTEBOOK_FIRST = """{install}import math

@@ -383,7 +383,7 @@ def beside(expected: Any, found: Any, returns: tuple[str, ...] = ()) -> list[str
     if isinstance(expected, tuple) and isinstance(found, (tuple, list)) and len(expected) == len(found):
         at, (expected, found) = next((i, pair) for i, pair in enumerate(zip(expected, found)) if not same(*pair))
         name = f"{returns[at]}, " if returns else ""
-        return [f"{name}value {at + 1} of {len(returns)} that are returned:", *beside(expected, found)]
+        return [f"{name}value {at + 1} of {len(expected)} that are returned:", *beside(expected, found)]
     if isinstance(expected, Tensor) and isinstance(found, Tensor) and expected.dtype.is_floating_point:
         found = found if found.dtype == torch.bool else found.to(expected.dtype)
     comparable = isinstance(expected, (float, list)) and type(expected) is type(found)
@@ -534,6 +534,7 @@ class Question(NamedTuple):
     options: tuple[str, ...]
     right: str
     mistake: str
+    because: str = ""
 
 
 class Transfer(NamedTuple):
@@ -617,17 +618,18 @@ def watch_attention() -> list[str]:
     weights = layer.weights[1, 0, other.index("it")]
     for line, word in zip(lines, ("animal", "cross", "street", "w")):
         line.append(float(weights[other.index(word)]))
+    lines[-1][0] = "tired / w(ide)"
     twins = zip(TWINS, translated(reference()))
     return [
         "Two sentences go with you through all stations. They are twins, and the book's trained model translates "
-        "them so:",
+        "them like this:",
         "",
         *(f"  {line}" for english, german in twins for line in (english, f"  {german.rpartition('->')[2].strip()}")),
         "",
-        "With tired, 'it' is the animal (es); with wide, it is the street (sie). In the model's second layer, one "
-        "head asks at the word 'it'. Its query and each key have 32 numbers. In the first twin it computes:",
+        "With tired, 'it' is the animal (es); with wide, it is the street (sie). Consider one head in the model's "
+        "second layer, and its query for 'it'. The query and each key have 32 numbers. In the first twin:",
         "",
-        *table(["key of", "product", "by the root of 32", "weight", "in the other twin"], *lines),
+        *table(["key of", "product", "/ root of 32", "weight", "in the other twin"], *lines),
         "",
         "The weights of all pieces add up to 1, and the head mixes their values in these shares: 'it' hears the "
         "animal. In the other twin, whose weights are in the last column, the same head is undecided.",
@@ -638,12 +640,15 @@ QUERIES, KEYS = torch.tensor([[2.0, 0, 0, 0], [0, 2, 0, 0]]), torch.tensor([[2.0
 ATTENTION_STATION = Station(
     "attention", ("attention",), ("attention",),
     "Write equation (1) in three lines. A score says how well a query fits a key: it is their product, divided by "
-    "the square root of a key's length. The weights are the softmax of a query's scores over all keys; where the "
-    "mask is False, a score becomes minus infinity before. The mixture adds up the values, each times its weight.",
+    "the square root of d_k, which is how many numbers a key has. The weights are the softmax of a query's scores "
+    "over all keys; before the softmax, a score is set to minus infinity wherever the mask is False. The mixture "
+    "adds up the values, each times its weight.",
     Question(
-        "Somebody forgets to divide by the root. The book's trained model gets this part. What does it write?",
-        (SAME, PRONOUN, NONSENSE, "the first word again and again"), "a", "scores not scaled"),
-    ("Why are the scores divided by a root, and why by that of the key's length?",
+        "Somebody forgets to divide by the root. We put this into the book's trained model. What does it write?",
+        (SAME, PRONOUN, NONSENSE, "the first word again and again"), "a", "scores not scaled",
+        "Without the root all scores grow, and the largest remains the largest. This model needed the root to "
+        "learn."),
+    ("Why are the scores divided by a root, and why by that of d_k?",
      "A score adds up as many products as a key has numbers. If each product has a variance of 1, the score has a "
      "variance of d_k. Large scores give nearly all the weight to one key, and then the softmax has hardly any "
      "gradient. Dividing by the root of d_k keeps the variance at 1. The root is needed for learning: a model that "
@@ -699,7 +704,8 @@ def watch_masks() -> list[str]:
         f"In the encoder, every word may look at every word of its sentence. One twin has {int(padded[0].sum())} "
         "pieces, "
         f"the other {int(padded[1].sum())}.",
-        f"Beside its sister, the shorter ends with {int((~padded[0]).sum())} pieces of padding, which nobody may see.",
+        f"In one batch, the shorter twin is filled up with {int((~padded[0]).sum())} pieces of padding, "
+        "which no word may look at.",
     ]
 
 
@@ -710,12 +716,14 @@ MASKS_STATION = Station(
     "from each place what comes after it, and has the shape (m, m).",
     Question(
         "Somebody uses the decoder's mask in the encoder as well, so that an English word sees only itself and what "
-        "stands before it. The book's trained model gets this. What does it write?",
-        (SAME, PRONOUN, "the translation of half a sentence", "nothing"), "b", "encoder with a causal mask"),
+        "stands before it. We put this into the book's trained model. What does it write?",
+        (SAME, PRONOUN, "the translation of half a sentence", "nothing"), "b", "encoder with a causal mask",
+        "For 'it', both sentences are now the same: the adjective comes later. (Even Der is wrong; Tier needs Das.)"),
     ("Why may the encoder look at later words, while the decoder may not?",
      "The English sentence is there as a whole, and the word 'it' is decided by a word that comes after it. The "
-     "German sentence is not there yet: when it is used, later words have not been written. In training they stand "
-     "beside, and a model that could see the next word would copy it instead of learning to predict it."),
+     "German sentence is not there yet. When the model translates, the later words have not been written. In "
+     "training they are there, and a decoder that could see the next word would copy it instead of learning to "
+     "predict it."),
     Transfer("target_mask_with_padding", "target",
              "The targets of a batch are padded too, some of them in front. Return a mask (b, 1, m, m): each place "
              "may look at words up to itself, and at no padding.",
@@ -759,7 +767,8 @@ def watch_heads() -> list[str]:
             line.append(f"{english[best]} {float(weights[best]):.2f}")
         lines.append(line)
     return [
-        "Four heads ask at the same word 'it', each with 32 of its 128 numbers. What does each look at most?",
+        "Four heads ask at the same word 'it', each with 32 of its 128 numbers. Which piece does each head look at "
+        "most?",
         "(Wide is a rare word, which the model reads in three pieces: w, id, e.)",
         "",
         *table(["", "... too tired", "... too wide"], *lines),
@@ -771,21 +780,24 @@ def watch_heads() -> list[str]:
 WORDS = torch.tensor([[[1.0, 0, 2, 0], [0, 3, 0, 1]]])
 HEADS_STATION = Station(
     "heads", ("Attention",), ("Attention.split", "Attention.forward"),
-    "Write the attention of several heads (section 3.2.2). Its `split` gives each head its share of the numbers, "
-    "side by side in memory. Its `forward` makes queries of x, keys and values of memory, splits them, calls your "
-    "attention, joins what the heads have found, and multiplies by the output matrix.",
+    "Write the attention of several heads (section 3.2.2). `split` cuts each vector into consecutive blocks of d / h "
+    "numbers, one block for each head. `forward` computes queries from `x`, and keys and values from `memory`, "
+    "splits them, calls your attention, joins what the heads have found, and multiplies by the output matrix.",
     Question(
         "Somebody joins the heads without moving their axis back: the numbers are all there, in another order. "
-        "The book's trained model gets this. What does it write?",
-        (SAME, PRONOUN, NONSENSE, "the first word again and again"), "c", "heads joined without transposing back"),
-    ("What can four heads do that one head of the same width cannot?",
-     "One head has one set of weights, which add up to 1: what it gives to one word it takes from another, and of "
-     "two words it hears a mixture. Four heads hear four words, each through its own matrices, and the output matrix "
-     "can still tell their answers apart. Together they take no more products than one head of the whole width."),
+        "We put this into the book's trained model. What does it write?",
+        (SAME, PRONOUN, NONSENSE, "the first word again and again"), "c", "heads joined without transposing back",
+        "Not even words that exist: the numbers are in places where the output matrix expects others."),
+    ("What can four heads do that one head, as wide as all four together, cannot?",
+     "One head has one set of weights, which add up to 1. If it looks more at one word, it must look less at "
+     "another, and from two words it gets only a mixture. Four heads hear four words, each through its own matrices, "
+     "and the output matrix can still tell their answers apart. Together they need no more multiplications than one "
+     "head of the full width."),
     Transfer("heads_one_by_one", "x, queries, keys, values, output",
-             "The paper writes a matrix for each head, and its values may have another width: queries and keys are "
-             "(h, d, d_k), values are (h, d, d_v), and output is (h * d_v, d). The vectors x (b, n, d) look at each "
-             "other, and nothing is hidden. Return what they hear, (b, n, d).",
+             "The paper gives each head its own matrices, and lets values have a different width from keys. "
+             "`queries` and `keys` hold such matrices, of shape (h, d, d_k); `values` has the shape (h, d, d_v), and "
+             "`output` has (h * d_v, d). The vectors x (b, n, d) look at each other, and there is no mask. Return "
+             "the result, (b, n, d).",
              "84_build_it_yourself#transfer-heads", (
                  Case("heads_one_by_one", "2 heads, d = 6, d_k = 2, d_v = 5, 3 sentences of 4 words",
                       lambda names: names["heads_one_by_one"](
@@ -840,6 +852,8 @@ def watch_layers() -> list[str]:
             [name, size(one), float(one[0, at].var(correction=0))] for name, one in (
                 ("as it comes in", x), ("what attention adds", heard), ("the sum", x + heard), ("normalised", after)))),
         "",
+        "(The norm brings the variance to 1, and then multiplies by learned factors, which make it what it is.)",
+        "",
         f"Then it goes through 512 units of a feed-forward layer. {int((inner > 0).sum())} of them are above 0 here.",
     ]  # fmt: skip
 
@@ -850,17 +864,18 @@ LAYERS_STATION = Station(
     "layers", ("FeedForward", "AddNorm", "EncoderLayer", "DecoderLayer"),
     ("FeedForward.forward", "AddNorm.forward", "EncoderLayer.forward", "DecoderLayer.forward"),
     "Write what flows through a layer (sections 3.1 and 3.3). The feed-forward layer is a linear map, a ReLU and a "
-    "linear map. Around each sub-layer, its output y is dropped out, added to its input x, and the sum is "
-    "normalised. A layer of the encoder is attention and feed-forward; the decoder's has an attention to the memory "
-    "in between.",
+    "linear map. Around each sub-layer, apply dropout to its output y, add its input x, and normalise the sum. A "
+    "layer of the encoder is attention and feed-forward. A decoder layer also looks at the memory, between the two.",
     Question(
         "Somebody leaves the feed-forward layers out of the decoder; the encoder keeps its own. What does the book's "
         "trained model write?",
-        (SAME, "the right words, with a wrong pronoun", "it repeats a word and does not get on", "nothing"),
-        "c", "the decoder without a feed-forward layer"),
+        (SAME, "the right words, with a wrong pronoun", "it says one word several times, again and again", "nothing"),
+        "c", "the decoder without a feed-forward layer",
+        "The decoder learned with these layers, and half of what it knows is in them."),
     ("Why is the input of a sub-layer added to its output?",
-     "Then the sub-layer has only to say what changes, and a word stays itself on its way up. And the gradient has a "
-     "way back on which it is multiplied by nothing: without the sum it would pass every matrix of every layer."),
+     "Then the sub-layer has only to say what changes, and a word stays itself on its way up. And the gradient gets "
+     "a way back that goes around the matrices. Without the sum it would have to pass through every matrix of every "
+     "layer."),
     Transfer("pre_norm", "x, sublayer, norm",
              "Later models normalise before a sub-layer instead of after the sum (pre-norm). Both `sublayer` and "
              "`norm` are functions. Return what one such step makes of x; nothing is dropped out.",
@@ -919,8 +934,8 @@ def watch_ends() -> list[str]:
             [str(i), *(float(places[i, j]) for j in range(4)), "...", *(float(places[i, j]) for j in (126, 127))]
             for i in (0, 1, 8))),
         "",
-        "The first pair turns by one radian from place to place, the last pair hardly at all. Both vectors are added "
-        "up.",
+        "The first pair turns by one radian from place to place, the last pair hardly at all. The model adds the "
+        "vector of the place to that of the word.",
     ]  # fmt: skip
 
 
@@ -929,20 +944,22 @@ ENDS_STATION = Station(
     ("Embedding.forward", "positions", "Transformer.embed", "Transformer.encode", "Transformer.decode",
      "Transformer.forward"),
     "Write both ends of the model and put it together (sections 3.4 and 3.5, figure 1). A word's vector is its row "
-    "of the table, times the root of d. A place's vector has sines in its even and cosines in its odd columns, and "
-    "pair i turns 10000 to the power of 2i / d times more slowly than the first. `embed` adds both and drops out. "
-    "`encode` returns the memory and the mask of the source. `decode` ends with scores of all words, from the table "
-    "itself. `forward` does both.",
+    "of the table, times the root of d. The vector of place p has the sine of p / 10000^(2i/d) in column 2i, and the "
+    "cosine of the same angle in column 2i + 1. `embed` adds the two vectors and applies dropout. `encode` returns "
+    "the memory and the mask of the source. `decode` returns a score for every word, the product of its result with "
+    "that word's row of the table. `forward` calls `encode` and then `decode`.",
     Question(
-        "Somebody adds positions in the decoder only. The book's trained model gets this. What does it write?",
-        (SAME, "words of the sentence, in places where they do not belong", "other words altogether",
-         "the first word again and again"), "b", "no positions in the encoder"),
+        "Somebody adds positions in the decoder only. We put this into the book's trained model. What does it write?",
+        (SAME, "mostly words of the sentence, in places where they do not belong", "other words altogether",
+         "the first word again and again"), "b", "no positions in the encoder",
+        "The decoder hears all the words, and cannot tell in which order they came."),
     ("Why does the model need positions at all?",
-     "Attention adds up over all keys, and a sum does not know an order. If the words of the source changed places, "
-     "every word would hear the same mixture as before, and 'dog bites man' would be 'man bites dog'."),
+     "Attention is a sum over all keys, and a sum is the same in any order. If the words of the source changed "
+     "places, every word would hear the same mixture as before, and 'dog bites man' would mean the same as 'man "
+     "bites dog'."),
     Transfer("positions_at", "places, d",
-             "Sentences of a batch that are padded in front begin at different columns, so that each word has a "
-             "place of its own. Given places (b, n), integers in any order, return their vectors (b, n, d).",
+             "If sentences are padded in front, they begin in different columns, and a word's column is no longer "
+             "its place. You are given the places, integers (b, n) in any order. Return their vectors, (b, n, d).",
              "84_build_it_yourself#transfer-ends", (
                  Case("positions_at", "places  0 0 1 2     d = 6\n        0 1 2 9",
                       lambda names: names["positions_at"](tokens([0, 0, 1, 2], [0, 1, 2, 9]), 6)),
@@ -1010,10 +1027,10 @@ def watch_loss() -> list[str]:
         at = reads.index("weil")
         for i in (at, at + 1, at + 2):
             chance = float(chances[i, target[0, i + 1]])
-            lines.append([f"... {' '.join(reads[at : i + 1])}", wanted[i], f"{chance:.6f}", -math.log(chance)])
+            lines.append([f"... {' '.join(reads[at : i + 1])}", wanted[i], f"{chance:.6f}", abs(math.log(chance))])
     return [
-        "The first twin is translated with es, and once with sie, which is wrong. In each place the decoder has read "
-        "the translation up to here. How much does it expect the next piece?",
+        "The first twin is translated with es, and once with sie, which is wrong. At each place the decoder has read "
+        "the translation up to that place. What chance does it give the next piece?",
         "",
         *table(["has read", "should say", "chance", "costs"], *lines),
         "",
@@ -1041,19 +1058,23 @@ LOSS_STATION = Station(
     "the cross-entropy with label smoothing, as a mean over all ids that are not padding. PyTorch has a function for "
     "it.",
     Question(
-        "Somebody forgets the shift: in each place, the decoder should say the very word that it has just read. The "
-        "book's trained model is measured so. Its loss on a right translation is nearly 0 otherwise, and a model "
-        "that knows nothing has the logarithm of 2000, which is 7.6.",
+        "Somebody forgets the shift: in each place, the decoder should say the very word that it has just read. We "
+        "measure the book's trained model with this loss, without smoothing. With the shift, its loss on a right "
+        "translation is nearly 0. A model that knows nothing has a loss of log 2000, about 7.6. What loss does the "
+        "trained model get without the shift?",
         ("nearly 0, since it has just read the answer", "about 1", "about 7.6, as if it knew nothing",
-         "above 20, far worse than knowing nothing"), "d", "target not shifted"),
+         "above 20, far worse than knowing nothing"), "d", "target not shifted",
+        "A trained model hardly ever expects the word that it has just read. An untrained one would learn to repeat "
+        "it."),
     ("Why does a model that is trained without the shift reach a loss near 0, and translate nothing?",
-     "It is asked for the word that it has just read, so it learns to repeat its input, which needs no source at "
-     "all. When it translates, its input is the word written last, and it writes that word again. The book's model "
-     "was trained with the shift: for it, the word just read is about the last that should come next."),
+     "A model trained without the shift is asked for the word that it has just read. It learns to repeat its input, "
+     "which needs no source at all. When it translates, its input is the word written last, and it writes that word "
+     "again. The book's model was trained with the shift, so it has learned that the word it has just read almost "
+     "never comes next."),
     Transfer("smoothed", "scores, wanted, smoothing",
              "Write cross-entropy with label smoothing yourself, from the logarithm of a softmax: scores are (n, "
-             "vocab), wanted is (n). The right word has the share 1 - smoothing, and all words, the right one among "
-             "them, divide up the rest. Return the mean over all n that are not padding.",
+             "vocab), wanted is (n,). The right word gets 1 - smoothing. The rest is divided equally among all words "
+             "of the vocabulary, the right one included. Return the mean over all n that are not padding.",
              "54_regularization#smoothed-targets", (
                  Case("smoothed", "one word of three, the second is right; smoothing 0.3\nscores  0 1 2",
                       lambda names: names["smoothed"](torch.tensor([[0.0, 1, 2]]), torch.tensor([1]), 0.3)),
@@ -1087,13 +1108,13 @@ def watch_step() -> list[str]:
     with torch.no_grad():
         value = float(names["loss"](book().model(names), book().source[:1], book().ids(LION), 0.0))
     return [
-        "The animal of the first twin shall be a lion. The book's model is to learn this from one sentence:",
+        "The animal of the first twin is to become a lion. The book's model is to learn this from one sentence:",
         "",
         f"  {TWINS[0]}",
         f"  {LION}",
         "",
-        f"So far that translation has a loss of {value:.2f}. Your step will be taken 20 times, with a warm-up of "
-        "400. The rates of some steps:",
+        f"So far that translation has a loss of {value:.2f}. We shall run your `train_step` 20 times, "
+        "with a warm-up of 400. The rates of some steps:",
         "",
         *table(["step", "1", "5", "20", "400", "1600"],
                ["rate", *(f"{names['learning_rate'](step, 128, 400):.6f}" for step in (1, 5, 20, 400, 1600))]),
@@ -1115,25 +1136,27 @@ def taught(names: dict[str, Any]) -> list[str]:
 
 STEP_STATION = Station(
     "step", ("learning_rate", "make_optimizer", "train_step"), ("learning_rate", "make_optimizer", "train_step"),
-    "Write the training step (section 5.3). The rate of equation (3) is the width to the power -0.5, times the "
-    "smaller of two numbers: the step to the power -0.5, and the step times the warm-up to the power -1.5. The "
-    "optimizer is Adam with the paper's settings: 0.9, 0.98, and 1e-9. A step sets the rate, clears old gradients, "
-    "computes your loss and new gradients, moves the weights, and returns the loss as a Python number. The width d "
-    "is that of the model's table, `target_embedding.weight`.",
+    "Write the training step (section 5.3). The rate of equation (3) is d^(-0.5) times the smaller of step^(-0.5) "
+    "and step * warmup^(-1.5). The optimizer is Adam with the paper's betas, 0.9 and 0.98, and its eps, 1e-9. A step "
+    "sets the rate, clears old gradients, computes your loss and new gradients, moves the weights, and returns the "
+    "loss as a Python number. The width d is that of the model's table, `target_embedding.weight`.",
     Question(
         "Somebody leaves out the warm-up: the rate falls from the first step on. The trained model takes 20 such "
         "steps on one sentence, in which the animal is a lion. What does it write then?",
         ("the lion in both twins", "the animal in both twins, as before", "the lion in the first twin only",
-         "nothing that could be read"), "d", "no warm-up"),
+         "one word again and again"), "d", "no warm-up",
+        "The first rate is 0.088, where with the warm-up it is 0.000011. One such step is enough to ruin a trained "
+        "model."),
     ("Why does the rate begin small, grow, and then fall?",
-     "In the first steps Adam knows each gradient from one or two examples, and divides by a scale that is as "
-     "uncertain: its steps are of full size in directions that the next batch may contradict. Under post-norm this "
-     "is worst in the upper layers. Later the steps have to become smaller, because near the end each batch pulls "
-     "elsewhere, and only small steps average that out."),
+     "In the first steps Adam knows each gradient from one or two examples, and divides by an estimate that is just "
+     "as uncertain. So it takes full-size steps in directions that the next batch may contradict. Under post-norm "
+     "this is worst in the upper layers. Later the steps have to become smaller, because near the end each batch "
+     "pulls in a different direction, and only small steps average that out."),
     Transfer("one_step_of_many", "model, optimizer, batches",
              "A batch does not fit into memory and comes in parts, a list of pairs (source, target). Take one step "
-             "that equals the step on all of them at once: the loss of the whole is the mean over all its ids but "
-             "padding, without smoothing. The rate stays as it is. Nothing is returned.",
+             "that equals the step on all of them at once: the loss of the whole is the mean over all ids that the "
+             "decoder has to predict, except padding. Use no smoothing, and do not change the learning rate. Return "
+             "nothing.",
              "84_build_it_yourself#transfer-step", (
                  Case("one_step_of_many", "two parts of 4 and 1 ids that count; the weights afterwards",
                       lambda names: after_one_step(names["one_step_of_many"])),
@@ -1197,22 +1220,26 @@ def watch_search() -> list[str]:
 SEARCH_STATION = Station(
     "search", ("translate",), ("translate",),
     "Write greedy search for a batch (section 6.1 without its beam). The model has `encode(source)` and "
-    "`decode(target, memory, mask)`. Every row begins with the beginning; the likeliest id is appended again and "
-    "again; a row that has ended gets padding. Stop when all rows have ended, or after `extra` steps more than the "
-    "source is long. Return what was written, without the beginning. Dropout must not be alive meanwhile, and the "
-    "model is left in the mode in which it was.",
+    "`decode(target, memory, mask)`. Every row starts with BOS. In each step, append the likeliest id to every row, "
+    "or PAD if the row has already ended. Stop when all rows have ended, or when as many ids are written as the "
+    "source has, plus `extra`. Return what was written, without BOS. Switch dropout off while you search, and "
+    "afterwards put the model back into the mode it was in.",
     Question(
         "Somebody shows the decoder only the word written last, instead of everything written so far. What does the "
         "book's trained model write?",
-        (SAME, "it stops after a word", "it goes round in circles", PRONOUN), "c", "search shows the last word only"),
+        (SAME, "it stops after a word", "it goes round in circles", PRONOUN), "c", "search shows the last word only",
+        "After the same word it always writes the same word, since it does not know what came before."),
     ("Why can a sentence be written only word by word, when in training all its places are computed at once?",
-     "In training the target is there, and the mask alone keeps a place from seeing what follows, so that one pass "
-     "serves all places. In use, what the decoder reads next is what it has just written: each step waits for the "
-     "one before."),
+     "In training the target is there, and only the mask keeps a place from seeing what follows, so one pass serves "
+     "all places. When the model translates, what the decoder reads next is what it has just written, so each step "
+     "waits for the one before."),
     Transfer("beam", "next_scores, width",
-             "Keep several beginnings instead of one. A beginning is a tuple of words; `next_scores(beginning)` "
-             "gives the log-probability of each next word, by name; \"eos\" ends a sentence. Return the likeliest "
-             "finished sentence, as a tuple with its \"eos\", that a beam of this width finds.",
+             "Keep several beginnings instead of one. A beginning is a tuple of words. "
+             "`next_scores(beginning)` returns a dictionary from each possible next word to its "
+             "log-probability, and the word eos ends a sentence. Start from the empty tuple, and keep `width` "
+             "beginnings at a time; one that has ended leaves the beam, and no beginning can win that is less "
+             "likely than a sentence that has ended. Of the finished sentences, return the likeliest, a tuple "
+             "that ends with eos.",
              "60_beam_search#plain-search", (
                  Case("beam", "width 2; the better sentence begins with the second word",
                       lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 2)),

@@ -28,6 +28,9 @@ WRONG = {  # a first try for each station, which is not right
 }
 
 
+LINE = learn.new_file().splitlines().index("PAD, BOS, EOS = 0, 2, 3  # the ids of padding, beginning and end") + 1
+
+
 class Learner:
     """Somebody who fills in the file, and what was said after the last save."""
 
@@ -101,7 +104,7 @@ def test_a_station_from_guess_to_explanation(learner):
     learner.put(('PREDICT_1 = ""', 'PREDICT_1 = "x"'))
     assert "'x' is none of a, b, c and d." in learner.save()
     learner.put(('PREDICT_1 = "x"', 'PREDICT_1 = "c"'))
-    assert "You said c; it is a: the same two sentences." in learner.save()
+    assert "You guessed c. The answer is a, the same two sentences." in learner.save()
     assert "Now it is your turn." in learner.said
     assert learner.record["attention"]["attempts"] == 0
     learner.write(station, WRONG["attention"])
@@ -113,7 +116,7 @@ def test_a_station_from_guess_to_explanation(learner):
     assert "1 attempt so far" in learner.save(), "a comment elsewhere is no attempt"
     learner.write(station, (".softmax(-1)", ".softmax(0)"))
     assert "2 attempts so far" in learner.save()
-    assert "comes of a known mistake: softmax over the batch." in learner.said
+    assert "gives exactly these answers: softmax over the batch." in learner.said
     learner.write(station)
     assert "Right. With your part in it, the book's model gives:" in learner.save()
     assert "weil es zu müde war" in learner.said
@@ -128,7 +131,7 @@ def test_a_station_from_guess_to_explanation(learner):
 def test_a_comment_asks_for_the_name(learner):
     learner.guess(STATIONS[0]).write(STATIONS[0], WRONG["attention"])
     learner.put(("    mixed = weights @ v  # 3", "    mixed = weights @ v  # 3\n    # ?"))
-    assert "Exactly this comes of a known mistake: softmax over the queries." in learner.save()
+    assert "A known mistake gives exactly these answers: softmax over the queries." in learner.save()
     assert learner.record["attention"]["attempts"] == 1
 
 
@@ -265,9 +268,9 @@ def looked(path, record=None, seconds=30.0):
 @pytest.mark.parametrize(
     ("edit", "line"),
     [
-        ("PAD, BOS, EOS = 0, 2,,", message("learn-syntax", ..., 14, ...)),
-        ("PAD, BOS, EOS = 0, 2", message("check-raised") + r".*line 14 of my_transformer\.py.*"),
-        ("raise SystemExit(3)", message("check-raised") + r".*line 14 of my_transformer\.py.*"),
+        ("PAD, BOS, EOS = 0, 2,,", message("learn-syntax", ..., LINE, ...)),
+        ("PAD, BOS, EOS = 0, 2", message("check-raised") + rf".*line {LINE} of my_transformer\.py.*"),
+        ("raise SystemExit(3)", message("check-raised") + rf".*line {LINE} of my_transformer\.py.*"),
     ],
 )
 def test_a_file_that_cannot_run_is_one_line(learner, edit, line):
