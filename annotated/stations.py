@@ -183,12 +183,17 @@ def hand_over(part: nn.Module, numbers: dict[str, Tensor]) -> nn.Module:
     return part
 
 
-def filled(names: dict[str, Any], part: str, *sizes: Any) -> nn.Module:
-    """A part made of `names`, with the same numbers whoever has written it."""
+@cache
+def random_numbers(part: str, *sizes: Any) -> dict[str, Tensor]:
+    """Numbers for a part, the same whoever has written it."""
     draw = torch.Generator().manual_seed(1)
     right = reference()[part](*sizes)
-    numbers = {name: torch.randn(one.shape, generator=draw) / 2 for name, one in right.named_parameters()}
-    return hand_over(names[part](*sizes), numbers).eval()
+    return {name: torch.randn(one.shape, generator=draw) / 2 for name, one in right.named_parameters()}
+
+
+def filled(names: dict[str, Any], part: str, *sizes: Any) -> nn.Module:
+    """A part made of `names`, with numbers in it."""
+    return hand_over(names[part](*sizes), random_numbers(part, *sizes)).eval()
 
 
 @cache
