@@ -1,4 +1,5 @@
 // Embeddings and softmax: chapter 34 of the book, section 3.4 of the paper. As annotated/embeddings.py.
+import { gradientOf, gradientOfTensor, record } from "./gradients.js";
 import { linear } from "./matrices.js";
 
 /** A learned vector for each token, times sqrt(d_model). */
@@ -9,9 +10,14 @@ export class TokenEmbedding {
 
   forward(tokens) {
     const width = this.weight.shape[1];
-    return tokens.map((token) =>
-      this.weight.values.slice(token * width, (token + 1) * width).map((value) => value * this.scale),
-    );
+    return tokens.map((token) => {
+      const row = this.weight.values.slice(token * width, (token + 1) * width).map((value) => value * this.scale);
+      record(() => {
+        const ofWeight = gradientOfTensor(this.weight);
+        gradientOf(row).forEach((gradient, c) => (ofWeight[token * width + c] += gradient * this.scale));
+      });
+      return row;
+    });
   }
 }
 

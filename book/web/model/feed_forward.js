@@ -1,4 +1,5 @@
 // Position-wise feed-forward networks: chapter 33 of the book, section 3.3 of the paper. As annotated/feed_forward.py.
+import { gradientOf, record } from "./gradients.js";
 import { linear } from "./matrices.js";
 
 export const ACTIVATIONS = {
@@ -16,9 +17,18 @@ export class FeedForward {
   forward(x) {
     const { activation } = this;
     const hidden = linear(x, this.inner);
-    for (const row of hidden) for (let i = 0; i < row.length; i++) row[i] = activation(row[i]);
+    for (const row of hidden) {
+      for (let i = 0; i < row.length; i++) row[i] = activation(row[i]);
+      record(() => reluBackward(row));
+    }
     return linear(hidden, this.outer);
   }
+}
+
+/** A unit that a ReLU has set to 0 gets no gradient. (Other activations are not trained in the page.) */
+function reluBackward(row) {
+  const gradient = gradientOf(row);
+  for (let i = 0; i < row.length; i++) if (row[i] <= 0) gradient[i] = 0;
 }
 
 /** The error function, by its series near 0 and its continued fraction elsewhere; wrong by less than 1e-12. */

@@ -1,8 +1,10 @@
 // Positional encoding: chapter 35 of the book, section 3.5 of the paper. As annotated/positional_encoding.py.
+import { gradientOf, share } from "./gradients.js";
+import { numbers } from "./matrices.js";
 
 /** PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same angle; or all sines, then all cosines. */
 export function sinusoidalEncoding(position, dModel, interleaved = true) {
-  const row = new Float32Array(dModel);
+  const row = new numbers.Array(dModel);
   for (let i = 0; i < dModel / 2; i++) {
     const angle = position * 10000 ** ((-2 * i) / dModel);
     row[interleaved ? 2 * i : i] = Math.sin(angle);
@@ -20,7 +22,9 @@ export class SinusoidalPositions {
   forward(x, start = 0) {
     return x.map((row, i) => {
       const waves = sinusoidalEncoding(this.offset + start + i, this.dModel, this.interleaved);
-      return row.map((value, c) => value + waves[c]);
+      const result = row.map((value, c) => value + waves[c]);
+      share(result, () => gradientOf(row));
+      return result;
     });
   }
 }

@@ -1,4 +1,5 @@
 // Encoder and decoder stacks: chapter 31 of the book, section 3.1 of the paper. As annotated/stacks.py.
+import { gradientOf, gradientOfTensor, record } from "./gradients.js";
 import { add } from "./matrices.js";
 
 /** Every token's vector to mean 0 and variance 1, then scaled and shifted. */
@@ -7,8 +8,33 @@ export function layerNorm(x, { weight, bias }, eps) {
     const mean = row.reduce((a, b) => a + b, 0) / row.length;
     const variance = row.reduce((sum, value) => sum + (value - mean) ** 2, 0) / row.length;
     const scale = 1 / Math.sqrt(variance + eps);
-    return row.map((value, c) => weight.values[c] * (value - mean) * scale + bias.values[c]);
+    const result = row.map((value, c) => weight.values[c] * (value - mean) * scale + bias.values[c]);
+    record(() => layerNormBackward(row, weight, bias, mean, scale, result));
+    return result;
   });
+}
+
+/** Of y = w n + b, where n is the normalised x: dx = scale (dn - mean of dn - n mean of n dn), with dn = w dy. */
+function layerNormBackward(row, weight, bias, mean, scale, result) {
+  const ofWeight = gradientOfTensor(weight);
+  const ofBias = gradientOfTensor(bias);
+  const ofResult = gradientOf(result);
+  const ofRow = gradientOf(row);
+  const size = row.length;
+  let sum = 0;
+  let along = 0;
+  for (let c = 0; c < size; c++) {
+    const normal = (row[c] - mean) * scale;
+    const ofNormal = weight.values[c] * ofResult[c];
+    ofWeight[c] += ofResult[c] * normal;
+    ofBias[c] += ofResult[c];
+    sum += ofNormal;
+    along += ofNormal * normal;
+  }
+  for (let c = 0; c < size; c++) {
+    const normal = (row[c] - mean) * scale;
+    ofRow[c] += scale * (weight.values[c] * ofResult[c] - sum / size - (normal * along) / size);
+  }
 }
 
 /** The frame around every sub-layer: LayerNorm(x + Sublayer(x)), or, with `normFirst`, x + Sublayer(LayerNorm(x)). */
@@ -38,12 +64,11 @@ export class EncoderLayer {
 /** Masked self-attention, attention over the encoder's output, feed-forward network. */
 export class DecoderLayer {
   constructor(parts) {
-    Object.assign(this, parts);
+    Object.assign(this, { causal: (query, key) => key <= query }, parts);
   }
 
   forward(x, memory) {
-    const causal = (query, key) => key <= query;
-    x = this.aroundSelfAttention.forward(x, (y) => this.selfAttention.forward(y, y, causal));
+    x = this.aroundSelfAttention.forward(x, (y) => this.selfAttention.forward(y, y, this.causal));
     x = this.aroundCrossAttention.forward(x, (y) => this.crossAttention.forward(y, memory));
     return this.aroundFeedForward.forward(x, (y) => this.feedForward.forward(y));
   }
