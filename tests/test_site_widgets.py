@@ -20,7 +20,7 @@ TEXTS = json.loads((PICTURES / "texts.json").read_text(encoding="utf-8"))
 PAGES = {
     "twins": "index", "leak": "31_stacks", "equation": "32_attention", "clocks": "35_positional_encoding",
     "figure1": "39_transformer", "warmup": "53_optimizer", "unsure": "60_beam_search",
-    "swap": "80_attention_visualizations", "laboratory": "81_laboratory",
+    "swap": "80_attention_visualizations", "laboratory": "81_laboratory", "breaking": "83_break_one",
 }  # fmt: skip
 WAITING = ["twins", "figure1", "unsure", "swap", "laboratory"]  # for the model
 LAB = "81_laboratory.html"
@@ -200,6 +200,29 @@ def test_warmup(live):
     page.keyboard.press("Home")
     shows(told(widget), "500 steps of warm-up")
     shows(told(widget), f"{(2048 * 500) ** -0.5:.5f}")
+    assert complaints == []
+
+
+def test_breaking(open_page):
+    """Chapter 83: nothing is trained before a guess; then two models learn, and the end is told beside the guess."""
+    page, requests, complaints = open_page("83_break_one.html#break-part=shift&width=16&layers=1")
+    ((name, _),) = opened(page)
+    widget = page.locator(f"#widget-{name} .widget-live")
+    train = widget.get_by_role("button", name="Train both")
+    assert train.is_disabled()
+    assert not [one for one in requests if one.endswith("trainer.js")]
+    assert widget.get_by_label("what to take away").input_value() == "shift"
+    widget.get_by_text("It learns more slowly.").click()
+    train.click()
+    shows(told(widget), "Step 300. Whole: loss")
+    shows(told(widget), "You guessed: It learns more slowly.")
+    without = float(re.search(r"Without the shift: loss ([\d.]+), 0%", told(widget).inner_text())[1])
+    whole = float(re.search(r"Whole: loss ([\d.]+)", told(widget).inner_text())[1])
+    assert without < whole
+    assert widget.locator(".learner .thumbnail").count() == 2
+    widget.get_by_label("what to take away").select_option("heads")
+    assert train.is_disabled()
+    assert "part=heads" in page.url
     assert complaints == []
 
 

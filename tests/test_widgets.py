@@ -180,6 +180,25 @@ def test_other_addresses_are_left_alone():
     assert ask(*({"ask": "read", "hash": hash_} for hash_ in ("", "#exercises", "#label", "#laboratory"))) == [None] * 4
 
 
+EXPERIMENT = {"part": "warm-up", "task": "pronouns", "seed": 3, "width": 48, "layers": 1}
+
+
+def test_an_address_holds_an_experiment():
+    """Chapter 83: what is sent arrives, and what is absurd is as at the start."""
+    start = {"part": "mask", "task": "digits", "seed": 1, "width": 32, "layers": 2, "steps": 300}
+    for settings in ({}, EXPERIMENT, *({name: value} for name, value in EXPERIMENT.items())):
+        ((hash_, back),) = ask({"ask": "experiment", "settings": settings})
+        assert back == start | settings
+        assert re.fullmatch(r"#break(-[\w=&-]+)?", hash_, re.ASCII)
+    hostile = [
+        "#break-part=__proto__&task=constructor&seed=1e9&width=31&layers=-1&steps=9",
+        "#break-seed=NaN&width=Infinity&layers=2.5",
+        "#break-%", "#break-" + "seed=2.1&" * 10_000, "#break",
+    ]  # fmt: skip
+    assert ask({"ask": "experiments", "hashes": hostile})[0] == [start] * 5
+    assert ask({"ask": "experiments", "hashes": ["", "#breaking", "#lab", "#exercises"]})[0] == [None] * 4
+
+
 @pytest.mark.slow
 def test_a_row_of_equation_1():
     """Chapter 32: the stages in the page are the package's attention, masked keys included."""

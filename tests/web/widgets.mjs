@@ -1,6 +1,7 @@
 // Asks the parts of the page that need no page: reads tasks from standard input, writes the answers as JSON.
 import { readFileSync } from "node:fs";
 
+import * as breaking from "../../book/web/widgets/break/experiments.js";
 import { stages } from "../../book/web/widgets/equation.js";
 import { START, fromHash, toHash } from "../../book/web/widgets/lab/address.js";
 import { wordsOf } from "../../book/web/widgets/lab/sentence.js";
@@ -20,6 +21,11 @@ const answer = {
   address: ({ state }) => [toHash({ ...START, ...state }), fromHash(toHash({ ...START, ...state }))],
   start: () => START,
   read: ({ hash }) => fromHash(hash),
+  experiment: ({ settings }) => {
+    const hash = breaking.toHash({ ...breaking.START, ...settings });
+    return [hash, breaking.fromHash(hash)];
+  },
+  experiments: ({ hashes }) => hashes.map((hash) => breaking.fromHash(hash)),
   row: ({ scores, visible, values, width }) => stages(scores, visible, values, width),
   leaks: ({ length, mask, shift }) =>
     visibility(length, mask, shift).map((row) => row.map(({ seen, leak }) => [seen, leak])),
