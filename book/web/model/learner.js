@@ -46,7 +46,13 @@ export class Learner {
       this.task,
       written.filter((id) => id !== END),
     );
-    return { loss: this.loss, share: this.share, written: words, map: mean.map((row) => [...row]) };
+    return {
+      loss: this.loss,
+      share: this.share,
+      read: this.task.example,
+      written: words,
+      map: mean.map((row) => [...row]),
+    };
   }
 }
 

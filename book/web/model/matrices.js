@@ -39,15 +39,15 @@ function linearBackward(x, weight, bias, results) {
 }
 
 /** Add `size` numbers from one place on, times a factor, to those from another place on; four at a time. */
-function increaseAt(numbers, at, more, from, factor, size) {
+function increaseAt(sums, at, more, from, factor, size) {
   let i = 0;
   for (; i + 3 < size; i += 4) {
-    numbers[at + i] += factor * more[from + i];
-    numbers[at + i + 1] += factor * more[from + i + 1];
-    numbers[at + i + 2] += factor * more[from + i + 2];
-    numbers[at + i + 3] += factor * more[from + i + 3];
+    sums[at + i] += factor * more[from + i];
+    sums[at + i + 1] += factor * more[from + i + 1];
+    sums[at + i + 2] += factor * more[from + i + 2];
+    sums[at + i + 3] += factor * more[from + i + 3];
   }
-  for (; i < size; i++) numbers[at + i] += factor * more[from + i];
+  for (; i < size; i++) sums[at + i] += factor * more[from + i];
 }
 
 /** The dot product of a row and `size` numbers from `start` on, as four sums side by side, which is faster. */
@@ -83,8 +83,8 @@ export function add(x, y) {
 }
 
 /** Add some numbers, times a factor, to others. */
-export function increase(numbers, more, factor = 1) {
-  increaseAt(numbers, 0, more, 0, factor, numbers.length);
+export function increase(sums, more, factor = 1) {
+  increaseAt(sums, 0, more, 0, factor, sums.length);
 }
 
 /** Weights of each row of `weights` times the rows of `values`. */

@@ -9,6 +9,7 @@ export function mount(place) {
   const [told, tell] = teller();
   let [worker, guess] = [null, null];
   const question = make("div", {});
+  const reads = make("p", { class: "quiet" });
   const panels = ["whole", "without it"].map(panel);
   const chart = lossChart(place.clientWidth);
   const start = button("Train both", begin, { disabled: true });
@@ -65,6 +66,7 @@ export function mount(place) {
       steps,
       both.map(({ loss }) => loss),
     );
+    reads.textContent = `Both read: ${both[0].read.join(" ")}`;
     both.forEach((one, i) => panels[i].show(one));
     const isEnd = step === steps;
     if (both[0].share !== null && (step % 100 === 0 || isEnd))
@@ -87,6 +89,7 @@ export function mount(place) {
     make("details", {}, make("summary", {}, "seed, width, layers"), Object.keys(LIMITS).map(turned)),
     make("p", {}, start, " ", stop, bar),
     chart.box,
+    reads,
     make(
       "div",
       { class: "beside" },

@@ -6,7 +6,7 @@ export const EXPERIMENTS = {
     "the causal mask",
     [
       "It learns more slowly.",
-      "Its loss falls faster, and by itself it writes nonsense.",
+      "Its loss looks as good, and by itself it writes nonsense.",
       "It works as well as the other.",
     ],
   ],
@@ -15,7 +15,7 @@ export const EXPERIMENTS = {
     [
       "It works as well as the other.",
       "It learns more slowly.",
-      "Its loss falls faster, and by itself it writes nonsense.",
+      "Its loss is low at once, and by itself it writes one word again and again.",
     ],
   ],
   root: [
@@ -24,15 +24,15 @@ export const EXPERIMENTS = {
   ],
   positions: [
     "positions",
-    ["It works as well as the other.", "It learns more slowly.", "It writes the right words in a wrong order."],
+    ["It works as well as the other.", "It does not learn at all.", "It writes the right words in a wrong order."],
   ],
   "warm-up": ["the warm-up", ["It learns faster.", "It works as well as the other.", "It does not learn at all."]],
   heads: [
     "three of its four heads",
-    ["It does not learn at all.", "It learns, perhaps more slowly.", "It learns faster."],
+    ["It does not learn at all.", "It learns much more slowly.", "It works as well as the other."],
   ],
 };
-export const TASKS = { digits: "eight digits backwards", pronouns: "what the word it means" };
+export const TASKS = { digits: "eight digits backwards", pronouns: "what “it” means" };
 export const START = { part: "mask", task: "digits", seed: 1, width: 32, layers: 2, steps: 300 };
 export const LIMITS = { seed: [1, 9, 1], width: [16, 64, 16], layers: [1, 3, 1] };
 
