@@ -102,6 +102,16 @@ export function mount(place) {
   document.addEventListener("visibilitychange", () => {
     if (document.hidden && worker) end("Stopped, because the page was hidden.");
   });
+  window.addEventListener("hashchange", again);
+
+  /** Another experiment has been asked for by its address. */
+  function again() {
+    if (!fromHash(location.hash)) return;
+    window.removeEventListener("hashchange", again);
+    end("");
+    place.replaceChildren();
+    mount(place);
+  }
 
   function turned(name) {
     const [min, max, step] = LIMITS[name];
@@ -123,7 +133,7 @@ function said(step, [whole, without], part, guess) {
 function panel(name) {
   const [written, share, map] = [make("p", {}, "writes nothing yet"), make("p", { class: "quiet" }), make("div", {})];
   return {
-    box: make("section", { class: "learner" }, make("h3", {}, name), written, share, map),
+    box: make("section", { class: "learner" }, make("h2", {}, name), written, share, map),
     show(one) {
       written.textContent = `writes: ${one.written.join(" ") || "nothing"}`;
       share.textContent = one.share === null ? "" : `${percent(one.share)} right`;
