@@ -6,8 +6,11 @@ The models are trained by the page's own code, in node; two at a time, which tak
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
+import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
@@ -28,7 +31,9 @@ def trained(settings: dict) -> dict:
     return json.loads(done.stdout)
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.breaking", description=__doc__)
+    parser.parse_args(arguments)
     runs = [
         {"task": task, "part": part, "seed": seed, "layers": 2, **TASKS[task]}
         for task, part, seed in product(TASKS, PARTS, (1, 2, 3))
@@ -41,4 +46,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
