@@ -1,7 +1,7 @@
 """The record of chapter 83: each part taken away, for both tasks and three seeds: `python -m tools.breaking`.
 
 The models are trained by the page's own code, in node; two at a time, which takes twelve minutes. The record is
-`data/runs/breaking/results.json`.
+`data/runs/breaking/runs.json`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> None:
         found = list(pool.map(trained, runs))
     node = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout.strip()
     about = {"command": "python -m tools.breaking", **describe_machine(torch.device("cpu")), "node": node}
-    write_json(ROOT / "data" / "runs" / "breaking" / "results.json", about | {"runs": found})
+    write_json(ROOT / "data" / "runs" / "breaking" / "runs.json", about | {"runs": found})
 
 
 if __name__ == "__main__":
