@@ -1,9 +1,6 @@
 // A model without one of the things that the paper says it needs: chapter 83 of the book.
 import { learningRate } from "./schedule.js";
 
-/** What can be taken away. Those that change a model do so here; the others are asked by name. */
-export const PARTS = ["mask", "shift", "root", "positions", "warm-up", "heads"];
-
 /** Take a part out of a model that is there: the causal mask, the root under the scores, or the positions. */
 export function takeAway(model, part) {
   const attentions = [...model.encoder.layers, ...model.decoder.layers].flatMap((layer) =>

@@ -1,6 +1,6 @@
 // What the models of chapter 83 learn: digits backwards, and a pronoun.
 
-export const [PAD, START, END] = [0, 2, 3];
+export const [START, END] = [2, 3];
 const FIRST = 4; // the id of the first word
 
 /** Eight digits, to be written backwards. */

@@ -2,23 +2,18 @@
 import { Learner } from "./learner.js";
 import { TASKS } from "./tasks.js";
 
-let current = 0; // a number for each request: an older one ends when a newer one comes
-
-self.onmessage = ({ data }) => train(data, ++current);
-
-async function train({ task: name, part, seed, width, layers, steps }, mine) {
-  const task = TASKS[name];
-  const both = ["", part].map((missing) => new Learner(task, missing, { seed, width, layers, steps }));
+/** One request to a worker; whoever wants something else ends it, and begins another. */
+self.onmessage = ({ data: { task, part, ...settings } }) => {
+  const both = ["", part].map((missing) => new Learner(TASKS[task], missing, settings));
+  const { steps } = settings;
   for (let step = 1; step <= steps; step++) {
     for (const learner of both) learner.step(step);
-    const shown = step % 10 === 0 || step === steps;
-    if (shown)
-      self.postMessage({ step, steps, both: both.map((learner) => learner.report(step % 50 === 0 || step === steps)) });
-    if (both.some((learner) => !Number.isFinite(learner.loss))) {
-      self.postMessage({ step, steps, broken: both.findIndex((learner) => !Number.isFinite(learner.loss)) });
+    const broken = both.findIndex(({ loss }) => !Number.isFinite(loss));
+    if (broken >= 0) {
+      self.postMessage({ step, steps, broken });
       return;
     }
-    await new Promise((resume) => setTimeout(resume)); // hear whether something else is wanted
-    if (mine !== current) return;
+    const counts = step % 50 === 0 || step === steps;
+    if (step % 10 === 0 || counts) self.postMessage({ step, steps, both: both.map((one) => one.report(counts)) });
   }
-}
+};
