@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 PY := $(BIN)/python
-SCRIPTS := "book/web/**/*.js" "book/_ext/*.cjs" "tests/web/*.mjs"
+SCRIPTS := "book/web/**/*.js" "book/_ext/*.cjs" "tests/web/*.mjs" "tools/*.mjs" "benchmarks/peer/*.js"
 export PYTHONUNBUFFERED := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # threads that wait for each other leave a busy machine's cores to others soon

@@ -1,5 +1,7 @@
 """The model in the page, in headless chromium: sizes, the first translation, those after it, and a phone's pace.
 
+How fast a model learns in the page comes after that (`learning`).
+
 Needs the pages: `make html`. A phone is imitated by chromium's own brake, which makes the processor four times slower.
 """
 
@@ -40,6 +42,14 @@ MEASURE = """async ({ sentences, base }) => {
   });
   return rows.slice(5); // the first ones are compiled
 }"""
+
+
+def needed_chromium() -> str:
+    """The browser. Raises InputError where it is missing, or the pages are."""
+    path = chromium_path()
+    if path is None or not (SITE / "index.html").is_file():
+        raise InputError("the page needs a chromium and the pages: run `make html`")
+    return path
 
 
 def compressed(names: tuple[str, ...]) -> int:
@@ -95,9 +105,7 @@ def run() -> None:
     """Sizes and times, printed and recorded."""
     from playwright.sync_api import sync_playwright
 
-    path = chromium_path()
-    if path is None or not (SITE / "index.html").is_file():
-        raise InputError("the page needs a chromium and the pages: run `make html`")
+    path = needed_chromium()
     sizes = {name: compressed(names) for name, names in PARTS.items()}
     with served(SITE) as address, sync_playwright() as playwright:
         browser = launch(playwright, path)

@@ -80,7 +80,7 @@ def in_the_page(part: str, batches: list, begin: dict, double: bool, steps: int 
     sizes = SIZES | ({"num_heads": 1} if part == "heads" else {})
     model = {"format": "annotated-1", "model": sizes | FIXED}
     tensors = {name: {"values": one.flatten().tolist(), "shape": list(one.shape)} for name, one in begin.items()}
-    return asked(config=model, tensors=tensors, batches=batches, part=part, warmup=400, double=double, smoothing=0.1,
+    return asked(config=model, tensors=tensors, batches=batches, parts=[part], warmup=400, double=double, smoothing=0.1,
                  steps=steps)  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 from annotated.attention import scaled_dot_product_attention
+from annotated.files import read_json
 from annotated.grammar import embedded_split
 from annotated.masks import causal_mask
 from annotated.schedule import learning_rate
@@ -180,23 +182,58 @@ def test_other_addresses_are_left_alone():
     assert ask(*({"ask": "read", "hash": hash_} for hash_ in ("", "#exercises", "#label", "#laboratory"))) == [None] * 4
 
 
-EXPERIMENT = {"part": "warm-up", "task": "pronouns", "seed": 3, "width": 48, "layers": 1}
+EXPERIMENT = {"seed": 3, "width": 48, "layers": 1, "heads": 2, "rate": 1000}
 
 
 def test_an_address_holds_an_experiment():
     """Chapter 83: what is sent arrives, and what is absurd is as at the start."""
-    start = {"part": "mask", "task": "digits", "seed": 1, "width": 32, "layers": 2, "steps": 300}
-    for settings in ({}, EXPERIMENT, *({name: value} for name, value in EXPERIMENT.items())):
-        ((hash_, back),) = ask({"ask": "experiment", "settings": settings})
-        assert back == start | settings
-        assert re.fullmatch(r"#break(-[\w=&-]+)?", hash_, re.ASCII)
+    start = {
+        "parts": ["mask"], "task": "digits", "seed": 1, "width": 32, "layers": 2, "heads": 4, "rate": 1, "steps": 400,
+    }  # fmt: skip
+    sent = [
+        {"parts": parts, "task": task, "settings": settings}
+        for parts in (["mask"], ["root"], ["warm-up"], ["mask", "positions"])
+        for task in ("digits", "pronouns")
+        for settings in ({}, EXPERIMENT, *({name: value} for name, value in EXPERIMENT.items()))
+    ]
+    for hash_, wanted, back in ask(*({"ask": "experiment", **one} for one in sent)):
+        assert back == wanted
+        assert re.fullmatch(r"#break(-[\w=&,-]+)?", hash_, re.ASCII)
+    assert ask({"ask": "experiments", "hashes": ["#break-part=shift,root,mask"]})[0][0]["parts"] == [
+        "mask", "shift", "root",
+    ]  # fmt: skip
     hostile = [
-        "#break-part=__proto__&task=constructor&seed=1e9&width=31&layers=-1&steps=9",
+        "#break-part=__proto__&task=constructor&seed=1e9&width=31&layers=-1&steps=9&rate=1e3",
         "#break-seed=NaN&width=Infinity&layers=2.5",
         "#break-%", "#break-" + "seed=2.1&" * 10_000, "#break",
     ]  # fmt: skip
     assert ask({"ask": "experiments", "hashes": hostile})[0] == [start] * 5
     assert ask({"ask": "experiments", "hashes": ["", "#breaking", "#lab", "#exercises"]})[0] == [None] * 4
+
+
+def test_the_recorded_runs_are_as_the_page_says():
+    """Chapter 83: what is told at the end of an experiment (`found` in experiments.js) came out with all seeds."""
+    runs = read_json(ROOT / "data" / "runs" / "breaking" / "runs.json")["runs"]
+
+    def of(task: str, *parts: str, width: int = 32) -> list[dict]:
+        wanted = {"task": task, "parts": list(parts), "width": width, "fault": None}
+        found = [run for run in runs if wanted.items() <= run.items()]
+        assert [run["seed"] for run in found] == [1, 2, 3]
+        return found
+
+    for task in ("digits", "pronouns"):
+        whole, mask, shift = of(task), of(task, "mask"), of(task, "shift")
+        assert not any(share for run in mask + shift + of(task, "warm-up") for share in run["shares"])
+        assert all(min(run["losses"]) < min(one["losses"]) + 0.02 for run in mask + shift for one in whole)
+        assert all(len(set(run["written"])) == 1 for run in shift)
+        for runs_of_one_head in (of(task, "heads"), of(task, "heads", width=64)):
+            assert all(max(run["shares"]) > 0.85 for run in runs_of_one_head)
+        assert not any(run["shares"][-1] for run in of(task, "root", "heads", width=64))
+    assert all(max(max(row) for row in run["ahead"]) > 0.5 for run in of("digits", "mask"))
+    for run in of("digits", "positions"):
+        assert not any(run["shares"])
+        assert len(Counter(run["written"]) & Counter("31415926")) >= 6  # of the eight digits
+    assert all(max(run["shares"]) == 1 for run in of("pronouns", "positions"))
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
-"""Pictures of the parts of the book that can be touched: `make html`, then `python -m tools.pictures`.
+"""Pictures of the parts of the book that can be touched: `make html`, then `python -m tools.pictures [NAME...]`.
 
-Every widget is photographed in its default state, in both themes, and written to `book/figures/widgets/`, for print and
-for readers without scripts. What stood in it as text goes to `texts.json` there; a test compares that with the page, so
-that no picture goes stale. Build the pages again afterwards.
+Every widget, or those that are named, is photographed in its default state, in both themes, and written to
+`book/figures/widgets/`, for print and for readers without scripts. Where models are trained (chapter 83), they are
+trained first, which takes a minute each. What stood in the default state as text goes to `texts.json` there; a test
+compares that with the page, so that no picture goes stale. Build the pages again afterwards.
 """
 
 from __future__ import annotations
@@ -42,6 +43,13 @@ def opened(page: Page) -> Iterator[tuple[str, ElementHandle]]:
         yield figure.get_attribute("id").removeprefix("widget-"), figure.query_selector(".widget-live")
 
 
+def finish(live: ElementHandle) -> None:
+    """Let a widget that trains do so, after a guess, until all is told."""
+    live.query_selector(".choice label").click()
+    live.query_selector("button:text('Train both')").click()
+    live.wait_for_selector("text=You guessed", timeout=1000 * limits.PROCESS)
+
+
 def text_of(live: ElementHandle) -> str:
     """What a widget says, in one line."""
     return " ".join(live.inner_text().split())
@@ -51,7 +59,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.pictures", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.parse_args(arguments)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="widgets, as breaking-mask (default: all)")
+    names = parser.parse_args(arguments).names
     from PIL import Image  # these two are not among what the package needs
     from playwright.sync_api import sync_playwright
 
@@ -60,18 +69,23 @@ def main(arguments: list[str]) -> int:
         print("no chromium found: install it, or name it in $CHROMIUM", file=sys.stderr)
         return 1
     PICTURES.mkdir(parents=True, exist_ok=True)
-    texts = {}
+    texts = json.loads((PICTURES / "texts.json").read_text(encoding="utf-8")) if names else {}
     with served(SITE) as address, sync_playwright() as playwright:
         browser = launch(playwright, path)
-        for theme, added in THEMES.items():
-            size = {"viewport": {"width": 1000, "height": 2200}, "device_scale_factor": 1.5}
-            page = new_page(browser, limits.PAGE, color_scheme=theme, **size)
-            for name in pages_with_widgets():
-                visit(page, f"{address}{name}")
-                for widget, live in opened(page):
+        size = {"viewport": {"width": 1000, "height": 2200}, "device_scale_factor": 1.5}
+        page = new_page(browser, limits.PAGE, **size)
+        for name in pages_with_widgets():
+            visit(page, f"{address}{name}")
+            for widget, live in opened(page):
+                if names and widget not in names:
+                    continue
+                texts[widget] = text_of(live)
+                if widget.startswith("breaking"):
+                    finish(live)
+                for theme, added in THEMES.items():
+                    page.emulate_media(color_scheme=theme)
                     picture = Image.open(io.BytesIO(live.screenshot())).quantize(128, dither=Image.Dither.NONE)
                     picture.save(PICTURES / f"{widget}{added}.png", optimize=True)
-                    texts[widget] = text_of(live)
         browser.close()
     content = json.dumps(dict(sorted(texts.items())), ensure_ascii=False, indent=2)
     (PICTURES / "texts.json").write_text(content + "\n", encoding="utf-8")

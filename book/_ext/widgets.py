@@ -7,6 +7,7 @@
 
 puts the picture `figures/widgets/clocks.png`, or in the dark `clocks-dark.png`, with its caption; where scripts run,
 `book.js` loads the module `widgets/clocks.js` and gives it the place. In print and without scripts the picture stays.
+`breaking-mask` is a widget that `widgets/breaking.js` makes, with a picture of its own.
 The shipped model, the means of its heads, the weights of the other two models of the case and the sentences of the
 laboratory are copied into the site unchanged.
 """
@@ -38,8 +39,9 @@ class Widget(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         name = self.arguments[0]
-        if not (ROOT / "book" / "web" / "widgets" / f"{name}.js").is_file():
-            raise self.error(f"there is no book/web/widgets/{name}.js")
+        module = name.split("-")[0]
+        if not (ROOT / "book" / "web" / "widgets" / f"{module}.js").is_file():
+            raise self.error(f"there is no book/web/widgets/{module}.js")
         if "alt" not in self.options:
             raise self.error(f"{name}: `alt` says what the picture shows")
         figure = nodes.figure("", classes=["widget"], names=[f"widget-{name}"])

@@ -61,7 +61,7 @@ function followMoved() {
 
 /* In the place of a picture what its module makes of it. The picture is left for print, and where no script may load. */
 async function mountWidget(figure) {
-  const name = figure.id.slice("widget-".length);
+  const [, name] = figure.id.split("-"); // widget-breaking-mask is made by breaking.js, too
   const place = document.createElement("div");
   place.className = "widget-live";
   figure.prepend(place);

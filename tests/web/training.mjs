@@ -10,7 +10,7 @@ const {
   config: content,
   tensors,
   batches,
-  part,
+  parts,
   warmup,
   double,
   smoothing,
@@ -20,9 +20,9 @@ const config = checkConfig(content);
 numbers.Array = double ? Float64Array : Float32Array;
 for (const tensor of Object.values(tensors)) tensor.values = numbers.Array.from(tensor.values);
 const model = new Transformer(config, tensors);
-takeAway(model, part);
+takeAway(model, parts);
 const optimizer = new Adam(Object.values(tensors));
-const say = (target) => readAndSaid(target, part);
+const say = (target) => readAndSaid(target, parts);
 
 /** For some numbers of each tensor: the gradient, and what a small change of the number makes of the loss. */
 function differences(pairs, size = 1e-5) {
@@ -51,7 +51,7 @@ let first = null;
 batches.forEach((pairs, n) => {
   losses.push(lossOf(model, pairs, smoothing, say));
   first ??= Object.fromEntries(Object.entries(tensors).map(([name, { gradient }]) => [name, [...gradient]]));
-  optimizer.step(rateOf(n + 1, config.d_model, warmup, part));
+  optimizer.step(rateOf(n + 1, config.d_model, warmup, parts));
 });
 const weights = Object.fromEntries(Object.entries(tensors).map(([name, { values }]) => [name, [...values]]));
 process.stdout.write(JSON.stringify({ losses, gradients: first, weights }));

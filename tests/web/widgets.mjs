@@ -21,9 +21,10 @@ const answer = {
   address: ({ state }) => [toHash({ ...START, ...state }), fromHash(toHash({ ...START, ...state }))],
   start: () => START,
   read: ({ hash }) => fromHash(hash),
-  experiment: ({ settings }) => {
-    const hash = breaking.toHash({ ...breaking.START, ...settings });
-    return [hash, breaking.fromHash(hash)];
+  experiment: ({ parts, task, settings }) => {
+    const wanted = { ...breaking.startOf(parts, task), ...settings };
+    const hash = breaking.toHash(wanted);
+    return [hash, wanted, breaking.fromHash(hash)];
   },
   experiments: ({ hashes }) => hashes.map((hash) => breaking.fromHash(hash)),
   row: ({ scores, visible, values, width }) => stages(scores, visible, values, width),

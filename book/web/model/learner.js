@@ -1,58 +1,59 @@
-// A small model that learns, perhaps without a part: what chapter 83 trains, in the page and for its record.
+// A small model that learns, perhaps without some parts: what chapter 83 trains, in the page and for its record.
 import { rateOf, readAndSaid, takeAway } from "./breaking.js";
 import { newModel, Random } from "./initialization.js";
 import { watched } from "./interventions.js";
-import { END, idsOf, pairOf, sizeOf, START, wordsOf } from "./tasks.js";
+import { END, pairOf, sizeOf, START, toPair, wordsOf } from "./tasks.js";
 import { Adam, lossOf } from "./training.js";
 
 const [BATCH, UNSEEN] = [32, 40];
 
-/** A small model that learns a task, perhaps without a part. */
+/** A small model that learns a task without `parts`. `look` says whose map is shown: cross, or decoder for its own words. */
 export class Learner {
-  constructor(task, part, { seed, width, layers, steps }) {
-    Object.assign(this, { task, part, width, warmup: Math.round(0.6 * steps) });
-    const heads = part === "heads" ? 1 : 4;
-    const sizes = { vocab_size: sizeOf(task), d_model: width, d_ff: 2 * width, num_heads: heads, num_layers: layers };
+  constructor(task, parts, { seed, width, layers, steps, heads = 4, rate = 1, look = "cross" }) {
+    Object.assign(this, { task, parts, width, rate, look, warmup: Math.round(0.6 * steps), share: null });
+    const num_heads = parts.includes("heads") ? 1 : heads;
+    const sizes = { vocab_size: sizeOf(task), d_model: width, d_ff: 2 * width, num_heads, num_layers: layers };
     const { model, tensors } = newModel(sizes, seed);
-    takeAway(model, part);
+    takeAway(model, parts);
     this.model = model;
     this.optimizer = new Adam(Object.values(tensors));
-    this.random = new Random(seed + 1000); // both learn from the same pairs
-    this.share = null;
+    this.random = new Random(seed + 1000); // all learn from the same pairs
+    this.readAndSaid = (target) => readAndSaid(target, parts);
   }
 
   step(step) {
     const pairs = Array.from({ length: BATCH }, () => pairOf(this.task, this.random));
-    this.loss = lossOf(this.model, pairs, 0.1, (target) => readAndSaid(target, this.part));
-    this.optimizer.step(rateOf(step, this.width, this.warmup, this.part));
+    this.loss = lossOf(this.model, pairs, 0.1, this.readAndSaid);
+    this.optimizer.step(this.rate * rateOf(step, this.width, this.warmup, this.parts));
   }
 
   /** What it writes by itself, where it looks, and, if it is counted, the share of unseen pairs that it gets right. */
   report(counts) {
-    const source = idsOf(this.task, this.task.example);
+    const { task, model } = this;
     if (counts) {
       const random = new Random(7);
-      const pairs = Array.from({ length: UNSEEN }, () => pairOf(this.task, random));
-      this.share =
-        pairs.filter(([from, to]) => String(write(this.model, from, to.length)) === String(to.slice(1))).length /
-        UNSEEN;
+      const pairs = Array.from({ length: UNSEEN }, () => pairOf(task, random));
+      const right = ([source, target]) => String(write(model, source, target.length)) === String(target.slice(1));
+      this.share = pairs.filter(right).length / UNSEEN;
     }
-    const written = write(this.model, source, source.length + 4);
-    const { kept } = watched(this.model, () => this.model.forward(source, [START, ...written]));
-    const last = this.model.decoder.layers.length - 1;
-    const map = kept[`cross ${last} weights`];
-    const mean = map[0].map((row, q) => row.map((_, k) => map.reduce((sum, head) => sum + head[q][k], 0) / map.length));
+    const [source, target] = toPair(task, task.example);
+    const written = write(model, source, source.length + 4);
     const words = wordsOf(
-      this.task,
+      task,
       written.filter((id) => id !== END),
     );
-    return {
-      loss: this.loss,
-      share: this.share,
-      read: this.task.example,
-      written: words,
-      map: mean.map((row) => [...row]),
-    };
+    const read = this.look === "cross" ? [START, ...written] : this.readAndSaid(target)[0];
+    const { loss, share, look } = this;
+    return { loss, share, look, read: task.example[0], written: words, map: this.map(source, read) };
+  }
+
+  /** Where the last decoder layer looks while it reads these words: a mean over its heads. */
+  map(source, read) {
+    const { kept } = watched(this.model, () => this.model.forward(source, read));
+    const heads = kept[`${this.look} ${this.model.decoder.layers.length - 1} weights`];
+    return heads[0].map((row, q) =>
+      [...row].map((_, k) => heads.reduce((sum, head) => sum + head[q][k], 0) / heads.length),
+    );
   }
 }
 

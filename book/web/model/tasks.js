@@ -7,7 +7,7 @@ const FIRST = 4; // the id of the first word
 export const digits = {
   name: "digits",
   words: [..."0123456789"],
-  example: [..."31415926"],
+  example: [[..."31415926"], [..."62951413"]],
   draw(random) {
     const source = Array.from({ length: 8 }, () => String(random.below(10)));
     return [source, [...source].reverse()];
@@ -57,7 +57,9 @@ export const pronouns = {
         ]),
     ),
   ],
-  example: "the animal did not cross the street because it was too tired".split(" "),
+  get example() {
+    return [sentence("animal", "street", "tired"), translation("animal", "street", "tired")];
+  },
   draw(random) {
     const one = (all) => Object.keys(all)[random.below(Object.keys(all).length)];
     const [animal, place, isAnimal] = [one(ANIMALS), one(PLACES), random.below(2) === 0];
@@ -78,14 +80,14 @@ function translation(animal, place, adjective) {
   );
 }
 
-export const idsOf = (task, words) => words.map((word) => FIRST + task.words.indexOf(word));
+const idsOf = (task, words) => words.map((word) => FIRST + task.words.indexOf(word));
 export const wordsOf = (task, ids) => ids.map((id) => task.words[id - FIRST] ?? "?");
 export const sizeOf = (task) => FIRST + task.words.length;
 
-/** A pair as ids; the target from the start symbol to the end. */
-export function pairOf(task, random) {
-  const [source, target] = task.draw(random);
-  return [idsOf(task, source), [START, ...idsOf(task, target), END]];
-}
+/** A pair of words as ids; the target from the start symbol to the end. */
+export const toPair = (task, [source, target]) => [idsOf(task, source), [START, ...idsOf(task, target), END]];
+
+/** A pair that is drawn, as ids. */
+export const pairOf = (task, random) => toPair(task, task.draw(random));
 
 export const TASKS = { digits, pronouns };

@@ -1,65 +1,75 @@
 // Chapter 83: two small Transformers are trained in the page, one of them without a part; the reader guesses first.
+// widget-breaking-mask, in another chapter, is the one experiment of that name.
 import { lossChart } from "./break/chart.js";
-import { EXPERIMENTS, LIMITS, START, TASKS, fromHash, toHash } from "./break/experiments.js";
-import { button, choice, fixed, make, percent, pick, slider, teller } from "./dom.js";
-import { thumbnail } from "./grid.js";
+import { ANY, CHOICES, EXPERIMENTS, fromHash, startOf, TASKS, toHash } from "./break/experiments.js";
+import { panel } from "./break/panel.js";
+import { race } from "./break/race.js";
+import { button, choice, fixed, make, percent, pick, slider, teller, tick } from "./dom.js";
+
+const SEVERAL = "several"; // in the list of what can be taken away
 
 export function mount(place) {
-  const settings = fromHash(location.hash) ?? { ...START };
+  const only = place.parentElement.id.split("-").slice(2).join("-");
+  let settings = only ? startOf([only]) : (fromHash(location.hash) ?? startOf(["mask"]));
   const [told, tell] = teller();
-  let [worker, guess] = [null, null];
+  let [stopBoth, guess] = [null, null];
   const question = make("div", {});
-  const reads = make("p", { class: "quiet" });
+  const knobs = make("div", {});
+  const [watch, reads] = [make("p", {}), make("p", { class: "quiet" })];
   const panels = ["whole", "without it"].map(panel);
   const chart = lossChart(place.clientWidth);
   const start = button("Train both", begin, { disabled: true });
   const stop = button("Stop", () => end("Stopped."), { hidden: true });
   const bar = make("progress", { max: 1, value: 0, "aria-label": "training", hidden: true });
 
+  /** The question about these parts, and nothing learned yet. */
   function ask() {
-    const [what, options] = EXPERIMENTS[settings.part];
-    guess = null;
-    start.disabled = true;
-    const legend = `The second model lacks ${what}. What will happen?`;
-    question.replaceChildren(
-      choice(legend, [...options.entries()], null, (value) => {
-        guess = value;
-        start.disabled = worker !== null;
-      }),
-    );
+    [guess, start.disabled] = [null, true];
+    const { parts } = settings;
+    const legend = parts.length
+      ? `The second model lacks ${named(parts)}. What will happen?`
+      : "Take away at least one part.";
+    const answers = parts.length ? guessesOf(parts).map((text, i) => [i, text]) : [];
+    const choose = (value) => {
+      guess = value;
+      start.disabled = stopBoth !== null;
+    };
+    question.replaceChildren(choice(legend, answers, null, choose));
   }
 
-  function change(name, value) {
-    settings[name] = value;
+  function clear(steps) {
+    chart.clear(steps);
+    panels.forEach((each) => each.clear());
+    [watch.textContent, reads.textContent] = ["", ""];
+  }
+
+  function change(changed) {
+    settings = { ...settings, ...changed };
     history.replaceState(null, "", toHash(settings));
+    if (changed.parts) ask();
     end("");
-    chart.clear(settings.steps);
-    if (name === "part") ask();
+    clear(settings.steps);
   }
 
   function begin() {
     end("");
-    chart.clear(settings.steps);
-    worker = new Worker(new URL("../model/trainer.js", import.meta.url), { type: "module" });
-    worker.onmessage = ({ data }) => hear(data);
-    worker.onerror = () => end("The training could not be loaded.");
-    worker.postMessage(settings);
+    clear(settings.steps);
+    stopBoth = race(settings, lookOf(settings.parts), hear, end);
     [start.disabled, stop.hidden, bar.hidden, bar.value] = [true, false, false, 0];
+    watch.textContent = settings.parts.length === 1 ? EXPERIMENTS[settings.parts[0]].watch : "";
     tell("Both models begin with the same random numbers.");
   }
 
   function end(text) {
-    worker?.terminate();
-    worker = null;
+    stopBoth?.();
+    stopBoth = null;
     [start.disabled, stop.hidden, bar.hidden] = [guess === null, true, true];
     if (text) tell(text);
   }
 
-  function hear({ step, steps, both, broken }) {
-    if (broken !== undefined) {
-      end(`At step ${step} the loss of the ${broken ? "second" : "first"} model is no number any more.`);
-      return;
-    }
+  function hear(step, both) {
+    const { steps } = settings;
+    const isEnd = step === steps;
     bar.value = step / steps;
     chart.add(
       step,
@@ -67,27 +77,65 @@ export function mount(place) {
       both.map(({ loss }) => loss),
     );
     reads.textContent = `Both read: ${both[0].read.join(" ")}`;
-    both.forEach((one, i) => panels[i].show(one));
-    const isEnd = step === steps;
-    if (both[0].share !== null && (step % 100 === 0 || isEnd))
-      tell(said(step, both, settings.part, isEnd ? guess : null));
+    both.forEach((report, i) => panels[i].show(step, report, step % 50 === 0));
     if (isEnd) end("");
+    if (step % 100 === 0 || isEnd) tell(said(step, both, settings, isEnd ? guess : null));
   }
 
-  const parts = Object.entries(EXPERIMENTS).map(([part, [what]]) => [part, what]);
-  place.append(
-    make(
-      "p",
-      {},
-      "Take away ",
-      pick("what to take away", parts, settings.part, (value) => change("part", value)),
-      ", and let both learn ",
-      pick("what to learn", Object.entries(TASKS), settings.task, (value) => change("task", value)),
-      ".",
+  /** Seed, width and the like; in the list of parts, all six as boxes when several are wanted. */
+  function turn(isSeveral) {
+    const box = (part) =>
+      tick(EXPERIMENTS[part].name, settings.parts.includes(part), (isOn) =>
+        change({
+          parts: Object.keys(EXPERIMENTS).filter((each) => (each === part ? isOn : settings.parts.includes(each))),
+        }),
+      );
+    const sliders = Object.entries(CHOICES).map(([name, values]) =>
+      slider(
+        name === "rate" ? "learning rate, times" : name,
+        { min: 0, max: values.length - 1, value: values.indexOf(settings[name]), told: (i) => String(values[i]) },
+        (i) => change({ [name]: values[i] }),
+      ),
+    );
+    knobs.replaceChildren(
+      ...(isSeveral
+        ? [make("fieldset", { class: "parts" }, make("legend", {}, "Take away"), Object.keys(EXPERIMENTS).map(box))]
+        : []),
+      make("details", {}, make("summary", {}, "seed, width, layers, heads, learning rate"), sliders),
+    );
+  }
+
+  function choosePart(part) {
+    change(part === SEVERAL ? {} : startOf([part], settings.task));
+    turn(part === SEVERAL);
+  }
+
+  const isSeveral = settings.parts.length > 1;
+  const parts = [...Object.entries(EXPERIMENTS).map(([part, { name }]) => [part, name]), [SEVERAL, "several parts"]];
+  const lists = make(
+    "p",
+    {},
+    "Take away ",
+    pick("what to take away", parts, isSeveral ? SEVERAL : settings.parts[0], choosePart),
+    ", and let both learn ",
+    pick("what to learn", titles(), settings.task, (task) =>
+      change({ task, steps: startOf(settings.parts, task).steps }),
     ),
+    ".",
+  );
+  const alone = make(
+    "p",
+    {},
+    "In this page, two small models learn to write eight digits backwards. (",
+    make("a", { href: `83_break_one.html${toHash(settings)}` }, "Chapter 83"),
+    " has all six experiments.)",
+  );
+  place.append(
+    ...(only ? [alone] : [lists]),
     question,
-    make("details", {}, make("summary", {}, "seed, width, layers"), Object.keys(LIMITS).map(turned)),
+    ...(only ? [] : [knobs]),
     make("p", {}, start, " ", stop, bar),
+    watch,
     chart.box,
     reads,
     make(
@@ -97,47 +145,41 @@ export function mount(place) {
     ),
     told,
   );
-  chart.clear(settings.steps);
+  if (!only) turn(isSeveral);
   ask();
-  document.addEventListener("visibilitychange", () => {
-    if (document.hidden && worker) end("Stopped, because the page was hidden.");
-  });
-  window.addEventListener("hashchange", again);
+  clear(settings.steps);
+  const away = new AbortController();
+  const hide = () => document.hidden && stopBoth && end("Stopped, because the page was hidden.");
+  document.addEventListener("visibilitychange", hide, away);
+  if (!only) window.addEventListener("hashchange", again, away);
 
   /** Another experiment has been asked for by its address. */
   function again() {
     if (!fromHash(location.hash)) return;
-    window.removeEventListener("hashchange", again);
+    away.abort();
     end("");
     place.replaceChildren();
     mount(place);
   }
-
-  function turned(name) {
-    const [min, max, step] = LIMITS[name];
-    return slider(name, { min, max, step, value: settings[name] }, (value) => change(name, value));
-  }
 }
 
-/** What has happened so far, from the numbers; at the end, beside the guess. */
-function said(step, [whole, without], part, guess) {
-  const [what, options] = EXPERIMENTS[part];
+const titles = () => Object.entries(TASKS).map(([task, [title]]) => [task, title]);
+const guessesOf = (parts) => (parts.length === 1 ? EXPERIMENTS[parts[0]].guesses : ANY);
+const lookOf = (parts) => (parts.length === 1 && EXPERIMENTS[parts[0]].look) || "cross";
+
+/** "the mask, the shift and positions". */
+function named(parts) {
+  const names = parts.map((part) => EXPERIMENTS[part].name);
+  return names.length === 1 ? names[0] : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}
+
+/** What has happened so far, from the numbers; at the end, beside the guess and what the recorded runs say. */
+function said(step, [whole, without], { parts, task }, guess) {
   const right = ({ share }) => `${percent(share)} of unseen examples right`;
   const text =
     `Step ${step}. Whole: loss ${fixed(whole.loss)}, ${right(whole)}. ` +
-    `Without ${what}: loss ${fixed(without.loss)}, ${right(without)}.`;
-  return guess === null ? text : `${text} You guessed: ${options[guess]}`;
-}
-
-/** What one model writes, and where its decoder looks. */
-function panel(name) {
-  const [written, share, map] = [make("p", {}, "writes nothing yet"), make("p", { class: "quiet" }), make("div", {})];
-  return {
-    box: make("section", { class: "learner" }, make("h2", {}, name), written, share, map),
-    show(one) {
-      written.textContent = `writes: ${one.written.join(" ") || "nothing"}`;
-      share.textContent = one.share === null ? "" : `${percent(one.share)} right`;
-      map.replaceChildren(thumbnail(one.map));
-    },
-  };
+    `Without ${named(parts)}: loss ${fixed(without.loss)}, ${right(without)}.`;
+  if (guess === null) return text;
+  const found = parts.length === 1 ? ` ${EXPERIMENTS[parts[0]].found[task]}` : "";
+  return `${text} You guessed: ${guessesOf(parts)[guess]}${found}`;
 }
