@@ -16,7 +16,7 @@ export function mount(place) {
   const question = make("div", {});
   const knobs = make("div", {});
   const [watch, reads] = [make("p", {}), make("p", { class: "quiet" })];
-  const panels = ["whole", "without it"].map(panel);
+  const panels = ["curve", "other"].map(panel);
   const chart = lossChart(place.clientWidth);
   const start = button("Train both", begin, { disabled: true });
   const stop = button("Stop", () => end("Stopped."), { hidden: true });
@@ -35,6 +35,8 @@ export function mount(place) {
       start.disabled = stopBoth !== null;
     };
     question.replaceChildren(choice(legend, answers, null, choose));
+    panels[0].call("the whole model");
+    panels[1].call(parts.length === 1 ? `without ${named(parts)}` : "without these parts");
   }
 
   function clear(steps) {
@@ -117,16 +119,15 @@ export function mount(place) {
     {},
     "Take away ",
     pick("what to take away", parts, isSeveral ? SEVERAL : settings.parts[0], choosePart),
-    ", and let both learn ",
+    " and let both learn ",
     pick("what to learn", titles(), settings.task, (task) =>
       change({ task, steps: startOf(settings.parts, task).steps }),
     ),
-    ".",
   );
   const alone = make(
     "p",
     {},
-    "In this page, two small models learn to write eight digits backwards. (",
+    "On this page, two small models learn to write eight digits backwards. (",
     make("a", { href: `83_break_one.html${toHash(settings)}` }, "Chapter 83"),
     " has all six experiments.)",
   );
@@ -180,6 +181,10 @@ function said(step, [whole, without], { parts, task }, guess) {
     `Step ${step}. Whole: loss ${fixed(whole.loss)}, ${right(whole)}. ` +
     `Without ${named(parts)}: loss ${fixed(without.loss)}, ${right(without)}.`;
   if (guess === null) return text;
-  const found = parts.length === 1 ? ` ${EXPERIMENTS[parts[0]].found[task]}` : "";
-  return `${text} You guessed: ${guessesOf(parts)[guess]}${found}`;
+  const guesses = guessesOf(parts);
+  const guessed = `${text} You guessed: “${guesses[guess]}”`;
+  if (parts.length > 1) return guessed;
+  const { answer, found } = EXPERIMENTS[parts[0]];
+  const isRight = answer[task] === guess;
+  return `${guessed} The runs of chapter 83 say ${isRight ? "so, too." : `“${guesses[answer[task]]}”`} ${found[task]}`;
 }

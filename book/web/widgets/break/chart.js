@@ -24,6 +24,8 @@ export function lossChart(room) {
       draw("path", { d: `M ${LEFT} 4 V ${HIGH - BELOW} H ${wide - 24}` }),
       ...[0, 1, 2, 3, 4].map((value) => text(LEFT - 6, up(value) + 4, "end", value)),
       ...[0, steps / 2, steps].map((step) => text(across(step, steps), HIGH - 8, "middle", step)),
+      text(LEFT + 6, 16, "start", "loss"),
+      text(across(0.75, 1), HIGH - 8, "middle", "step"),
     );
   }
   const across = (step, steps) => LEFT + ((wide - LEFT - 24) * step) / steps;

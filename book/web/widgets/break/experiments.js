@@ -3,26 +3,27 @@
 const both = (text) => ({ digits: text, pronouns: text });
 
 /**
- * For each part: what it is called; what may happen without it, among which readers guess; whose map is shown (the
- * attention of the last decoder layer to the source, or to its own words); what to look at; what the recorded runs say
- * of each task; and settings that differ from the others'.
+ * For each part: what it is called; what may happen without it, among which readers guess; which guess the recorded
+ * runs bear out; whose map is shown (the attention of the last decoder layer to the source, or to its own words); what
+ * to look at; why it came out so; and settings that differ from the others'.
  */
 export const EXPERIMENTS = {
   mask: {
     name: "the causal mask",
     guesses: [
-      "It learns more slowly.",
-      "Its loss looks as good, and by itself it writes nonsense.",
+      "Its loss stays high.",
+      "Its loss ends as low, and by itself it writes nothing right.",
       "It works as well as the other.",
     ],
+    answer: { digits: 1, pronouns: 1 },
     look: "decoder",
     watch:
       "Compare the losses first, then what the two models write. The maps show where the decoder looks among its own words while it learns: the future is to the right of the diagonal.",
     found: {
       digits:
-        "In our runs heads learned to look at the word to the right, which is the answer. When the model writes by itself, nothing is there yet.",
+        "Heads learned to look at the word to the right, which is the answer. When the model writes by itself, nothing is there yet.",
       pronouns:
-        "In our runs the models learned to look at words to their right, among which is the answer. When a model writes by itself, nothing is there yet.",
+        "The models learned to look at words to their right, among which is the answer. When a model writes by itself, nothing is there yet.",
     },
   },
   shift: {
@@ -32,22 +33,24 @@ export const EXPERIMENTS = {
       "It learns more slowly.",
       "Its loss is low at once, and by itself it writes one word again and again.",
     ],
+    answer: { digits: 2, pronouns: 2 },
     watch:
       "Compare how soon the two losses fall, then what the two models write. The maps show where the decoder looks in the source while it writes.",
     found: both(
-      "In our runs the model learned to copy the word that it reads. When it writes by itself, it reads its own last word.",
+      "The model learned to copy the word that it reads. When it writes by itself, it reads its own last word.",
     ),
   },
   root: {
     name: "the root under the scores",
-    guesses: ["It does not learn at all.", "It learns, perhaps more slowly.", "It learns faster."],
+    guesses: ["It does not learn the task.", "It learns, perhaps more slowly.", "It learns faster."],
+    answer: { digits: 0, pronouns: 0 },
     watch:
       "Compare the maps, which show where the decoder looks in the source: which of them are sharp sooner, and do they point to the right words?",
     found: {
       digits:
-        "In our runs no model with a head of 64 numbers learned without the root. With heads of 8 numbers it hardly mattered.",
+        "Scores without the root are eight times as large, and the softmax decides before anything is learned. With heads of 8 numbers the root hardly matters.",
       pronouns:
-        "In our runs no model with a head of 64 numbers learned without the root. With it all three did, and two of them lost it again when the rate was highest.",
+        "Scores without the root are eight times as large, and the softmax decides before anything is learned. (With the root all three models of chapter 83 learned it, and two lost it again when the rate was highest.)",
     },
     settings: { width: 64, heads: 1, steps: 300 },
   },
@@ -58,28 +61,30 @@ export const EXPERIMENTS = {
       "It does not learn at all.",
       "It writes the right words in a wrong order.",
     ],
+    answer: { digits: 2, pronouns: 0 },
     watch:
       "Look at the words that the second model writes: are they the right ones, and do they stand where they should? The maps show where the decoder looks in the source.",
     found: {
-      digits: "In our runs the model learned which digits there are, but not where they stand.",
-      pronouns:
-        "In our runs the model did as well without positions for most of the training: each word of these sentences has only one place.",
+      digits: "The model learned which digits there are, but not where they stand.",
+      pronouns: "Each word of these sentences has only one place, so their order says nothing new.",
     },
   },
   "warm-up": {
     name: "the warm-up",
     guesses: ["It learns faster.", "It works as well as the other.", "It does not learn at all."],
+    answer: { digits: 2, pronouns: 2 },
     watch: "Look at the first steps: the second model takes them at full speed. Do its maps ever become sharp?",
     found: both(
-      "In our runs the first steps threw the weights far away, and the falling rate never brought them back.",
+      "The first steps are so long that the weights end up far from where they began, and the falling rate does not bring them back.",
     ),
   },
   heads: {
     name: "three of its four heads",
     guesses: ["It does not learn at all.", "It learns much more slowly.", "It works as well as the other."],
+    answer: { digits: 2, pronouns: 2 },
     watch:
       "Compare the losses, then the maps, which show where the decoder looks in the source: does the lonely head look elsewhere than the four together?",
-    found: both("In our runs one wide head learned it as well as four narrow ones: one look at a time is enough here."),
+    found: both("One wide head learns it as well as four narrow ones: one look at a time is enough here."),
   },
 };
 
