@@ -63,13 +63,13 @@ def first_translation(browser: Browser, address: str, brake: int) -> float:
     page = new_page(browser)
     visit(page, f"{address}index.html")
     page.locator("#widget-twins").scroll_into_view_if_needed()
-    start = page.locator("#widget-twins .start")
+    start = page.get_by_role("button", name="Ask it another sentence")
     start.wait_for()
     slow(page, brake)
     page.evaluate("""() => {
       const figure = document.getElementById("widget-twins");
-      figure.querySelector(".start").addEventListener("click", () => { window.clicked = performance.now(); });
-      const look = () => { if (figure.querySelector(".translation")?.textContent) window.shown ??= performance.now(); };
+      figure.addEventListener("click", () => { window.clicked = performance.now(); }, { once: true });
+      const look = () => { if (figure.querySelector(".own")) window.shown ??= performance.now(); };
       new MutationObserver(look).observe(figure, { childList: true, subtree: true });
     }""")
     start.click()

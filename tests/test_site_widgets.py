@@ -25,7 +25,7 @@ PAGES = {
     "breaking-warm-up": "53_optimizer",
 }  # fmt: skip
 NAMES = {page: [name for name in PAGES if PAGES[name] == page] for page in PAGES.values()}
-WAITING = ["twins", "figure1", "unsure", "swap", "laboratory"]  # for the model
+WAITING = ["figure1", "unsure", "swap", "laboratory"]  # for the model
 LAB = "81_laboratory.html"
 TIRED = "The animal did not cross the street because it was too tired."
 
@@ -85,12 +85,12 @@ def test_a_first_view_loads_no_model(open_page, site, address):
 
 def test_a_click_on_the_picture_starts_the_widget(open_page):
     """It shows controls, so people click there."""
-    page, _, complaints = open_page("index.html")
-    figure = page.locator("#widget-twins")
+    page, _, complaints = open_page("80_attention_visualizations.html")
+    figure = page.locator("#widget-swap")
     figure.scroll_into_view_if_needed()
     figure.locator(".start").wait_for()
     figure.locator("> img:visible").click()
-    figure.locator(".translation").wait_for()
+    figure.locator(".told").first.wait_for()
     assert not figure.locator("> img:visible").count()
     assert complaints == []
 
@@ -263,15 +263,29 @@ def test_breaking_says_when_numbers_run_away(open_page):
 
 
 def test_twins(live):
-    """The landing page: es becomes sie, and the guess gets its answer."""
-    page, widget, _, complaints = live("twins")
-    shows(widget.locator(".translation"), "weil es zu müde war")
-    widget.get_by_text("one of each").click()
+    """The landing page: a guess gets its answer, es becomes sie, and no model comes before a sentence is asked for."""
+    page, widget, requests, complaints = live("twins")
+    assert widget.locator(".answer").first.inner_text() == ""  # first the guess
+    widget.get_by_text("es, for the animal").click()
+    shows(widget, "Right: Das Tier")
+    shows(widget, "weil es zu müde war. (es is the animal)")
     widget.get_by_label("tired", exact=True).focus()
     page.keyboard.press("ArrowRight")
-    shows(widget.locator(".translation"), "weil sie zu breit war")
-    shows(widget, "Right: in head 1 the line leaves animal")
+    shows(widget, "weil sie zu breit war. (sie is the street)")
     shows(told(widget), "street 1.00")
+    widget.get_by_text("es, for the animal").click()
+    shows(widget, "Not this time: ")
+    assert not [url for url in requests if "/models/" in url]
+    told_before = told(widget).inner_text()
+    widget.get_by_role("button", name="Ask it another sentence").click()
+    shows(widget.get_by_role("status").first, "weil er zu müde war")  # the dog
+    widget.get_by_label("an English sentence").fill("The animal did not cross the street because it was too wide.")
+    page.keyboard.press("Enter")
+    shows(widget.get_by_role("status").first, "weil sie zu breit war")  # the model says what was prepared
+    weigh = "p => [...p.querySelectorAll('[style]')].map((one) => Number(one.style.getPropertyValue('--weight')))"
+    prepared, asked = (widget.locator(".looks").nth(i).evaluate(weigh) for i in (0, 2))
+    assert prepared == pytest.approx(asked, abs=1e-3)
+    assert told(widget).inner_text() == told_before
     assert complaints == []
 
 

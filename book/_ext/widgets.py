@@ -9,7 +9,7 @@ puts the picture `figures/widgets/clocks.png`, or in the dark `clocks-dark.png`,
 `book.js` loads the module `widgets/clocks.js` and gives it the place. In print and without scripts the picture stays.
 `breaking-mask` is a widget that `widgets/breaking.js` makes, with a picture of its own.
 The shipped model, the means of its heads, the weights of the other two models of the case and the sentences of the
-laboratory are copied into the site unchanged.
+laboratory are copied into the site unchanged; what the model makes of the landing page's sentences is computed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from docutils.parsers.rst import directives
 from sentences import parts
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+from twins import states
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE = ROOT / "data" / "runs" / "case"
@@ -64,7 +65,8 @@ def copy_files(app: Sphinx, error: Exception | None) -> None:
     (static / "models" / "case").mkdir(exist_ok=True)
     for weights in CASE.glob("*.safetensors"):
         shutil.copy(weights, static / "models" / "case")
-    (static / "sentences.json").write_text(json.dumps(parts(), ensure_ascii=False), encoding="utf-8")
+    for name, content in (("sentences", parts()), ("twins", states(MODEL))):
+        (static / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -44,8 +44,11 @@ export async function json(name) {
   return response.json();
 }
 
-/** A button that loads the model, with its progress; then `run(translator)` fills the place. */
-export function whenAsked(place, label, run) {
+/**
+ * A button that loads the model, with its progress; then `run(translator)` fills the place. It begins all that its
+ * picture shows, and looks like that, unless `isMain` is false.
+ */
+export function whenAsked(place, label, run, isMain = true) {
   const bar = make("progress", { max: 1, value: 0, "aria-label": "loading the model", hidden: true });
   const problem = make("p", { class: "problem", role: "alert", hidden: true });
   const start = button(
@@ -68,9 +71,10 @@ export function whenAsked(place, label, run) {
         place.replaceChildren(start, bar, problem);
       }
     },
-    { class: "start" },
+    { class: isMain ? "start" : null },
   );
   place.append(start, bar, problem);
+  if (!isMain) return;
   // the picture shows buttons that are none: whoever clicks it means to begin
   const pictures = place.closest("figure")?.querySelectorAll(":scope > img") ?? [];
   pictures.forEach((picture) => picture.addEventListener("click", () => start.click()));

@@ -1,96 +1,123 @@
-// The landing page: what "it" means. Switch tired and wide, and see which lines move, and es become sie.
+// The landing page: what "it" means. A guess, es or sie; then switch tired and wide, and see what two heads look at.
 import { watched } from "../model/interventions.js";
-import { arcs } from "./arcs.js";
-import { choice, make, teller } from "./dom.js";
-import { whenAsked } from "./engine.js";
-import { chances, genderBars, pronounAt } from "./genders.js";
+import { button, choice, make, teller } from "./dom.js";
+import { json, whenAsked } from "./engine.js";
 import { looksAt, shown } from "./words.js";
 
-export const waits = true; // the picture stays until the model is asked for
 const LAYER = 1; // the second of two layers: only there can "it" have met the adjective
-const GUESSES = [
-  ["animal", "one that leads to animal"],
-  ["street", "one that leads to street"],
-  ["both", "one of each"],
-  ["none", "none"],
-];
+const HEADS = [0, 3]; // the two that lead to nouns, as in book/_ext/twins.py
+const FAINT = 0.02; // weights below are not drawn
+const MEANINGS = { es: "es, for the animal (das Tier)", sie: "sie, for the street (die Straße)" };
 
-/** What is shown of a sentence: its tokens, the row of "it" in each head, the translation, the chances at the pronoun. */
+/** What is shown of a sentence: its words, the row of "it" in both heads, the translation. As in book/_ext/twins.py. */
 export function look(translator, sentence) {
   const { model, tokenizer } = translator;
-  const tokens = translator.tokenize(sentence).map((id) => shown(tokenizer, id));
-  const { kept } = watched(model, () => model.encode(translator.tokenize(sentence)));
-  const it = tokens.indexOf("it");
-  const rows = kept[`encoder ${LAYER} weights`].map((head) => head[it]);
-  const found = translator.translate(sentence);
-  return {
-    tokens,
-    it,
-    rows,
-    text: found.text,
-    chances: chances(tokenizer, found.steps[pronounAt(tokenizer, found.tokens)]),
-  };
+  const ids = translator.tokenize(sentence);
+  const pieces = ids.map((id) => shown(tokenizer, id));
+  const { kept } = watched(model, () => model.encode(ids));
+  const it = pieces.indexOf("it");
+  const rows = it < 0 ? [] : HEADS.map((head) => [...kept[`encoder ${LAYER} weights`][head][it]]);
+  return { ...joined(pieces, rows), text: translator.translate(sentence).text };
 }
 
-export function mount(place) {
-  whenAsked(place, "Switch tired and wide", (translator) => {
-    const seen = Object.fromEntries(
-      ["tired", "wide"].map((adjective) => {
-        return [adjective, look(translator, `The animal did not cross the street because it was too ${adjective}.`)];
-      }),
-    );
-    const heads = [0, 3]; // the two that lead to nouns
-    const pictures = heads.map((head) => arcs(`head ${head + 1}: where "it" looks`));
-    const [told, tell] = teller();
-    const [translation, bars, answer] = [make("p", { class: "translation" }), make("div", {}), make("p", {})];
-    let [guess, switched] = [null, false];
-
-    function show(adjective) {
-      const { tokens, it, rows, text, chances: now } = seen[adjective];
-      heads.forEach((head, i) => pictures[i].show([tokens[it]], tokens, [rows[head]], 0));
-      translation.replaceChildren(make("b", {}, text));
-      bars.replaceChildren(genderBars(now, switched ? seen[adjective === "wide" ? "tired" : "wide"].chances : null));
-      tell(
-        `With ${adjective}: ${heads.map((head) => `in head ${head + 1} ${looksAt("it", tokens, rows[head])}`).join("; ")}. ${text}`,
-      );
-      if (switched && guess) {
-        const right = guess === "both" ? "Right" : "Not quite";
-        answer.textContent = `${right}: in head 1 the line leaves animal, in head 4 it gathers on street. And es becomes sie.`;
-      }
-    }
-    place.append(
-      choice(
-        "Two lines from it are shown, each from another head. When tired becomes wide, which will move?",
-        GUESSES,
-        null,
-        (value) => {
-          guess = value;
-          answer.textContent = "Now switch.";
-          if (switched) show("wide");
-        },
-      ),
-      choice(
-        "The animal did not cross the street because it was too …",
-        [
-          ["tired", "tired"],
-          ["wide", "wide"],
-        ],
-        "tired",
-        (adjective) => {
-          switched ||= adjective === "wide";
-          show(adjective);
-        },
-      ),
-      answer,
-      make(
-        "div",
-        { class: "pair" },
-        pictures.map(({ box }, i) => make("div", {}, make("b", {}, `head ${heads[i] + 1}`), box)),
-      ),
-      translation,
-      bars,
-      told,
-    );
-    show("tired");
+/** Pieces of a word, which begin with a dot, put together again; their weights are added. */
+function joined(pieces, rows) {
+  const words = [];
+  const sums = rows.map(() => []);
+  pieces.forEach((piece, k) => {
+    const goesOn = piece.startsWith("·");
+    if (goesOn) words[words.length - 1] += piece.slice(1);
+    else words.push(piece);
+    rows.forEach((row, i) => {
+      if (goesOn) sums[i][sums[i].length - 1] += row[k];
+      else sums[i].push(row[k]);
+    });
   });
+  return { words, rows: sums };
 }
+
+export async function mount(place) {
+  const seen = await json("twins.json");
+  const [told, tell] = teller();
+  told.classList.add("sr"); // what it says can be seen
+  const [answer, own] = [make("div", { class: "answer" }), make("div", {})];
+  let [adjective, guess] = ["tired", null];
+
+  function show() {
+    if (guess === null) return;
+    const state = seen[adjective];
+    const pronoun = / (es|sie) (?=zu )/.exec(state.text)[1];
+    const right = guess[adjective] === undefined ? "" : guess[adjective] === pronoun ? "Right: " : "Not this time: ";
+    answer.replaceChildren(make("p", {}, right, ...translation(state.text, pronoun)), ...looks(state));
+    tell(`With ${adjective}: ${spoken(state)}. ${state.text}`);
+  }
+
+  function ask() {
+    const choose = (pronoun) => {
+      guess = { ...guess, [adjective]: pronoun };
+      show();
+    };
+    return choice(
+      "Which word will the translator write for it?",
+      Object.entries(MEANINGS),
+      guess?.[adjective] ?? null,
+      choose,
+    );
+  }
+
+  let question = ask();
+  const switched = (value) => {
+    adjective = value;
+    const next = ask();
+    question.replaceWith(next);
+    question = next;
+    show();
+  };
+  const adjectives = Object.keys(seen).map((word) => [word, word]);
+  place.append(
+    choice("The animal did not cross the street because it was too …", adjectives, adjective, switched),
+    question,
+    answer,
+    own,
+    told,
+  );
+  whenAsked(own, "Ask it another sentence", (translator) => ownSentence(own, translator), false);
+}
+
+/** A field for a sentence of the reader's own, for the model that has been loaded. */
+function ownSentence(place, translator) {
+  const field = make("input", { "aria-label": "an English sentence", class: "own", size: 60 });
+  field.value = "The dog did not chase the cat because it was too tired.";
+  const found = make("div", { class: "answer", role: "status" });
+  const translate = (event) => {
+    event?.preventDefault();
+    const state = look(translator, field.value);
+    found.replaceChildren(make("p", {}, make("b", {}, state.text)), ...looks(state));
+  };
+  place.append(make("form", { onsubmit: translate }, field, " ", button("Translate", translate)), found);
+  translate();
+}
+
+/** The translation, with its pronoun in bold and glossed. */
+function translation(text, pronoun) {
+  const [before, after] = text.split(new RegExp(`\\b${pronoun}\\b(?= zu )`));
+  const meaning = pronoun === "es" ? "the animal" : "the street";
+  return [make("span", { lang: "de" }, before, make("b", {}, pronoun), after), ` (${pronoun} is ${meaning})`];
+}
+
+/** The sentence once for each head, each word the darker the more "it" looks at it. */
+function looks({ words, rows }) {
+  return rows.map((row, i) =>
+    make(
+      "p",
+      { class: "looks" },
+      make("span", { class: "quiet" }, `In head ${HEADS[i] + 1}, it looks at: `),
+      words
+        .filter((word, k) => word !== "end" || row[k] >= FAINT)
+        .map((word, k) => [make("span", { style: row[k] < FAINT ? null : `--weight: ${row[k]}` }, word), " "]),
+    ),
+  );
+}
+
+const spoken = ({ words, rows }) =>
+  rows.map((row, i) => `in head ${HEADS[i] + 1} ${looksAt("it", words, row)}`).join("; ");
