@@ -277,7 +277,7 @@ def test_twins(live):
     shows(widget, "Not this time: ")
     assert not [url for url in requests if "/models/" in url]
     told_before = told(widget).inner_text()
-    widget.get_by_role("button", name="Ask it another sentence").click()
+    widget.get_by_role("button", name="Try another sentence").click()
     shows(widget.get_by_role("status").first, "weil er zu müde war")  # the dog
     widget.get_by_label("an English sentence").fill("The animal did not cross the street because it was too wide.")
     page.keyboard.press("Enter")

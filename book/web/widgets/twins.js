@@ -58,7 +58,7 @@ export async function mount(place) {
       show();
     };
     return choice(
-      "Which word will the translator write for it?",
+      "Which word will the translator write for “it”?",
       Object.entries(MEANINGS),
       guess?.[adjective] ?? null,
       choose,
@@ -81,7 +81,7 @@ export async function mount(place) {
     own,
     told,
   );
-  whenAsked(own, "Ask it another sentence", (translator) => ownSentence(own, translator), false);
+  whenAsked(own, "Try another sentence", (translator) => ownSentence(own, translator), false);
 }
 
 /** A field for a sentence of the reader's own, for the model that has been loaded. */
@@ -111,7 +111,7 @@ function looks({ words, rows }) {
     make(
       "p",
       { class: "looks" },
-      make("span", { class: "quiet" }, `In head ${HEADS[i] + 1}, it looks at: `),
+      make("span", { class: "quiet" }, `What “it” looks at, in head ${HEADS[i] + 1}: `),
       words
         .filter((word, k) => word !== "end" || row[k] >= FAINT)
         .map((word, k) => [make("span", { style: row[k] < FAINT ? null : `--weight: ${row[k]}` }, word), " "]),
