@@ -727,8 +727,13 @@ def test_translate_says_after_which_line_it_was_stopped(run, ended):
     process.stdin.write(b"The dog.\nThe king.\nThe bird.\n")
     process.stdin.flush()
     lines = [process.stdout.readline() for _ in range(2)]  # the third waits for a fourth
-    os.kill(children(process.pid)[0] if ended == "a worker" else process.pid, signal.SIGTERM)
-    if ended == "a worker":
+    if ended == "the command":
+        process.terminate()
+    else:
+        os.kill(children(process.pid)[0], signal.SIGTERM)
+        end = time.monotonic() + limits.PROCESS
+        while children(process.pid) and time.monotonic() < end:  # until then the other would take the next lines
+            time.sleep(0.05)
         process.stdin.write(b"The man.\n")
     rest, said = process.communicate(timeout=limits.PROCESS)
     assert all(line.endswith(b"\n") for line in lines)
