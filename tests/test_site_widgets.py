@@ -13,7 +13,7 @@ from annotated.files import read_json
 from tests.pages import SITE, WIDTHS, new_tab, overflowing, shows, thin_out, violations
 from tools.browser import new_page, visit
 from tools.case import outsiders
-from tools.pictures import PICTURES, THEMES, opened, pages_with_widgets, text_of
+from tools.pictures import FORMS, PICTURES, THEMES, opened, pages_with_widgets, text_of
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXTS = json.loads((PICTURES / "texts.json").read_text(encoding="utf-8"))
@@ -51,9 +51,8 @@ def told(widget):
 def test_every_widget_has_its_page_its_picture_and_its_test():
     assert sorted(f"{page}.html" for page in NAMES) == pages_with_widgets(SITE)
     assert PAGES.keys() == TEXTS.keys()
-    assert {f"{name}{added}" for name in PAGES for added in THEMES.values()} == {
-        one.stem for one in PICTURES.glob("*.png")
-    }
+    kinds = [form + theme for form in FORMS for theme in THEMES.values()]
+    assert {name + kind for name in PAGES for kind in kinds} == {one.stem for one in PICTURES.glob("*.png")}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -76,7 +75,7 @@ def test_a_first_view_loads_no_model(open_page, site, address):
         figure = page.locator(f"#widget-{name}")
         figure.scroll_into_view_if_needed()
         page.wait_for_function("name => document.getElementById(name).dataset.mounted", arg=f"widget-{name}")
-        assert figure.locator("> img:visible").count() == (name in WAITING)
+        assert figure.locator("img:visible").count() == (name in WAITING)
         assert figure.locator(".start").count() == (name in WAITING)
     assert not [url for url in requests if "/models/" in url or url.endswith("trainer.js")]
     assert all(url.startswith((site, "data:")) for url in requests)
@@ -89,9 +88,9 @@ def test_a_click_on_the_picture_starts_the_widget(open_page):
     figure = page.locator("#widget-swap")
     figure.scroll_into_view_if_needed()
     figure.locator(".start").wait_for()
-    figure.locator("> img:visible").click()
+    figure.locator("img:visible").click()
     figure.locator(".told").first.wait_for()
-    assert not figure.locator("> img:visible").count()
+    assert not figure.locator("img:visible").count()
     assert complaints == []
 
 
@@ -105,7 +104,7 @@ def test_widgets_are_quiet_and_accessible(open_page, site, address, width):
     for name, widget in widgets.items():
         if width == "laptop":
             assert text_of(widget) == TEXTS[name], f"take pictures again: python -m tools.pictures {name}"
-        assert page.locator(f"#widget-{name} > img:visible").count() == 0
+        assert page.locator(f"#widget-{name} img:visible").count() == 0
         assert page.locator(f"#widget-{name} figcaption").is_visible()
     assert overflowing(page) == []
     thin_out(page)
@@ -115,8 +114,8 @@ def test_widgets_are_quiet_and_accessible(open_page, site, address, width):
     assert complaints == []
     page.emulate_media(media="print")
     for name, widget in widgets.items():
-        assert page.locator(f"#widget-{name} > img.only-light").is_visible()  # paper is white
-        assert page.locator(f"#widget-{name} > img.only-dark").is_hidden()
+        assert page.locator(f"#widget-{name} > .still-light img").is_visible()  # paper is white
+        assert page.locator(f"#widget-{name} > .still-dark img").is_hidden()
         assert widget.is_hidden()
 
 
@@ -132,7 +131,7 @@ def test_without_scripts_there_is_a_picture(unscripted, site, address):
     page = unscripted
     page.goto(f"{site}{address}.html")
     for name in NAMES[address]:
-        picture = page.locator(f"#widget-{name} > img:visible")
+        picture = page.locator(f"#widget-{name} img:visible")
         assert picture.count() == 1
         assert len(picture.get_attribute("alt")) > 60
         assert page.locator(f"#widget-{name} figcaption").inner_text().strip()
@@ -144,7 +143,7 @@ def test_from_a_file_the_page_says_how_to_serve_it(browser):
     page.goto((SITE / "31_stacks.html").as_uri())
     page.locator("#widget-leak").scroll_into_view_if_needed()
     page.locator("#widget-leak .widget-live", has_text="python -m http.server").wait_for()
-    assert page.locator("#widget-leak > img.only-light").is_visible()
+    assert page.locator("#widget-leak > .still-light img").is_visible()
     page.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import os
 import shutil
 import sys
@@ -18,6 +19,7 @@ from tools import limits
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Playwright
 
+PACKED = (".png", ".woff", ".safetensors")  # compressed already, or hardly to be compressed
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -53,6 +55,22 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
+class Compressing(Quiet):
+    """Sends texts compressed, as web hosts do."""
+
+    def do_GET(self) -> None:
+        path = Path(self.translate_path(self.path))
+        if path.suffix in PACKED or not path.is_file():
+            super().do_GET()
+            return
+        body = gzip.compress(path.read_bytes())
+        self.send_response(200)
+        for name, value in (("Type", self.guess_type(path)), ("Length", str(len(body))), ("Encoding", "gzip")):
+            self.send_header(f"Content-{name}", value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
 class Server(ThreadingHTTPServer):
     """Keeps silent about readers that went away before they had all, as a browser does, and about nothing else."""
 
@@ -62,9 +80,9 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path, handler: type[Quiet] = Quiet) -> Iterator[str]:
     """The address of a folder, served on this machine."""
-    server = Server(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    server = Server(("127.0.0.1", 0), functools.partial(handler, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/"

@@ -1,10 +1,10 @@
 """Pictures of the parts of the book that can be touched: `make html`, then `python -m tools.pictures [NAME...]`.
 
-Every widget, or those that are named, is photographed in its default state, in both themes, and written to
-`book/figures/widgets/`, for print and for readers without scripts. Where something is guessed on the landing page, it
-is guessed first, and where models are trained (chapter 83), they are trained first, which takes a minute each. What
-stood in the default state as text goes to `texts.json` there; a test compares that with the page, so that no picture
-goes stale. Build the pages again afterwards.
+Every widget, or those that are named, is photographed in its default state, in both themes, on a wide page and on a
+phone, and written to `book/figures/widgets/`, for print and for readers without scripts. Where something is guessed on
+the landing page, it is guessed first, and where models are trained (chapter 83), they are trained first, which takes a
+minute each. What stood in the default state as text goes to `texts.json` there; a test compares that with the page, so
+that no picture goes stale. Build the pages again afterwards.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 SITE, PICTURES = ROOT / "_build" / "html", ROOT / "book" / "figures" / "widgets"
 THEMES = {"light": "", "dark": "-dark"}  # what is added to a picture's name
+FORMS = {"": (1000, 2200), "-narrow": (360, 3600)}  # the page of each form, in its own pixels
+DENSITY = 2
 
 
 def pages_with_widgets(site: Path = SITE) -> list[str]:
@@ -59,6 +62,11 @@ def text_of(live: ElementHandle) -> str:
     return " ".join(live.inner_text().split())
 
 
+def viewport(form: str) -> dict[str, int]:
+    """The size of the page for a form of a picture."""
+    return dict(zip(("width", "height"), FORMS[form], strict=True))
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.pictures", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -76,23 +84,26 @@ def main(arguments: list[str]) -> int:
     texts = json.loads((PICTURES / "texts.json").read_text(encoding="utf-8")) if names else {}
     with served(SITE) as address, sync_playwright() as playwright:
         browser = launch(playwright, path)
-        size = {"viewport": {"width": 1000, "height": 2200}, "device_scale_factor": 1.5}
-        page = new_page(browser, limits.PAGE, **size)
+        page = new_page(browser, limits.PAGE, device_scale_factor=DENSITY)
         for name in pages_with_widgets():
+            page.set_viewport_size(viewport(""))
             visit(page, f"{address}{name}")
             for widget, live in opened(page):
                 if names and widget not in names:
                     continue
                 texts[widget] = text_of(live)
                 finish(widget, live)
-                for theme, added in THEMES.items():
+                live.evaluate("place => (place.style.minHeight = '')")  # which keeps the room of the last picture
+                for form, (theme, added) in product(FORMS, THEMES.items()):
+                    page.set_viewport_size(viewport(form))
                     page.emulate_media(color_scheme=theme)
-                    picture = Image.open(io.BytesIO(live.screenshot())).quantize(128, dither=Image.Dither.NONE)
-                    picture.save(PICTURES / f"{widget}{added}.png", optimize=True)
+                    picture = Image.open(io.BytesIO(live.screenshot())).quantize(64, dither=Image.Dither.NONE)
+                    picture.save(PICTURES / f"{widget}{form}{added}.png", optimize=True)
+                page.set_viewport_size(viewport(""))
         browser.close()
     content = json.dumps(dict(sorted(texts.items())), ensure_ascii=False, indent=2)
     (PICTURES / "texts.json").write_text(content + "\n", encoding="utf-8")
-    print(f"{len(texts)} widgets in both themes in {PICTURES.relative_to(ROOT)}")
+    print(f"{len(texts)} widgets, wide and narrow, in both themes, in {PICTURES.relative_to(ROOT)}")
     return 0
 
 

@@ -302,6 +302,14 @@ def ancestors(node: nodes.Node) -> Iterator[nodes.Node]:
         yield node
 
 
+# At once, so that nothing moves: on a phone the map, which would take three lines, is folded; and the style sheet keeps
+# room for what modules will add, which load from a server only.
+FOLD = """<script>
+if (matchMedia("(max-width: 600px)").matches) document.currentScript.previousElementSibling.removeAttribute("open");
+if (location.protocol !== "file:") document.documentElement.classList.add("served");
+</script>"""
+
+
 def paper_map(app: Sphinx, page: str, template: str, context: dict, document: nodes.document | None) -> None:
     """Put the map of the paper above a page: a link for each section, and a mark on the one that the page treats."""
     if document is None:
@@ -314,7 +322,7 @@ def paper_map(app: Sphinx, page: str, template: str, context: dict, document: no
         address = "#" if target == page else app.builder.get_relative_uri(page, target)
         label = escape(f"{section} {app.env.titles[target].astext()}")
         items.append(f'<li><a href="{address}"{here} aria-label="{label}">{section}</a></li>')
-    fold = f"<details open><summary>Paper: {place}</summary><ol>{''.join(items)}</ol></details>"  # closed on a phone
+    fold = f"<details open><summary>Paper: {place}</summary><ol>{''.join(items)}</ol></details>{FOLD}"
     strip = f'<nav class="paper-map" aria-label="Map of the paper"><span>Paper</span>{fold}</nav>'
     context["body"] = strip + context["body"]
 

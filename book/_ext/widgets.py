@@ -5,22 +5,24 @@
     The caption, with what to see.
     :::
 
-puts the picture `figures/widgets/clocks.png`, or in the dark `clocks-dark.png`, with its caption; where scripts run,
-`book.js` loads the module `widgets/clocks.js` and gives it the place. In print and without scripts the picture stays.
-`breaking-mask` is a widget that `widgets/breaking.js` makes, with a picture of its own.
-The shipped model, the means of its heads, the weights of the other two models of the case and the sentences of the
-laboratory are copied into the site unchanged; what the model makes of the landing page's sentences is computed.
+puts the picture `figures/widgets/clocks.png` with its caption, on a phone `clocks-narrow.png`, and in the dark those
+that end in `-dark`; where scripts run, `book.js` loads the module `widgets/clocks.js` and gives it the place. In print
+and without scripts the picture stays. `breaking-mask` is a widget that `widgets/breaking.js` makes, with a picture of
+its own. The shipped model, the means of its heads, the weights of the other two models of the case and the sentences
+of the laboratory are copied into the site unchanged; what the model makes of the landing page's sentences is computed.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from html import escape
 from pathlib import Path
 from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from PIL import Image
 from sentences import parts
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -28,6 +30,8 @@ from twins import states
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE = ROOT / "data" / "runs" / "case"
+STILLS = ROOT / "book" / "figures" / "widgets"
+DENSITY, NARROW = 2, 600  # pixels of a picture for one of the page; the widest page that gets the narrow one
 MODEL, MEANS = ROOT / "data" / "models" / "embedded", ROOT / "data" / "runs" / "heads" / "means.json"
 
 
@@ -48,11 +52,25 @@ class Widget(SphinxDirective):
         figure = nodes.figure("", classes=["widget"], names=[f"widget-{name}"])
         self.add_name(figure)
         self.state.document.note_explicit_target(figure)
-        for theme, file in (("light", name), ("dark", f"{name}-dark")):
-            uri, classes = f"figures/widgets/{file}.png", [f"only-{theme}"]
-            figure += nodes.image(uri=uri, alt=self.options["alt"], classes=classes)
+        for theme, added in (("light", ""), ("dark", "-dark")):
+            if not (STILLS / f"{name}-narrow{added}.png").is_file():
+                continue  # a new one: `python -m tools.pictures` needs its page
+            picture = still(name, added, self.options["alt"])
+            figure += nodes.raw("", f'<picture class="still-{theme}">{picture}</picture>', format="html")
         figure += nodes.caption("", "", *self.state.inline_text(" ".join(self.content), self.lineno)[0])
         return [figure]
+
+
+def still(name: str, theme: str, alternative: str) -> str:
+    """The picture of a widget for wide and narrow pages, with its size, so that nothing moves when it comes."""
+    sized = []
+    for form in ("", "-narrow"):
+        with Image.open(STILLS / f"{name}{form}{theme}.png") as picture:
+            width, height = (side // DENSITY for side in picture.size)
+        sized.append((f"_static/stills/{name}{form}{theme}.png", f'width="{width}" height="{height}"'))
+    (wide, size), (narrow, narrow_size) = sized
+    source = f'<source media="(max-width: {NARROW}px)" srcset="{narrow}" {narrow_size}>'
+    return f'{source}<img src="{wide}" alt="{escape(alternative)}" {size} loading="lazy" decoding="async">'
 
 
 def copy_files(app: Sphinx, error: Exception | None) -> None:
@@ -62,6 +80,7 @@ def copy_files(app: Sphinx, error: Exception | None) -> None:
     static = Path(app.outdir) / "_static"
     shutil.copytree(MODEL, static / "models" / "embedded", dirs_exist_ok=True)
     shutil.copy(MEANS, static / "models" / "embedded" / "means.json")
+    shutil.copytree(STILLS, static / "stills", dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.json"))
     (static / "models" / "case").mkdir(exist_ok=True)
     for weights in CASE.glob("*.safetensors"):
         shutil.copy(weights, static / "models" / "case")

@@ -1,6 +1,5 @@
 /* What scrolls sideways can be reached from the keyboard, and only that. The ledger shows the rows that one asks for. A
-   section that stands in another chapter now is found there. Parts that can be touched are loaded when they come near.
-   On a phone the map of the paper is folded. */
+   section that stands in another chapter now is found there. Parts that can be touched are loaded when they come near. */
 "use strict";
 
 const here = document.currentScript.src;
@@ -67,9 +66,14 @@ async function mountWidget(figure) {
   figure.prepend(place);
   try {
     const { mount, waits = false } = await import(new URL(`widgets/${name}.js`, here));
-    await mount(place);
+    if (!waits) {
+      const heights = [...figure.querySelectorAll("picture")].map((picture) => picture.offsetHeight);
+      place.style.minHeight = `${Math.max(0, ...heights)}px`; // what is below stays where it is
+    }
     figure.classList.toggle("live", !waits);
+    await mount(place);
   } catch (error) {
+    figure.classList.remove("live");
     place.textContent =
       location.protocol === "file:"
         ? "This picture can be touched where the pages come from a server: run python -m http.server in this folder, and open http://localhost:8000."
@@ -91,13 +95,6 @@ function mountWidgets() {
     { rootMargin: "300px" },
   );
   document.querySelectorAll("figure.widget").forEach((figure) => near.observe(figure));
-}
-
-/* On a phone the map of the paper would take three lines above every page. */
-function foldMap() {
-  if (matchMedia("(max-width: 600px)").matches) {
-    document.querySelector(".paper-map details")?.removeAttribute("open");
-  }
 }
 
 /* What only some pages have. Where no module may load, all rows and all frames stay in sight. */
@@ -126,6 +123,5 @@ window.addEventListener("resize", () => {
   pending = setTimeout(markScrollers, 150);
 });
 document.addEventListener("toggle", markScrollers, true);
-document.addEventListener("DOMContentLoaded", foldMap);
 window.addEventListener("load", start);
 window.addEventListener("hashchange", followMoved);

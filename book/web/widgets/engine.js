@@ -76,6 +76,6 @@ export function whenAsked(place, label, run, isMain = true) {
   place.append(start, bar, problem);
   if (!isMain) return;
   // the picture shows buttons that are none: whoever clicks it means to begin
-  const pictures = place.closest("figure")?.querySelectorAll(":scope > img") ?? [];
+  const pictures = place.closest("figure")?.querySelectorAll(":scope > picture") ?? [];
   pictures.forEach((picture) => picture.addEventListener("click", () => start.click()));
 }
