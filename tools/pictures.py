@@ -62,11 +62,6 @@ def text_of(live: ElementHandle) -> str:
     return " ".join(live.inner_text().split())
 
 
-def viewport(form: str) -> dict[str, int]:
-    """The size of the page for a form of a picture."""
-    return dict(zip(("width", "height"), FORMS[form], strict=True))
-
-
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.pictures", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -85,21 +80,20 @@ def main(arguments: list[str]) -> int:
     with served(SITE) as address, sync_playwright() as playwright:
         browser = launch(playwright, path)
         page = new_page(browser, limits.PAGE, device_scale_factor=DENSITY)
-        for name in pages_with_widgets():
-            page.set_viewport_size(viewport(""))
+        for form, name in product(FORMS, pages_with_widgets()):
+            page.set_viewport_size(dict(zip(("width", "height"), FORMS[form], strict=True)))
             visit(page, f"{address}{name}")
             for widget, live in opened(page):
                 if names and widget not in names:
                     continue
-                texts[widget] = text_of(live)
+                if form == "":
+                    texts[widget] = text_of(live)
                 finish(widget, live)
                 live.evaluate("place => (place.style.minHeight = '')")  # which keeps the room of the last picture
-                for form, (theme, added) in product(FORMS, THEMES.items()):
-                    page.set_viewport_size(viewport(form))
+                for theme, added in THEMES.items():
                     page.emulate_media(color_scheme=theme)
                     picture = Image.open(io.BytesIO(live.screenshot())).quantize(64, dither=Image.Dither.NONE)
                     picture.save(PICTURES / f"{widget}{form}{added}.png", optimize=True)
-                page.set_viewport_size(viewport(""))
         browser.close()
     content = json.dumps(dict(sorted(texts.items())), ensure_ascii=False, indent=2)
     (PICTURES / "texts.json").write_text(content + "\n", encoding="utf-8")
