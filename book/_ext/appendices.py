@@ -115,12 +115,12 @@ class CodeDifferences(Appendix):
 class Errata(Appendix):
     """`{errata}`: what an earlier edition said wrongly, and since when it is right."""
 
-    columns: ClassVar[dict[str, int]] = {"Where": 16, "What it said": 32, "What is right": 32, "Right since": 14}
+    columns: ClassVar[dict[str, int]] = {"Where": 16, "What it said": 32, "What is right": 32, "Since": 14}
 
     def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
         entries = self.listed("errata.yml")
         for number, entry in zip(range(len(entries), 0, -1), entries):  # an entry keeps its number
-            since = [nodes.Text(f"{entry['since'].day} {entry['since']:%B %Y}")]
+            since = [nodes.Text(f"{entry['since'].day} {entry['since']:%b %Y}")]
             parts = self.cell(entry["cell"]), self.line(entry["said"]), self.line(entry["right"]), since
             yield f"e-{number}", [[part] for part in parts]
 
