@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from annotated.visualization import attention_maps
     from annotated.visualization import sentence_maps as sentence_maps
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = [
     "Corpus",
     "InputError",

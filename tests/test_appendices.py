@@ -8,6 +8,7 @@ import inspect
 import json
 import re
 import sys
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from appendices import (  # noqa: E402
 CHAPTERS = sorted(path.stem for path in BOOK.glob("[0-9]*.ipynb"))
 MISREADINGS = yaml.safe_load((BOOK / "misreadings.yml").read_text(encoding="utf-8"))["misreadings"]
 DIFFERENCES = yaml.safe_load((BOOK / "released_code.yml").read_text(encoding="utf-8"))["differences"]
+ERRATA = yaml.safe_load((BOOK / "errata.yml").read_text(encoding="utf-8"))["errata"]
 PLACES = yaml.safe_load((BOOK / "places.yml").read_text(encoding="utf-8"))["places"]
 OF_THE_TEXT_ONLY = {1, 7, 8, 9, 10, 19, 26, 27, 28}  # discrepancies that no code can have
 
@@ -70,6 +72,16 @@ def test_a_misreading_is_refuted_by_a_cell_or_a_test_that_asserts(entry):
     assert refuting["cell_type"] == "code"
     assert re.search(r"^\s*assert ", "".join(refuting["source"]), re.MULTILINE), entry["cell"]
     assert explaining["cell_type"] == "markdown"
+
+
+def test_an_erratum_leads_to_the_cell_that_is_right_now():
+    """The newest first, since an entry's address counts from the end; a day in quotes would be a text."""
+    for entry in ERRATA:
+        assert cell(entry["cell"])
+        assert all(entry[part].endswith(".") for part in ("said", "right")), entry
+    days = [entry["since"] for entry in ERRATA]
+    assert all(isinstance(day, date) for day in days)
+    assert days == sorted(days, reverse=True)
 
 
 def test_every_numbered_thing_of_the_paper_has_a_place():

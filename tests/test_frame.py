@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import tomllib
+from datetime import date
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import annotated
+from tools.release import problems
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -76,10 +78,13 @@ def test_the_citation_names_what_the_book_names():
         yaml.safe_load((ROOT / name).read_text(encoding="utf-8")) for name in ("CITATION.cff", "_config.yml")
     )
     assert (citation["title"], citation["authors"]) == (book["title"], [{"name": book["author"]}])
-    assert (citation["version"], PROJECT["authors"]) == (PROJECT["version"], citation["authors"])
+    assert citation["authors"] == PROJECT["authors"]
+    assert isinstance(citation["date-released"], date), "written without quotes"
 
 
 def test_versions_agree():
+    """In all files that name it, in the changelog, and in the package that is imported here."""
+    assert problems(f"v{PROJECT['version']}") == []
     assert annotated.__version__ == PROJECT["version"]
 
 

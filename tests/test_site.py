@@ -8,6 +8,7 @@ import gzip
 import json
 import re
 from functools import cache
+from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
@@ -296,6 +297,15 @@ def test_internal_links_resolve():
             if not (SITE / file).is_file() or (fragment and file in targets and unquote(fragment) not in targets[file]):
                 broken.append(f"{name}: {link}")
     assert broken == []
+
+
+def test_every_page_says_of_itself_what_no_other_page_says():
+    """In a list of results; a page whose first words are all in boxes or formulas would say nothing."""
+    said = {}
+    for name in PAGES:
+        (words,) = re.findall(r'<meta name="description" content="([^"]*)"', (SITE / f"{name}.html").read_text("utf-8"))
+        assert len(unescape(words)) > 40, name
+        assert said.setdefault(words, name) == name
 
 
 def test_figure_1_is_text_and_its_boxes_lead_to_their_chapters(open_page, site):

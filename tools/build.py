@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -157,8 +158,9 @@ def build(root: Path, execute_chapters: bool) -> int:
     copies = execute(root, pages) if execute_chapters else {}
     source = stage(root, copies)
     site, stamp = root / "_build" / "html", root / "_build" / "html.key"
-    parts = ("_config.yml", "_toc.yml", "annotated", "book/_ext", "tools/build.py", "requirements.lock", "package.json")
-    key = digest([source, *(root / part for part in parts)], root)
+    parts = ["_config.yml", "_toc.yml", "annotated", "book/_ext", "tools/build.py", "requirements.lock", "package.json"]
+    parts += ["pyproject.toml"]  # the version, in what is reported
+    key = digest([source, *(root / part for part in parts)], root, os.environ.get("ANNOTATED_URL", ""))
     if not (site.is_dir() and stamp.exists() and stamp.read_text() == key):
         print(f"rendering {len(pages)} pages", flush=True)
         new = render(root, source)

@@ -2,9 +2,10 @@
 
 Every widget, or those that are named, is photographed in its default state, in both themes, on a wide page and on a
 phone, and written to `book/figures/widgets/`, for print and for readers without scripts. Where something is guessed on
-the landing page, it is guessed first, and where models are trained (chapter 83), they are trained first, which takes a
-minute each. What stood in the default state as text goes to `texts.json` there; a test compares that with the page, so
-that no picture goes stale. Build the pages again afterwards.
+the landing page, it is guessed first, and where models are trained (chapter 83), they are trained first, which takes
+two minutes each. What stood in the default state as text goes to `texts.json` there; a test compares that with the
+page, so that no picture goes stale. Build the pages again afterwards. `python -m tools.pictures sharing` draws
+`book/web/sharing.png`, which other sites show beside a link to the book.
 """
 
 from __future__ import annotations
@@ -25,6 +26,22 @@ if TYPE_CHECKING:
     from playwright.sync_api import ElementHandle, Page
 
 SITE, PICTURES = ROOT / "_build" / "html", ROOT / "book" / "figures" / "widgets"
+SHARING = ROOT / "book" / "web" / "sharing.png"
+CARD = """<style>
+  body { background: #fff; color: #23262b; font: 38px/1.35 system-ui, "DejaVu Sans", sans-serif; margin: 0; }
+  main { border-left: 18px solid #1c5a8a; box-sizing: border-box; height: 630px; padding: 52px 64px; }
+  h1 { font-size: 62px; letter-spacing: -0.01em; line-height: 1.15; margin: 0 0 52px; }
+  p { margin: 0 0 26px; }
+  small { color: #5b6069; display: block; font-size: 30px; margin-top: 56px; }
+  i { border: 3px solid; border-radius: 10px; font-style: normal; padding: 0 14px; }
+  .animal { color: #b84d06; } .street { color: #0262e0; }
+</style>
+<main><h1>Attention Is All You Need,<br>annotated</h1>
+<p>The animal did not cross the street<br>
+because it was too <b class="animal">tired</b>. &nbsp;it: <i class="animal">es</i></p>
+<p>The animal did not cross the street<br>
+because it was too <b class="street">wide</b>. &nbsp;it: <i class="street">sie</i></p>
+<small>The paper, built in code that runs, and put to the test</small></main>"""
 THEMES = {"light": "", "dark": "-dark"}  # what is added to a picture's name
 FORMS = {"": (1000, 2200), "-narrow": (360, 3600)}  # the page of each form, in its own pixels
 DENSITY = 2
@@ -62,11 +79,20 @@ def text_of(live: ElementHandle) -> str:
     return " ".join(live.inner_text().split())
 
 
+def draw_card(page: Page) -> bytes:
+    """The picture for sharing, which has the size that most sites ask for."""
+    page.set_viewport_size({"width": 1200, "height": 630})
+    page.set_content(CARD)
+    return page.screenshot()
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.pictures", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="widgets, as breaking-mask (default: all)")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="widgets, as breaking-mask, or sharing (default: all widgets)"
+    )
     names = parser.parse_args(arguments).names
     from PIL import Image  # these two are not among what the package needs
     from playwright.sync_api import sync_playwright
@@ -75,6 +101,11 @@ def main(arguments: list[str]) -> int:
     if path is None:
         print("no chromium found: install it, or name it in $CHROMIUM", file=sys.stderr)
         return 1
+    if names == ["sharing"]:
+        with sync_playwright() as playwright:
+            picture = Image.open(io.BytesIO(draw_card(new_page(launch(playwright, path)))))
+            picture.quantize(64, dither=Image.Dither.NONE).save(SHARING, optimize=True)
+        return 0
     PICTURES.mkdir(parents=True, exist_ok=True)
     texts = json.loads((PICTURES / "texts.json").read_text(encoding="utf-8")) if names else {}
     with served(SITE) as address, sync_playwright() as playwright:

@@ -4,7 +4,7 @@ Exported cells show the module they are written to instead of the export directi
 reference links back. Where one is folded, its closed line names what it defines. The scripts of hover explanations come
 from node_modules, so that no page asks another host for anything; sphinx-thebe, which would, is switched off. Launch
 buttons take the repository from the git remote. A few attributes that the theme leaves out make the pages readable by
-assistive technology.
+assistive technology. Where the remote is on GitHub, each section of a chapter ends with a link for those who are stuck.
 """
 
 import ast
@@ -12,9 +12,10 @@ import json
 import posixpath
 import re
 import subprocess
+import tomllib
 from html import escape
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import yaml
 from docutils import nodes
@@ -234,6 +235,59 @@ def launch_buttons(app: Sphinx, config: Config) -> None:
         config.html_theme_options["launch_buttons"] = buttons | {"notebook_interface": "jupyterlab"}
 
 
+STUCK = """\
+Page: {page}
+Section: {title}
+Source: {repository}/blob/main/book/{page}.ipynb ({section})
+Version: {version}
+
+What I expected:
+
+What I did not understand:
+"""
+OPENED = r'<section\b[^>]*?\bid="([^"]+)"[^>]*>\s*(?:<span [^>]*></span>\s*)*(<h[23]\b)?'
+SECTION = re.compile(rf"{OPENED}|<section\b|</section>")
+
+
+def with_stuck_links(body: str, page: str, titles: dict[str, str], repository: str | None, version: str) -> str:
+    """A chapter's HTML with a link at the end of each section's own text: it opens a prepared issue on GitHub."""
+    if repository is None or urlsplit(repository).hostname != "github.com":
+        return body
+    parts, done, open_sections = [], 0, []  # a section is named as long as its link is still to come
+
+    def link(place: int) -> None:
+        nonlocal done
+        if open_sections and (section := open_sections[-1]):
+            title = titles.get(section, section)
+            about = {"page": page, "title": title, "section": section, "repository": repository, "version": version}
+            asked = urlencode({"title": f"Stuck at {page}: {title}", "body": STUCK.format(**about)})
+            name = escape(f"stuck here? {title}: write an issue")
+            address = escape(f"{repository}/issues/new?{asked}")
+            parts.append(body[done:place])
+            parts.append(f'<p class="stuck"><a href="{address}" aria-label="{name}">stuck here?</a></p>\n')
+            open_sections[-1], done = None, place
+
+    for match in SECTION.finditer(body):
+        if match[0] == "</section>":
+            link(match.start())
+            open_sections.pop()
+        else:
+            if match[2]:  # a section inside another begins where the other's own text ends
+                link(match.start())
+            open_sections.append(match[1] if match[2] else None)
+    return "".join(parts) + body[done:]
+
+
+def stuck_links(app: Sphinx, page: str, template: str, context: dict, document: nodes.document | None) -> None:
+    """The links of a chapter; none on paper, in appendices, and where nobody knows the repository."""
+    if document is not None and app.builder.name == "html" and page[:1].isdigit():
+        named = [(one["ids"], one.next_node(nodes.title)) for one in document.findall(nodes.section)]
+        titles = {name: title.astext() for names, title in named for name in names if title}
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        repository = app.config.html_theme_options.get("repository_url")
+        context["body"] = with_stuck_links(context["body"], page, titles, repository, project["version"])
+
+
 def share_nodes(app: Sphinx) -> None:
     """What extensions register for pages of HTML holds for a single page, too; Sphinx forgets some of it."""
     handlers = app.registry.translation_handlers
@@ -251,6 +305,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("html-page-context", moved_sections)
     app.connect("html-page-context", hide_code, priority=449)
     app.connect("html-page-context", show_code, priority=451)
+    app.connect("html-page-context", stuck_links, priority=600)  # behind all that reads a page
     app.connect("autodoc-process-docstring", docstring)
     app.connect("build-finished", copy_tippy)
     app.connect("build-finished", repair_pages)

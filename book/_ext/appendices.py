@@ -1,10 +1,10 @@
 """The pages that are made from what the chapters hold, and what ties pages together.
 
 `{chapters}` is the table of all chapters, `{modules}` the reference of all modules in the chapters' order.
-`{misreadings}`, `{code-differences}`, `{places}` and `{messages}` show `misreadings.yml`, `released_code.yml`,
-`places.yml` and `messages.yml`, `{exercises}` the exercises of all chapters with their solutions. The first time a page
-uses a term of the glossary, it becomes a link there. A strip at the top of each page is the map of the paper, with the
-place where one is.
+`{misreadings}`, `{code-differences}`, `{errata}`, `{places}` and `{messages}` show `misreadings.yml`,
+`released_code.yml`, `errata.yml`, `places.yml` and `messages.yml`, `{exercises}` the exercises of all chapters with
+their solutions. The first time a page uses a term of the glossary, it becomes a link there. A strip at the top of each
+page is the map of the paper, with the place where one is.
 """
 
 import re
@@ -110,6 +110,19 @@ class CodeDifferences(Appendix):
             what, paper, released = (self.line(entry[name]) for name in ("what", "paper", "released"))
             here = [option, self.line(entry["note"]), self.cell(entry["cell"])]
             yield entry["id"].lower(), [[what], [paper], [released], here]
+
+
+class Errata(Appendix):
+    """`{errata}`: what an earlier edition said wrongly, and since when it is right."""
+
+    columns: ClassVar[dict[str, int]] = {"Where": 16, "What it said": 32, "What is right": 32, "Since": 14}
+
+    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+        entries = self.listed("errata.yml")
+        for number, entry in zip(range(len(entries), 0, -1), entries):  # an entry keeps its number
+            since = [nodes.Text(f"{entry['since'].day} {entry['since']:%b %Y}")]
+            parts = self.cell(entry["cell"]), self.line(entry["said"]), self.line(entry["right"]), since
+            yield f"e-{number}", [[part] for part in parts]
 
 
 class Places(Appendix):
@@ -349,6 +362,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("modules", Modules)
     app.add_directive("misreadings", Misreadings)
     app.add_directive("code-differences", CodeDifferences)
+    app.add_directive("errata", Errata)
     app.add_directive("places", Places)
     app.add_directive("messages", Messages)
     app.add_directive("exercises", Exercises)

@@ -10,12 +10,28 @@ SCRIPT = re.compile(r'\s*<script src="[^"]*scripts/fontawesome\.js[^"]*"[^>]*></
 FACE = re.compile(r"@font-face\{[^}]*Font Awesome[^}]*\}")
 RULE = re.compile(r"((?:\.fa-[\w-]+:before,?)+)\{content:\"\\([0-9a-f]+)\"\}")
 DYNAMIC = {"fa-xmark"}  # by scripts of the theme
+FONTS = {"Free": ("fa-solid-900.ttf", 900, "icons.woff"), "Brands": ("fa-brands-400.ttf", 400, "brands.woff")}
 
 
 def codes_of(style: str, names: set[str]) -> dict[str, int]:
     """The place in the font of each icon that is named."""
     rules = {name: int(code, 16) for group, code in RULE.findall(style) for name in re.findall(r"fa-[\w-]+", group)}
     return {name: rules[name] for name in sorted(names) if name in rules}
+
+
+def face_of(kind: str, fonts: Path, static: Path, codes: set[int]) -> str:
+    """Write a font with the icons that it has among these; returns its rule, which is empty where it has none."""
+    file, weight, name = FONTS[kind]
+    font = ttLib.TTFont(fonts / file)
+    if not codes & font.getBestCmap().keys():
+        return ""
+    subsetter = subset.Subsetter()
+    subsetter.populate(unicodes=codes)
+    subsetter.subset(font)
+    font.flavor = "woff"
+    font.save(static / name)
+    family = f'font-family:"Font Awesome 6 {kind}";font-weight:{weight}'
+    return f'@font-face{{{family};src:url(../{name}) format("woff")}}'
 
 
 def keep_used_icons(app: Sphinx, error: Exception | None) -> None:
@@ -33,17 +49,12 @@ def keep_used_icons(app: Sphinx, error: Exception | None) -> None:
     used = codes_of(style, names)
     others = {ord(sign) for sign in re.findall(r"[\ue000-\uf8ff]", style)} | {0xF107}  # of rules for the theme's boxes
     fonts = static / "vendor" / "fontawesome" / "webfonts"
-    font = ttLib.TTFont(fonts / "fa-solid-900.ttf")
-    subsetter = subset.Subsetter()
-    subsetter.populate(unicodes=[*used.values(), *others])
-    subsetter.subset(font)
-    font.flavor = "woff"
-    font.save(static / "icons.woff")
+    faces = [face_of("Free", fonts, static, others | {*used.values()})]
+    faces += [face_of("Brands", fonts, static, {*used.values()})]  # of GitHub, where the repository is there
     for file in fonts.iterdir():
         file.unlink()
-    face = '@font-face{font-family:"Font Awesome 6 Free";font-weight:900;src:url(../icons.woff) format("woff")}'
     style = RULE.sub(lambda rule: rule[0] if set(re.findall(r"fa-[\w-]+", rule[1])) & used.keys() else "", style)
-    path.write_text(face + FACE.sub("", style), encoding="utf-8")
+    path.write_text("".join(faces) + FACE.sub("", style), encoding="utf-8")
     (static / "scripts" / "fontawesome.js").unlink()
 
 
