@@ -238,7 +238,7 @@ class StationSheet(Sheet):
     """`{station-sheet}`: a table for what somebody guesses and gets wrong in the eight stations."""
 
     def run(self) -> list[nodes.Node]:
-        columns = {"Station": 15, "You write": 28, "Guess": 11, "What went wrong first, and why": 46}
+        columns = {"Station": 16, "You write": 29, "Guess": 13, "What went wrong first, and why": 42}
         rows = []
         for number, one in enumerate(stations.STATIONS, 1):
             written = [nodes.paragraph("", "", code_that_breaks(blank)) for blank in one.blanks]
