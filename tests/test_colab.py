@@ -1,31 +1,49 @@
-"""Chapters for Colab: the first cell of a copy makes it run where neither package nor data are (tools/colab.py)."""
+"""Chapters for Colab and others: the first cell of a copy makes it run where neither package nor data are
+(tools/colab.py), and its texts are plain Markdown that says what the chapter says (tools/plain_markdown.py)."""
 
 import ast
 import os
 import re
 import subprocess
 import sys
+import unicodedata
+from collections import Counter
 from pathlib import Path
 
 import nbformat
 import pytest
+from markdown_it import MarkdownIt
 
-from tools.colab import FIRST, main, prepared
+from tools.colab import FIRST, main, prepared, site_of
+from tools.plain_markdown import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import annotated_book  # noqa: E402
 
+CHAPTERS = sorted((ROOT / "book").glob("*.ipynb"))
+RAW = {  # what only the site understands
+    "a directive": r"^[ >]*(?::::|```\{)",
+    "a role": r"\{[\w:-]+\}`",
+    "a target": r"^\([\w-]+\)=",
+    "a comment": r"^%",
+    "a label": r"\$\$ *\([\w-]+\)$",
+    "a macro": r"\\R\b",
+    "a page that is not there": r"\]\((?!http)[^)]*\.md\b|href=\"(?!http)",
+}
+
 
 @pytest.mark.slow
 def test_every_chapter_gets_the_cell_and_nothing_else_changes(tmp_path):
     assert main([str(tmp_path), "--address", "https://example.org/book.git"]) == 0
-    chapters = sorted((ROOT / "book").glob("*.ipynb"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [path.name for path in chapters]
-    for path in chapters:
+    assert sorted(path.name for path in tmp_path.iterdir()) == [path.name for path in CHAPTERS]
+    for path in CHAPTERS:
         copy, chapter = (nbformat.read(one, as_version=4) for one in (tmp_path / path.name, path))
         nbformat.validate(copy)
-        assert copy.cells[1:] == chapter.cells
+        assert [cell.id for cell in copy.cells[1:]] == [cell.id for cell in chapter.cells]
+        for new, old in zip(copy.cells[1:], chapter.cells):
+            assert new.cell_type == "markdown" or new.source == old.source
+            assert {**new.metadata, **old.metadata} == new.metadata  # what folds a cell elsewhere comes on top
         assert "https://example.org/book.git" in copy.cells[0].source
         assert copy.cells[0].source.startswith("#@title")
         assert 'display-mode: "form"' in copy.cells[0].source.splitlines()[0]  # the code is folded
@@ -52,7 +70,7 @@ def test_the_cell_fetches_and_installs(tmp_path):
     (pip / "__init__.py").touch()
     for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "first"]):
         subprocess.run(["git", "-C", str(made), *command], check=True)
-    cell = prepared(nbformat.v4.new_notebook(), made.as_uri()).cells[0].source
+    cell = prepared(nbformat.v4.new_notebook(), Page("empty"), made.as_uri()).cells[0].source
     ast.parse(cell)
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -77,3 +95,185 @@ def test_the_button_leads_to_the_copy():
 @pytest.mark.parametrize("wanted", ["torch", "--upgrade", "-U"])
 def test_what_colab_has_stays(wanted):
     assert wanted not in FIRST
+
+
+def without_code(text: str) -> str:
+    """The text without code, in blocks and in lines: what stands there is meant as it is."""
+    lines = text.split("\n")
+    for token in MarkdownIt().parse(text):
+        if token.type == "fence" and not token.info.startswith("{"):
+            lines[slice(*token.map)] = [""] * (token.map[1] - token.map[0])
+    return re.sub(r"(?<![`}])(`+)(?!`)[^`].*?(?<!`)\1(?!`)", "", "\n".join(lines))
+
+
+def raw(text: str) -> list[str]:
+    """What is left in a text that only the site understands."""
+    return [name for name, pattern in RAW.items() if re.search(pattern, without_code(text), re.MULTILINE)]
+
+
+def words(text: str) -> Counter:
+    """The words of a text, without addresses; of a role those that a reader sees."""
+
+    def seen(role: re.Match) -> str:
+        if role[1] == "cell":
+            return f"chapter {role[2][:2]} " + re.sub("^.*#|-(text|reading|words)$", "", role[2])
+        if role[1].startswith("cite"):  # the first author's name and the year begin the key
+            return " ".join(" ".join(re.match(r"([a-z]+)(\d+)", key.strip()).groups()) for key in role[2].split(","))
+        return role[2]
+
+    text = re.sub(r"\{([\w:-]+)\}`([^`]*)`", seen, text)
+    text = re.sub(
+        r"^[`:]{3,}(\{(widget|container|figure|chapters)\}.*|\{\w+\})?|^:(?:class|label):.*|^:alt:|^\([\w-]+\)=",
+        "",
+        text,
+        flags=re.MULTILINE,
+    )
+    text = re.sub(r"\]\([^)]*\)|</?[a-z][^<>\n]*>|\\R\b|\\mathbb\{R\}", " ", text)
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return Counter(re.findall(r"[a-z]+|\d+", plain.lower()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("site", ["https://someone.github.io/book/", ""])
+def test_the_texts_are_plain_and_complete(site):
+    for path in CHAPTERS:
+        page = Page(path.stem, site, "#scrollTo=", pictures=False)
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "markdown":
+                text, place = page.text(cell.source), f"{path.stem}#{cell.id}"
+                assert raw(text) == [], place
+                assert words(cell.source) - words(text) == Counter(), place
+
+
+def test_raw_texts_and_lost_words_are_noticed():
+    planted = {
+        "a directive": ":::{tip}\nx\n:::",
+        "a role": "see {term}`head`",
+        "a target": "(here)=\n# Here",
+        "a comment": "% not yet",
+        "a label": "$$x$$ (first)",
+        "a macro": r"$\R$",
+        "a page that is not there": "[x](ledger.md#claim)",
+    }
+    assert planted.keys() == RAW.keys()
+    assert all(raw(text) == [name] for name, text in planted.items())
+    assert raw("```python\n% no :::{tip}\n```\nand `{term}` or ``{term}`head` `` are code") == []
+    whole = ":::{dropdown} Why\nBecause of {cite:p}`ba2016layer`.\n:::"
+    assert words("Why: because of Ba et al., 2016") >= words(whole)
+    for lost in ("Why: because of Ba et al.", "Because of Ba et al., 2016", "Why: of Ba, 2016"):
+        assert words(whole) - words(lost)
+
+
+SITE = "https://someone.github.io/book"
+BECOMES = {
+    "exercise": (":::{exercise}\n:label: ex-a-1\nWhy?\n:::", "**Exercise 1**\n\nWhy?"),
+    "dropdown": (
+        "So.\n:::{dropdown} A & B\nSee *here*.\n:::\nOn.",
+        "So.\n\n<details>\n<summary>A &amp; B</summary>\n\nSee *here*.\n\n</details>\n\nOn.",
+    ),
+    "admonition": (
+        ":::{admonition} The $x$\n:class: paper\nOne:\n\n$$a\n= b$$\n:::",
+        "> **The $x$**\n>\n> One:\n>\n> $$a = b$$",
+    ),
+    "nested": (
+        "::::{container} finding\n:::{dropdown} T\n{claim}`C-1-a`\n:::\n::::",
+        f"<details>\n<summary>T</summary>\n\n[C-1-a]({SITE}/ledger.html#claim-C-1-a)\n\n</details>",
+    ),
+    "widget": (
+        ":::{widget} clocks\n:alt: two clocks\nTurn one.\n:::",
+        f"![two clocks]({SITE}/_images/clocks.png)\n\n"
+        f"*On [the book's page]({SITE}/35_x.html#widget-clocks) this picture can be touched.* Turn one.",
+    ),
+    "figure": (
+        ":::{figure} figures/a.svg\n:alt: a line\nIt rises.\n:::",
+        f"![a line]({SITE}/_images/a.svg)\n\nIt rises.",
+    ),
+    "picture": (
+        "![a](figures/a.svg) ![b](https://x.org/b.png)",
+        f"![a]({SITE}/_images/a.svg) ![b](https://x.org/b.png)",
+    ),
+    "buttons": (":::{container} buttons\n[a](b.ipynb)\n[c](d.md)\n:::", f"[a](b.ipynb) ·\n[c]({SITE}/d.html)"),
+    "cell": ("{cell}`32_attention#one-row-words`", "[chapter 32, one row](32_attention.ipynb#scrollTo=one-row-words)"),
+    "claim": ("| {claim}`C-3.2-a` |\n| --- |", f"| [C-3.2-a]({SITE}/ledger.html#claim-C-3-2-a) |\n| --- |"),
+    "citation": (
+        "{cite:p}`ba2016layer,press2017using`",
+        "[[Ba et al., 2016](https://arxiv.org/abs/1607.06450); "
+        "[Press and Wolf, 2017](https://arxiv.org/abs/1608.05859)]",
+    ),
+    "citation in the text": (
+        "{cite:t}`hochreiter1997long` say",
+        f"[Hochreiter and Schmidhuber (1997)]({SITE}/bibliography.html) say",
+    ),
+    "role": ("a {term}`query` and {ref}`the heads <heads>`", "a query and the heads"),
+    "link": ("[a *b* [c]](ledger.md#d) [e](31_x.ipynb#f)", f"[a *b* [c]]({SITE}/ledger.html#d) [e](31_x.ipynb#f)"),
+    "html": ('<a href="81_x.html#y_3D">go</a>', f'<a href="{SITE}/81_x.html#y_3D">go</a>'),
+    "label": ("$$\nx\n$$ (first)", "$$ x \\tag{first}$$"),
+    "macro": (r"in $\R^2$, not $\Re$", r"in $\mathbb{R}^2$, not $\Re$"),
+    "target and comment": ("(here)=\n## Here\n% not yet\nSo.", "## Here\nSo."),
+    "code": ("```python\n:::{tip}\n```", "```python\n:::{tip}\n```"),
+}
+NOWHERE = {
+    "claim": ("{claim}`C-1-a`", "C-1-a"),
+    "link": ("[the ledger](ledger.md) and [32](32_attention.ipynb)", "the ledger and [32](32_attention.ipynb)"),
+    "html": ('<a href="81_x.html">go</a>', "<a>go</a>"),
+    "widget": (
+        ":::{widget} clocks\n:alt: two clocks\nTurn one.\n:::",
+        "*The picture shows: two clocks*\n\n*On the book's page this picture can be touched.* Turn one.",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BECOMES)
+def test_a_block_becomes_plain(kind):
+    text, plain = BECOMES[kind]
+    assert Page("35_x", f"{SITE}/", "#scrollTo=", pictures=False).text(text) == plain
+
+
+@pytest.mark.parametrize("kind", NOWHERE)
+def test_without_a_site_the_words_stay(kind):
+    text, plain = NOWHERE[kind]
+    assert Page("35_x", pictures=False).text(text) == plain
+
+
+def test_exercises_are_numbered_through_a_page():
+    page = Page("35_x")
+    assert [page.text(":::{exercise}\nWhy?\n:::")[:14] for _ in range(2)] == ["**Exercise 1**", "**Exercise 2**"]
+
+
+@pytest.mark.parametrize("unknown", [":::{tabs} one\nx\n:::", "- :::{dropdown} T\n  x\n  :::"])
+def test_what_is_not_known_is_refused(unknown):
+    with pytest.raises(ValueError, match=r"^35_x: .*(tabs|dropdown)"):
+        Page("35_x").text(unknown)
+
+
+@pytest.mark.slow
+def test_copies_for_other_programs_have_what_they_read_beside_them(tmp_path):
+    """They have no first cell, and pictures and modules of the book are in reach."""
+    assert main([str(tmp_path / "copies"), "--local", "--site", SITE]) == 0
+    for path in CHAPTERS:
+        copy = nbformat.read(tmp_path / "copies" / path.name, as_version=4)
+        assert len(copy.cells) == len(nbformat.read(path, as_version=4).cells)
+        for picture in re.findall(r"!\[[^\]]*\]\((?!http)([^)]*)\)", "".join(cell.source for cell in copy.cells)):
+            assert (tmp_path / "copies" / picture).is_file()
+    assert {"schematics.py", "matplotlibrc", "ledger.yml"} <= {path.name for path in (tmp_path / "copies").iterdir()}
+
+
+def test_folded_cells_are_folded_elsewhere_and_outputs_are_plain():
+    output = nbformat.v4.new_output("display_data", data={"text/markdown": "{claim}`C-1-a`"})
+    cell = nbformat.v4.new_code_cell("1", metadata={"tags": ["hide-input"]}, outputs=[output])
+    copy = prepared(nbformat.v4.new_notebook(cells=[cell]), Page("35_x", SITE))
+    nbformat.validate(copy)
+    assert copy.cells[0].metadata == {"tags": ["hide-input"], "jupyter": {"source_hidden": True}, "cellView": "form"}
+    assert copy.cells[0].outputs[0].data["text/markdown"] == f"[C-1-a]({SITE}/ledger.html#claim-C-1-a)"
+
+
+@pytest.mark.parametrize(
+    ("address", "site"),
+    [
+        ("https://github.com/Someone/book", "https://someone.github.io/book/"),
+        ("git@github.com:someone/book.git", "https://someone.github.io/book/"),
+        ("/home/someone/book", ""),
+    ],
+)
+def test_the_site_of_a_repository(address, site):
+    assert site_of(address) == site

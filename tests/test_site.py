@@ -459,6 +459,57 @@ def test_a_page_is_printed_with_its_solutions(browser, tmp_path):
     assert not (tmp_path / "book.new").exists()
 
 
+def on_paper(open_page, name: str):
+    """A page as it is printed on A4."""
+    page, _, _ = open_page(f"{name}.html")
+    page.set_viewport_size({"width": 718, "height": 1000})
+    page.emulate_media(media="print")
+    return page
+
+
+def test_a_printed_page_has_all_that_it_folds(open_page):
+    """Each fold with its title, as a script opens it and without one; afterwards all are as they were."""
+    page = on_paper(open_page, "32_attention")
+    page.emulate_media(reduced_motion="no-preference")
+    page.evaluate("folds = [...document.querySelectorAll('.bd-article details:not(.paper-map *)')]")
+    page.evaluate("folds[3].open = true")
+    unseen = """() => folds.flatMap(one => [...one.children])
+      .filter(part => !part.checkVisibility({ opacityProperty: true }) || part.getBoundingClientRect().height < 10)
+      .map(part => part.textContent.trim().slice(0, 60))"""
+    states = "folds.map(one => one.open)"
+    before = page.evaluate(states)
+    assert len(before) > 30
+    assert sum(before) == 1
+    assert page.evaluate(unseen) == []
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert all(page.evaluate(states))
+    assert page.evaluate(unseen) == []
+    assert page.evaluate("document.getAnimations().length") == 0  # what begins to appear is printed as white space
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(states) == before
+    page.evaluate(f"addEventListener('beforeprint', () => {{ printed = {states}; }})")
+    page.pdf(format="A4")
+    assert all(page.evaluate("printed"))
+    assert page.evaluate(states) == before
+    page.emulate_media(reduced_motion="reduce")
+
+
+@pytest.mark.parametrize("name", ["32_attention", "60_beam_search", "hyperparameters", "places"])
+def test_nothing_of_a_printed_page_is_cut_off(open_page, name):
+    """Neither at the sheet's edge nor in a box that scrolls on the screen; what one can only press is left out."""
+    page = on_paper(open_page, name)
+    cut = """() => [...document.querySelectorAll('article *')]
+      .filter(one => one.clientWidth > 1 && one.checkVisibility() && !one.closest('svg, mjx-assistive-mml'))
+      .filter(one => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1
+        || (getComputedStyle(one).overflowX !== 'visible' && one.scrollWidth > one.clientWidth + 1))
+      .map(one => `${one.tagName}.${one.className}: ${one.textContent.trim().slice(0, 60)}`).slice(0, 8)"""
+    assert page.evaluate(cut) == []
+    pressed = (
+        "button:not(.sorts), input, select, .bd-sidebar-primary, .bd-sidebar-secondary, .bd-header, .bd-header-article"
+    )
+    assert page.locator(pressed).locator("visible=true").count() == 0
+
+
 def test_the_cheat_sheet_fits_on_one_sheet(open_page):
     """A4 in chromium, with the margins that a browser offers."""
     page, _, _ = open_page("cheat_sheet.html")

@@ -1,14 +1,20 @@
-"""Chapters for Colab: `python -m tools.colab FOLDER` writes copies whose first, folded cell fetches the book.
+"""Copies of the chapters for other programs: `python -m tools.colab FOLDER`, for Colab, or with `--local`.
 
-Colab opens a single notebook, without the package and the data beside it. The first cell of a copy clones the default
-branch of the repository that `origin` names, goes into its folder `book/`, and installs the package; what Colab has
-already, PyTorch above all, stays as it is. `.github/workflows/pages.yml` keeps the copies on the branch `colab`, to
-which the launch buttons lead.
+Their texts are plain Markdown (tools/plain_markdown.py), and code that the pages fold away is folded. Colab opens a
+single notebook, without the package and the data beside it. So the first cell of a copy clones the default branch of
+the repository that `origin` names, goes into its folder `book/`, and installs the package; what Colab has already,
+PyTorch above all, stays as it is. `.github/workflows/pages.yml` keeps the copies on the branch `colab`, to which the
+launch buttons lead.
+
+Copies for VS Code, JupyterLab and others (`--local`) have no such cell. What the chapters read of `book/` is copied
+with them, and they find the data where FOLDER lies beside `book/`: `python -m tools.colab copies --local`.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +22,7 @@ from pathlib import Path
 import nbformat
 
 from tools import ROOT
+from tools.plain_markdown import Page
 
 FIRST = """\
 #@title On Colab, run this first: it fetches the book and installs its package {{ display-mode: "form" }}
@@ -30,13 +37,28 @@ os.chdir(f"{{folder}}/book")
 subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--editable", ".."], check=True)
 sys.path.insert(0, os.path.abspath(".."))  # an installation is seen by the next start of Python only
 """
+FOLDED = {  # by the tags of a cell; Colab has a word of its own for folded code
+    "hide-cell": {"jupyter": {"source_hidden": True, "outputs_hidden": True}, "cellView": "form"},
+    "hide-input": {"jupyter": {"source_hidden": True}, "cellView": "form"},
+    "hide-output": {"jupyter": {"outputs_hidden": True}},
+}
+PAGES_ONLY = ("*.ipynb", "*.md", "_ext", "__pycache__", ".ipynb_checkpoints", "*.new")  # of book/
 
 
-def prepared(notebook: nbformat.NotebookNode, address: str) -> nbformat.NotebookNode:
-    """A copy of a chapter with the first cell."""
+def prepared(notebook: nbformat.NotebookNode, page: Page, address: str | None = None) -> nbformat.NotebookNode:
+    """A copy of a page in plain Markdown; with the repository's address, it begins with the cell that clones it."""
     copy = nbformat.from_dict(notebook)
-    cell = nbformat.v4.new_code_cell(FIRST.format(address=address), id="colab", metadata={"tags": ["hide-cell"]})
-    copy.cells = [cell, *copy.cells]
+    for cell in copy.cells:
+        if cell.cell_type == "markdown":
+            cell.source = page.text(cell.source)
+        for tag in cell.metadata.get("tags", []):
+            cell.metadata.update(nbformat.from_dict(FOLDED.get(tag, {})))
+        for output in cell.get("outputs", []):
+            if "text/markdown" in output.get("data", {}):
+                output.data["text/markdown"] = page.text(output.data["text/markdown"])
+    if address:
+        cell = nbformat.v4.new_code_cell(FIRST.format(address=address), id="colab", metadata={"tags": ["hide-cell"]})
+        copy.cells = [cell, *copy.cells]
     return copy
 
 
@@ -48,19 +70,37 @@ def origin(root: Path) -> str:
     return done.stdout.strip()
 
 
+def site_of(address: str) -> str:
+    """Where GitHub publishes the pages of a repository; empty for one that lies elsewhere."""
+    found = re.search(r"github\.com[:/]([\w.-]+)/([\w.-]+?)(?:\.git)?/?$", address)
+    return f"https://{found[1].lower()}.github.io/{found[2]}/" if found else ""
+
+
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.colab", description="Copies of the chapters for Colab.")
+    about = "Copies of the chapters in plain Markdown, for Colab or for another Jupyter."
+    parser = argparse.ArgumentParser(prog="python -m tools.colab", description=about)
     parser.add_argument("folder", type=Path, help="where to write them")
+    parser.add_argument("--local", action="store_true", help="without the cell that clones: FOLDER lies beside book/")
     parser.add_argument("--address", help="of the repository; without it, that of the git remote origin")
+    parser.add_argument(
+        "--site", help="address of the rendered book; without it, that of the repository's GitHub Pages"
+    )
     options = parser.parse_args(arguments)
     try:
         address = options.address or origin(root)
     except ValueError as error:
-        print(f"colab: {error}", file=sys.stderr)
-        return 1
+        if not options.local:
+            print(f"colab: {error}", file=sys.stderr)
+            return 1
+        address = ""
+    site = site_of(address) if options.site is None else options.site
+    if options.local:
+        shutil.copytree(root / "book", options.folder, ignore=shutil.ignore_patterns(*PAGES_ONLY), dirs_exist_ok=True)
     options.folder.mkdir(parents=True, exist_ok=True)
     for path in sorted((root / "book").glob("*.ipynb")):
-        nbformat.write(prepared(nbformat.read(path, as_version=4), address), options.folder / path.name)
+        page = Page(path.stem, site, "#cell-id=" if options.local else "#scrollTo=", pictures=options.local, root=root)
+        copy = prepared(nbformat.read(path, as_version=4), page, None if options.local else address)
+        nbformat.write(copy, options.folder / path.name)
     return 0
 
 

@@ -6,10 +6,12 @@ line, which is read from front to back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import nbformat
 import yaml
 
 WORKSHOPS = "Workshops"
@@ -37,3 +39,13 @@ def in_order(names: Iterable[str], root: Path) -> list[str]:
     names = list(names)
     last = workshops(names, root)
     return sorted(names, key=lambda name: (name in last, name))
+
+
+def chapter_table(root: Path) -> str:
+    """The chapters as a table in Markdown, each with its section of the paper and what it shows."""
+    rows = ["| Section of the paper | Chapter | What it shows |", "| --- | --- | --- |"]
+    for path in sorted((root / "book").glob("[0-9]*.ipynb")):
+        notebook = nbformat.read(path, as_version=4)
+        about, title = notebook.metadata.get("annotated", {}), re.match("# (.+)", notebook.cells[0].source)[1]
+        rows.append(f"| {about.get('section', '')} | [{title}]({path.name}) | {about.get('shows', '')} |")
+    return "\n".join(rows)

@@ -1,5 +1,6 @@
 /* What scrolls sideways can be reached from the keyboard, and only that. The ledger shows the rows that one asks for. A
-   section that stands in another chapter now is found there. Parts that can be touched are loaded when they come near. */
+   section that stands in another chapter now is found there. Parts that can be touched are loaded when they come near.
+   On paper nothing is folded. */
 "use strict";
 
 const here = document.currentScript.src;
@@ -97,6 +98,23 @@ function mountWidgets() {
   document.querySelectorAll("figure.widget").forEach((figure) => near.observe(figure));
 }
 
+/* On paper nothing can be unfolded: what is closed is printed open, and closed again. */
+const unfolded = new Set();
+
+function unfold() {
+  for (const box of document.querySelectorAll(".bd-article details:not([open])")) {
+    box.open = true;
+    unfolded.add(box);
+  }
+}
+
+function foldAgain() {
+  unfolded.forEach((box) => {
+    box.open = false;
+  });
+  unfolded.clear();
+}
+
 /* What only some pages have. Where no module may load, all rows and all frames stay in sight. */
 const PARTS = {
   tables: ".bd-article table tbody tr:nth-child(15)",
@@ -123,5 +141,7 @@ window.addEventListener("resize", () => {
   pending = setTimeout(markScrollers, 150);
 });
 document.addEventListener("toggle", markScrollers, true);
+window.addEventListener("beforeprint", unfold);
+window.addEventListener("afterprint", foldAgain);
 window.addEventListener("load", start);
 window.addEventListener("hashchange", followMoved);
