@@ -2,9 +2,10 @@
 
 Exported cells show the module they are written to instead of the export directive, as a link to its reference; the
 reference links back. Where one is folded, its closed line names what it defines. The scripts of hover explanations come
-from node_modules, so that no page asks another host for anything; sphinx-thebe, which would, is switched off. Launch
-buttons take the repository from the git remote. A few attributes that the theme leaves out make the pages readable by
-assistive technology. Where the remote is on GitHub, each section of a chapter ends with a link for those who are stuck.
+from node_modules, so that no page asks another host for anything, and are loaded when all else is there; sphinx-thebe,
+which would ask, is switched off. Launch buttons take the repository from the git remote. A few attributes that the
+theme leaves out make the pages readable by assistive technology. Where the remote is on GitHub, each section of a
+chapter ends with a link for those who are stuck.
 """
 
 import ast
@@ -38,9 +39,12 @@ REPAIRS = {
     f"<div {SIDEBAR}>": f'<div {SIDEBAR} role="complementary" aria-label="Chapters">',
     # Colab opens the copy that fetches the rest of the book (tools/colab.py)
     r'(https://colab\.research\.google\.com/github/[^"]+?/blob/)main/book/': r"\1colab/",
+    # no script keeps the page from being drawn
+    r'<script (?=(?:data-[\w-]+="[^"]*" )?src="_static/)': "<script defer ",
     # a list needs items, and this role is no longer in the standard
     r'role="doc-biblioentry"': 'role="listitem"',
 }
+TIPS = re.compile(r'<script defer="defer" src="(_static/tippy/[^"]+)"></script>\s*')
 NAMED = 4  # of the names that a folded cell defines, its closed line says so many
 UNEXPLAINED = re.compile(r'<pre>.*?</pre>|<div class="chart">.*?</div>', re.DOTALL)
 DIRECTIVE = re.compile(r"#\| export(?: ([A-Za-z_]\w*))?[ ]*(?:\n|$)")
@@ -174,6 +178,8 @@ def repair_pages(app: Sphinx, error: Exception | None) -> None:
         text = path.read_text(encoding="utf-8")
         for old, new in REPAIRS.items():
             text = re.sub(old, new, text)
+        tips = f'<meta name="tips" content="{" ".join(TIPS.findall(text))}">'
+        text = TIPS.sub("", text).replace("</head>", f"{tips}</head>")
         path.write_text(text, encoding="utf-8")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from fontTools import subset, ttLib
 from sphinx.application import Sphinx
 
-SCRIPT = re.compile(r'\s*<script src="[^"]*scripts/fontawesome\.js[^"]*"[^>]*></script>')
+SCRIPT = re.compile(r'\s*<script (?:defer )?src="[^"]*scripts/fontawesome\.js[^"]*"[^>]*></script>')
 FACE = re.compile(r"@font-face\{[^}]*Font Awesome[^}]*\}")
 RULE = re.compile(r"((?:\.fa-[\w-]+:before,?)+)\{content:\"\\([0-9a-f]+)\"\}")
 DYNAMIC = {"fa-xmark"}  # by scripts of the theme

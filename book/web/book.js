@@ -68,7 +68,7 @@ async function mountWidget(figure) {
   try {
     const { mount, waits = false } = await import(new URL(`widgets/${name}.js`, here));
     if (!waits) {
-      const heights = [...figure.querySelectorAll("picture")].map((picture) => picture.offsetHeight);
+      const heights = [...figure.querySelectorAll("picture img")].map((picture) => picture.offsetHeight);
       place.style.minHeight = `${Math.max(0, ...heights)}px`; // what is below stays where it is
     }
     figure.classList.toggle("live", !waits);
@@ -126,11 +126,23 @@ function loadParts() {
   return Promise.allSettled(wanted.map((name) => import(new URL(`${name}.js`, here))));
 }
 
+/* The explanations that come up over links and words: their scripts wait until the page is there, one for another. */
+async function loadTips() {
+  for (const address of document.querySelector("meta[name=tips]")?.content.split(" ").filter(Boolean) ?? []) {
+    await new Promise((done) => {
+      document.head.append(
+        Object.assign(document.createElement("script"), { src: address, onload: done, onerror: done }),
+      );
+    });
+  }
+  window.onload?.(); // where the page's own script has put what it does
+}
+
 async function start() {
   addLedgerFilters();
   mountWidgets();
   followMoved();
-  await loadParts();
+  await Promise.all([loadParts(), loadTips()]);
   markScrollers();
   document.documentElement.dataset.ready = "true";
 }
