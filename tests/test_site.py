@@ -524,11 +524,20 @@ def test_printing_without_a_chromium_says_so(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err == "pdf: no chromium found: install one, or name it in CHROMIUM\n"
 
 
-def test_search_finds_a_chapter_offline(open_page, site):
-    page, requests, complaints = open_page("search.html?q=attention")
-    page.wait_for_selector("#search-results li a")
+def test_search_finds_a_section_offline(open_page, site):
+    page, requests, complaints = open_page("search.html?q=why+scale")
+    page.locator("#search-results li a").first.click()
+    page.wait_for_url("**/32_attention.html#why-divide-by-sqrt-d-k")
     assert all(url.startswith(site) for url in requests)
     assert complaints == []
+
+
+def test_search_works_without_a_server(browser):
+    page = new_page(browser)
+    page.goto(f"{(SITE / 'search.html').as_uri()}?q=<b>kv cache</b>")
+    page.locator("#search-results li a").first.wait_for()
+    assert page.locator("#search-results b").count() == 0
+    page.context.close()
 
 
 @pytest.mark.parametrize(

@@ -81,16 +81,11 @@ globalThis.bookSearch = ({ same, sections }, Search = globalThis.MiniSearch) => 
       prefix: (term) => term.length > 3,
       fuzzy: (term) => (term.length > 5 ? 0.2 : false),
       weights: { prefix: 0.3, fuzzy: 0.15 },
-      boostDocument: (id) => known.get(id).weight * (exact.some((ids) => ids.has(id)) ? 3 : 1),
+      boostDocument: (id) => known.get(id).weight * (exact[0].has(id) ? 6 : exact[1].has(id) ? 3 : 1),
     };
-    const joined = terms.join(" ");
-    const all = index.search(joined, { ...options, tokenize: (text) => text.split(" "), combineWith: "AND" });
-    const some = index.search(joined, { ...options, tokenize: (text) => text.split(" ") });
-    const first = new Set(all.map(({ id }) => id));
-    return [...all, ...some.filter(({ id }) => !first.has(id))].map(({ id, terms: matched }) => ({
-      ...known.get(id),
-      matched,
-    }));
+    const found = index.search(terms.join(" "), { ...options, tokenize: (text) => text.split(" ") });
+    const worth = ({ score, queryTerms }) => score * (queryTerms.length / terms.length) ** 2; // all words before some
+    return found.sort((one, other) => worth(other) - worth(one)).map(({ id }) => known.get(id));
   };
 };
 
