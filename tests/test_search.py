@@ -14,7 +14,8 @@ QUERIES = yaml.safe_load((ROOT / "tests" / "search_queries.yml").read_text(encod
 NAMED = {  # by the paper's words, and by the field's
     "why scale": "32_attention#why-divide-by-sqrt-d-k", "mask": "32_attention#masks",
     "kv cache": "60_beam_search#why-is-writing-slow", "equation 1": "32_attention#scaled-dot-product-attention",
-    "post-norm": "31_stacks#norm-after-the-sum-or-before-the-sub-layer", "figure 2": "32_attention#multi-head-attention",
+    "post-norm": "31_stacks#norm-after-the-sum-or-before-the-sub-layer",
+    "figure 2": "32_attention#multi-head-attention",
     "BLEU": "61_machine_translation#which-of-two-translations-is-better",
 }  # fmt: skip
 

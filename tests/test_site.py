@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = {path.stem: path for path in sorted((ROOT / "book").glob("*")) if path.suffix in (".ipynb", ".md")}
 
 PAGES = toc_entries(ROOT)
+HEAVIEST = 350_000  # bytes of a page and all that it loads before anybody touches it, compressed
 LEDGER = yaml.safe_load((ROOT / "book" / "ledger.yml").read_text(encoding="utf-8"))["claims"]
 MOVED = yaml.safe_load((ROOT / "book" / "moved.yml").read_text(encoding="utf-8"))
 
@@ -58,8 +59,8 @@ def unset(page, name: str) -> list[str]:
 def undescribed(page) -> list[str]:
     """Pictures that did not arrive, or whose description is missing, too short, or their file's path."""
     pictures = page.locator("article img").evaluate_all(
-        "all => all.map(one => [one.src, one.alt, one.complete && one.naturalWidth > 0])"
-    )
+        "all => all.map(one => [one.src, one.alt, one.loading === 'lazy' || (one.complete && one.naturalWidth > 0)])"
+    )  # those that wait are there: the build looks for their files
     charts = page.locator("article .chart > svg").evaluate_all("all => all.map(one => one.getAttribute('aria-label'))")
     pictures += [["chart", words, True] for words in charts]
     return [src for src, alt, arrived in pictures if not arrived or len(alt) <= 15 or "/" in alt.split()[0]]
@@ -210,7 +211,7 @@ def test_page_stands_alone_and_is_accessible(open_page, site, name):
     """All that holds for every page at every width; it is loaded once, and then made narrower."""
     page, requests, complaints = open_page(f"{name}.html")
     assert page.locator("article h1").count() == 1
-    assert first_view(requests, site) < 600_000
+    assert first_view(requests, site) < HEAVIEST
     assert overflowing(page) + cropped(page) == []
     assert unset(page, name) == []
     assert undescribed(page) == []
@@ -218,7 +219,9 @@ def test_page_stands_alone_and_is_accessible(open_page, site, name):
     for across in (1024, 768, 360, WIDTHS["phone"][0]):
         page.set_viewport_size({"width": across, "height": 900})
         assert overflowing(page) + cropped(page) == [], across
-    page.evaluate("foldMap(), markScrollers()")  # as if it had been loaded so narrow
+    page.evaluate(
+        "markScrollers(), document.querySelector('.paper-map details')?.removeAttribute('open')"
+    )  # as loaded so
     assert faults(page, name, "phone") == []
     assert [url for url in requests if not url.startswith((site, "data:", "blob:"))] == []
     assert complaints == []
@@ -414,7 +417,9 @@ def test_terms_are_linked_once_a_page():
 def test_the_map_of_the_paper_says_where_one_is():
     here = {}
     for name in PAGES:
-        strip = re.search(r'<nav class="paper-map".*?</nav>', (SITE / f"{name}.html").read_text(encoding="utf-8"))[0]
+        strip = re.search(
+            r'<nav class="paper-map".*?</nav>', (SITE / f"{name}.html").read_text(encoding="utf-8"), re.S
+        )[0]
         assert strip.count("<a ") == 19, name
         here[name] = re.findall(r'aria-current="\w+"[^>]*>([^<]+)<', strip)
     assert here["32_attention"] == ["3.2"]

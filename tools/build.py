@@ -135,7 +135,7 @@ def check_site(site: Path, source: Path, pages: list[str]) -> None:
             continue
         text = html.read_text("utf-8")
         images = [unquote(unescape(name)) for name in re.findall(r'<img[^>]*?\ssrc="([^"]+)"', text)]
-        for name in images:
+        for name in [*images, *re.findall(r'<source[^>]*?\ssrcset="([^"]+)"', text)]:
             if not name.startswith("data:") and not (html.parent / name.split("?")[0]).resolve().is_file():
                 problems.append(f"{page}.html shows {name}, which is missing")
         notebook = source_of(source, page)

@@ -39,7 +39,8 @@ REPAIRS = {
     f"<div {SIDEBAR}>": f'<div {SIDEBAR} role="complementary" aria-label="Chapters">',
     # Colab opens the copy that fetches the rest of the book (tools/colab.py)
     r'(https://colab\.research\.google\.com/github/[^"]+?/blob/)main/book/': r"\1colab/",
-    # no script keeps the page from being drawn
+    # no script keeps the page from being drawn; this one would come too early, and only a menu of versions needs it
+    r"<script>DOCUMENTATION_OPTIONS\.pagename = '[^']*';</script>": "",
     r'<script (?=(?:data-[\w-]+="[^"]*" )?src="_static/)': "<script defer ",
     # a list needs items, and this role is no longer in the standard
     r'role="doc-biblioentry"': 'role="listitem"',

@@ -30,23 +30,40 @@ SPHINX = re.compile(
 SCRIPTS = "".join(f'<script defer src="_static/{name}.js"></script>' for name in ("minisearch", "sections", "search"))
 
 
+def formula(tex: str) -> str:
+    """A formula in letters."""
+    tex = re.sub(r"\\sqrt\{?", "√", re.sub(r"\\(?:text|operatorname|mathbf|mathrm|boldsymbol)\b", "", tex))
+    return re.sub(r"\\\w+|[\\{}$]", " ", tex).strip()
+
+
+def words_of(node: nodes.Node) -> str:
+    """What a node says, with formulas in letters."""
+    parts = [
+        formula(one.astext()) if isinstance(one.parent, nodes.math) else one.astext()
+        for one in node.findall(nodes.Text)
+    ]
+    return "".join(parts)
+
+
 def title_of(node: nodes.Node) -> str:
     """The title of a section; nothing for all else, as for the insides of exercises."""
     titles = [child for child in node.children if isinstance(child, nodes.title)]
-    return titles[0].astext() if titles and isinstance(node, nodes.section) else ""
+    return words_of(titles[0]) if titles and isinstance(node, nodes.section) else ""
 
 
 def text_of(node: nodes.Node) -> str:
     """The words of a section, without code, and without the sections inside it."""
-    parts = [child.astext() if isinstance(child, nodes.Text) else text_of(child)
-             for child in node.children if not isinstance(child, SILENT) and not title_of(child)]  # fmt: skip
-    gap = "" if isinstance(node, nodes.TextElement) else " "
-    return gap.join(part for part in parts if part)
+    parts = [
+        words_of(child) if isinstance(child, nodes.Text | nodes.TextElement) else text_of(child)
+        for child in node.children
+        if not isinstance(child, SILENT) and not title_of(child)
+    ]
+    return " ".join(part for part in parts if part)
 
 
 def sections_of(page: str, document: nodes.document) -> Iterator[dict]:
     """Every section of a page: its place, its titles, its text, and what the page weighs."""
-    whole = next(document.findall(nodes.title)).astext()
+    whole = words_of(next(document.findall(nodes.title)))
     for number, section in enumerate(filter(title_of, document.findall(nodes.section))):
         anchor = section["ids"][0]
         yield {

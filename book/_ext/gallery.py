@@ -168,7 +168,7 @@ def shown(picture: Picture) -> str:
     head = re.match(r"<svg[^>]*>", resolved(picture.svg, "light"))[0]
     size = " ".join(re.findall(r' ((?:width|height)="\d+")', head))
     images = "".join(
-        f'<img class="still-{theme}" src="{base}-{theme}.svg" alt="{escape(picture.caption)}" {size} '
+        f'<img class="still-{theme} dark-light" src="{base}-{theme}.svg" alt="{escape(picture.caption)}" {size} '
         'loading="lazy" decoding="async">'
         for theme in THEMES
     )

@@ -104,10 +104,11 @@ def signs_in(style: str) -> set[int]:
 
 
 def reduced(path: Path, signs: set[int]) -> ttLib.TTFont:
-    """A font without all other signs."""
+    """A font without all other signs; one that has none of them stays whole, as browsers refuse an empty one."""
     font, subsetter = ttLib.TTFont(path), subset.Subsetter()
-    subsetter.populate(unicodes=signs)
-    subsetter.subset(font)
+    if used := signs & font.getBestCmap().keys():
+        subsetter.populate(unicodes=used)
+        subsetter.subset(font)
     return font
 
 

@@ -62,7 +62,10 @@ class Widget(SphinxDirective):
 
 
 def still(name: str, theme: str, alternative: str) -> str:
-    """The picture of a widget for wide and narrow pages, with its size, so that nothing moves when it comes."""
+    """The picture of a widget for wide and narrow pages, with its size, so that nothing moves when it comes.
+
+    The theme leaves pictures of the class `dark-light` as they are in the dark.
+    """
     sized = []
     for form in ("", "-narrow"):
         with Image.open(STILLS / f"{name}{form}{theme}.png") as picture:
@@ -70,7 +73,8 @@ def still(name: str, theme: str, alternative: str) -> str:
         sized.append((f"_static/stills/{name}{form}{theme}.png", f'width="{width}" height="{height}"'))
     (wide, size), (narrow, narrow_size) = sized
     source = f'<source media="(max-width: {NARROW}px)" srcset="{narrow}" {narrow_size}>'
-    return f'{source}<img src="{wide}" alt="{escape(alternative)}" {size} loading="lazy" decoding="async">'
+    rest = f'alt="{escape(alternative)}" {size} loading="lazy" decoding="async"'
+    return f'{source}<img class="dark-light" src="{wide}" {rest}>'
 
 
 def copy_files(app: Sphinx, error: Exception | None) -> None:
