@@ -40,7 +40,8 @@ export async function mount(place) {
   const seen = await json("twins.json");
   const [told, tell] = teller();
   told.classList.add("sr"); // what it says can be seen
-  const [answer, own] = [make("div", { class: "answer" }), make("div", {})];
+  const hint = make("p", { class: "quiet" }, "After your guess: what it writes, and the words that it looks at.");
+  const [answer, own] = [make("div", { class: "answer" }, hint), make("div", { class: "own-sentence" })];
   let [adjective, guess] = ["tired", null];
 
   function show() {
@@ -58,7 +59,7 @@ export async function mount(place) {
       show();
     };
     return choice(
-      "Which word will the translator write for “it”?",
+      "A translator into German must know what “it” is. Which word will it write?",
       Object.entries(MEANINGS),
       guess?.[adjective] ?? null,
       choose,
@@ -73,14 +74,11 @@ export async function mount(place) {
     question = next;
     show();
   };
-  const adjectives = Object.keys(seen).map((word) => [word, word]);
-  place.append(
-    choice("The animal did not cross the street because it was too …", adjectives, adjective, switched),
-    question,
-    answer,
-    own,
-    told,
-  );
+  const said = "The animal did not cross the street because it was too ";
+  const twins = Object.keys(seen).map((word) => [word, make("span", {}, said, make("b", {}, word), ".")]);
+  const sentences = choice("Sentence", twins, adjective, switched);
+  sentences.querySelector("legend").className = "sr";
+  place.append(sentences, question, answer, own, told);
   whenAsked(own, "Try another sentence", (translator) => ownSentence(own, translator), false);
 }
 
