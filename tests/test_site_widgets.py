@@ -94,6 +94,34 @@ def test_a_click_on_the_picture_starts_the_widget(open_page):
     assert complaints == []
 
 
+LETTERS = """place => {
+  const sizes = [];
+  const texts = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+    const parent = text.parentElement;
+    if (!text.data.trim() || !parent.checkVisibility() || parent.closest(".sr")) continue;
+    const scale = parent.closest("svg") ? Math.sqrt(Math.abs(parent.getScreenCTM().a * parent.getScreenCTM().d)) : 1;
+    sizes.push([Math.round(10 * scale * parseFloat(getComputedStyle(parent).fontSize)) / 10, text.data.trim()]);
+  }
+  return sizes.filter(([size]) => size < 12);
+}"""
+
+
+@pytest.mark.parametrize("address", NAMES)
+def test_letters_of_stills_can_be_read_on_a_phone(browser, site, address):
+    """At least 12 pixels where the narrow still is taken, which stands in the page as large as it was taken."""
+    page = new_page(browser, viewport={"width": 360, "height": 800})
+    visit(page, f"{site}{address}.html")
+    for name in NAMES[address]:
+        still = page.locator(f"#widget-{name} > .still-light").evaluate("one => one.innerHTML")
+        with Image.open(PICTURES / f"{name}-narrow.png") as picture:
+            assert f'srcset="_static/stills/{name}-narrow.png" width="{picture.width // 2}"' in still
+            assert picture.width // 2 <= 360
+    for name, live in opened(page):
+        assert page.evaluate(LETTERS, live) == [], name
+    page.context.close()
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("address", NAMES)
 def test_widgets_are_quiet_and_accessible(open_page, site, address, width):

@@ -23,6 +23,7 @@ for (const box of document.querySelectorAll('.bd-article details')) {
   if (box.closest('.tag_hide-input')) box.remove(); else box.open = true;
 }
 document.documentElement.dataset.theme = 'light';
+for (const image of document.images) image.loading = 'eager';
 """
 FOOTER = """
 <div style="font: 8px sans-serif; width: 100%; text-align: center; color: #555"><span class="pageNumber"></span></div>
@@ -34,6 +35,7 @@ def print_page(browser: Browser, address: str, target: Path) -> None:
     tab, new = new_page(browser, limits.BOOK, color_scheme="light"), target.with_suffix(".new")
     visit(tab, address)
     tab.evaluate(OPEN_SOLUTIONS)
+    tab.wait_for_function("[...document.images].every((image) => image.complete)")
     margin = {"top": "18mm", "bottom": "18mm", "left": "17mm", "right": "17mm"}
     options = {"display_header_footer": True, "header_template": "<span></span>", "footer_template": FOOTER}
     tab.pdf(path=new, format="A4", margin=margin, outline=True, tagged=True, print_background=True, **options)

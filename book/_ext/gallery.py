@@ -126,7 +126,8 @@ def resolved(svg: str, theme: str) -> str:
         values |= dict(re.findall(r"(--figure-\d-[\w-]+): ([^;]+);", svg))
         while VARIABLE.search(svg):
             svg = VARIABLE.sub(lambda found: values.get(found[1], found[2]), svg)
-        svg = re.sub(r"^ *(?:\.text_html|--figure|#figure-\d a).*\n", "", svg, flags=re.MULTILINE)
+        in_page = r"\.text_html|--figure|#figure-\d a|(?:display|width|max-width|height|margin|overflow):"
+        svg = re.sub(rf"^ *(?:{in_page}).*\n", "", svg, flags=re.MULTILINE)
         svg = svg.replace("currentColor", text)
     else:
         parts = re.split(r'(<g class="ramp".*?</g>)', svg, flags=re.S)

@@ -1,0 +1,18 @@
+/* The frame of the slides (tools/slides.py). In the address: ?print-pdf, and showNotes=separate-page with it. */
+"use strict";
+
+const asked = new URLSearchParams(location.search);
+
+Reveal.initialize({
+  width: 1280,
+  height: 720,
+  margin: 0.03,
+  center: false,
+  hash: !asked.has("print-pdf"),
+  slideNumber: "c/t",
+  transition: "none",
+  pdfSeparateFragments: false,
+  pdfMaxPagesPerSlide: 1,
+  showNotes: asked.get("showNotes") ?? false,
+  plugins: [RevealNotes],
+});

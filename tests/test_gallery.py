@@ -1,0 +1,83 @@
+"""The gallery: every picture of the chapters as a file, in both themes, which any program can open."""
+
+import base64
+import re
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image, ImageChops, ImageStat
+
+from tests.pages import SITE
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import gallery  # noqa: E402
+
+FILES = SITE / "_static" / "gallery"
+PICTURES = [one for path in sorted((ROOT / "book").glob("[0-9][0-9]_*.ipynb")) for one in gallery.pictures(path)]
+NAMES = [f"{one.name}-{theme}" for one in PICTURES for theme in gallery.THEMES]
+DRAWN_ALIKE = 3.0  # mean difference of two renderers, of 255: letters are another font
+
+
+def test_names_are_unique_and_all_have_a_heading_and_a_caption():
+    assert len(PICTURES) == len({one.name for one in PICTURES}) > 100
+    assert {"39_transformer-figure-1", "32_attention-figure-2"} <= {one.name for one in PICTURES}
+    assert [one.name for one in PICTURES if not one.heading or len(one.caption) < 16] == []
+
+
+def test_colours_are_those_of_the_style_sheet():
+    """A role, a hue of its own, grey, and the weights of a map, in both themes."""
+    svg = '<svg viewBox="0 0 9 9" width="9" height="9"><path style="fill: #B84D06"/><path style="fill: #ffffff"/>'
+    svg += '<path style="fill: #123456"/><g class="ramp"><path style="fill: #000000"/></g></svg>'
+    found = {theme: re.findall(r"fill: (#\w{6})", gallery.resolved(svg, theme)) for theme in gallery.THEMES}
+    assert [one.lower() for one in found["light"]] == ["#b84d06", "#ffffff", "#123456", "#000000"]
+    assert [one.lower() for one in found["dark"]] == ["#fa8e35", "#15171a", "#a9cbed", "#ffffff"]
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("site")
+def test_every_picture_has_its_four_files_and_its_place():
+    page = (SITE / "gallery.html").read_text(encoding="utf-8")
+    for name in NAMES:
+        root = ElementTree.parse(FILES / f"{name}.svg").getroot()
+        text = (FILES / f"{name}.svg").read_text(encoding="utf-8")
+        assert not re.search(r"var\(|currentColor|color-mix", text), name
+        sizes = [float(root.get(side)) for side in ("width", "height")]
+        with Image.open(FILES / f"{name}.png") as picture:
+            assert picture.size == pytest.approx([2 * size for size in sizes], abs=2), name
+            assert picture.convert("L").getextrema()[1] - picture.convert("L").getextrema()[0] > 100, name
+        assert f'src="_static/gallery/{name}.svg"' in page
+    for one in PICTURES:
+        assert f'id="cell-{one.cell}"' in (SITE / f"{one.chapter}.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("site")
+def test_a_second_renderer_opens_all_and_draws_the_same(browser, tmp_path):
+    page = browser.new_page()
+    page.goto((SITE / "_static" / "gallery" / f"{NAMES[0]}.svg").as_uri())
+    opened = page.evaluate(
+        """async (files) => {
+          const failed = [];
+          for (const [name, data] of files) {
+            const image = Object.assign(new Image(), { src: `data:image/svg+xml;base64,${data}` });
+            await image.decode().catch(() => failed.push(name));
+          }
+          return failed;
+        }""",
+        [[name, base64.b64encode((FILES / f"{name}.svg").read_bytes()).decode()] for name in NAMES],
+    )
+    assert opened == []
+    for name in ("00_whole-map-light", "32_attention-figure-2-dark", "35_positional_encoding-heat-map-dark"):
+        with Image.open(FILES / f"{name}.png") as picture:
+            first = picture.convert("RGB").resize([side // 2 for side in picture.size])
+        page.set_viewport_size(dict(zip(("width", "height"), first.size, strict=True)))
+        page.goto((FILES / f"{name}.svg").as_uri())
+        page.screenshot(path=tmp_path / "second.png")
+        with Image.open(tmp_path / "second.png") as picture:
+            difference = ImageChops.difference(first, picture.convert("RGB"))
+        assert max(ImageStat.Stat(difference).mean) < DRAWN_ALIKE, name
+    page.close()
