@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env book html pdf execute lab export chapter check bench bench-full test lint format clean
+.PHONY: help env book html slides pdf execute lab export chapter check bench bench-full test lint format clean
 
 BIN := .venv/bin
 PY := $(BIN)/python
@@ -57,6 +57,9 @@ book: env ## execute the chapters that changed, then render: _build/html
 
 html: env ## render the stored outputs: _build/html
 	@$(PY) -m tools.build
+
+slides: html ## slides for three lessons, as pages and as PDF: _build/slides
+	@$(PY) -m tools.slides
 
 pdf: env ## the whole book as one file to print: _build/book.pdf
 	@$(PY) -m tools.pdf
