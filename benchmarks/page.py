@@ -63,7 +63,7 @@ def first_translation(browser: Browser, address: str, brake: int) -> float:
     page = new_page(browser)
     visit(page, f"{address}index.html")
     page.locator("#widget-twins").scroll_into_view_if_needed()
-    start = page.get_by_role("button", name="Try another sentence")
+    start = page.get_by_role("button", name="Type your own sentence")
     start.wait_for()
     slow(page, brake)
     page.evaluate("""() => {

@@ -292,7 +292,7 @@ def test_breaking_says_when_numbers_run_away(open_page):
 def test_twins(live):
     """The landing page: a guess gets its answer, es becomes sie, and no model comes before a sentence is asked for."""
     page, widget, requests, complaints = live("twins")
-    shows(widget.locator(".answer").first, "After your guess")
+    shows(widget.locator(".answer").first, "Guess, and the answer")
     widget.get_by_text("es, for the animal").click()
     shows(widget, "Right: Das Tier")
     shows(widget, "weil es zu müde war. (es is the animal)")
@@ -304,7 +304,7 @@ def test_twins(live):
     shows(widget, "Not this time: ")
     assert not [url for url in requests if "/models/" in url]
     told_before = told(widget).inner_text()
-    widget.get_by_role("button", name="Try another sentence").click()
+    widget.get_by_role("button", name="Type your own sentence").click()
     shows(widget.get_by_role("status").first, "weil er zu müde war")  # the dog
     widget.get_by_label("an English sentence").fill("The animal did not cross the street because it was too wide.")
     page.keyboard.press("Enter")

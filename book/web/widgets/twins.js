@@ -40,7 +40,11 @@ export async function mount(place) {
   const seen = await json("twins.json");
   const [told, tell] = teller();
   told.classList.add("sr"); // what it says can be seen
-  const hint = make("p", { class: "quiet" }, "After your guess: what it writes, and the words that it looks at.");
+  const hint = make(
+    "p",
+    { class: "quiet" },
+    "Guess, and the answer comes here: the German sentence, and which English words the machine looks at.",
+  );
   const [answer, own] = [make("div", { class: "answer" }, hint), make("div", { class: "own-sentence" })];
   let [adjective, guess] = ["tired", null];
 
@@ -59,7 +63,7 @@ export async function mount(place) {
       show();
     };
     return choice(
-      "A translator into German must know what “it” is. Which word will it write?",
+      "German has different words for “it”. Which one will the machine write?",
       Object.entries(MEANINGS),
       guess?.[adjective] ?? null,
       choose,
@@ -79,7 +83,7 @@ export async function mount(place) {
   const sentences = choice("Sentence", twins, adjective, switched);
   sentences.querySelector("legend").className = "sr";
   place.append(sentences, question, answer, own, told);
-  whenAsked(own, "Try another sentence", (translator) => ownSentence(own, translator), false);
+  whenAsked(own, "Type your own sentence", (translator) => ownSentence(own, translator), false);
 }
 
 /** A field for a sentence of the reader's own, for the model that has been loaded. */
