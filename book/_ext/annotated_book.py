@@ -39,6 +39,10 @@ REPAIRS = {
     f"<div {SIDEBAR}>": f'<div {SIDEBAR} role="complementary" aria-label="Chapters">',
     # Colab opens the copy that fetches the rest of the book (tools/colab.py)
     r'(https://colab\.research\.google\.com/github/[^"]+?/blob/)main/book/': r"\1colab/",
+    # light or dark at once, where the theme waits for a script: until then its colours and lines are not there
+    r'(dataset\.theme = localStorage\.getItem\("theme"\)) \|\| ""': (
+        r'\1 || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
+    ),
     # no script keeps the page from being drawn; this one would come too early, and only a menu of versions needs it
     r"<script>DOCUMENTATION_OPTIONS\.pagename = '[^']*';</script>": "",
     r'<script (?=(?:data-[\w-]+="[^"]*" )?src="_static/)': "<script defer ",
