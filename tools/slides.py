@@ -29,7 +29,18 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 DECKS = ROOT / "book" / "slides"
-NEEDED = ("book.js", "book.css", "widgets.css", "slides.css", "slides.js", "widgets", "model", "models", "stills")
+NEEDED = (
+    "favicon.svg",
+    "book.js",
+    "book.css",
+    "widgets.css",
+    "slides.css",
+    "slides.js",
+    "widgets",
+    "model",
+    "models",
+    "stills",
+)
 DATA = ("twins.json", "sentences.json")
 REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/notes.js")
 NOTES = re.compile(r"^Notes \((\d+) min, (\w+)\):\s*", re.MULTILINE)
@@ -94,12 +105,13 @@ def html_of(slide: Slide, site: Path) -> str:
         if not (site / "_static" / "gallery" / f"{slide.name}-light.svg").is_file():
             raise ChapterError(f"the gallery has no picture {slide.name}")
         caption = caption_of(slide.name, site)
-        parts.append(f'<img class="picture" src="_static/gallery/{slide.name}-light.svg" alt="{caption}">')
+        parts.append(f'<img class="drawing" src="_static/gallery/{slide.name}-light.svg" alt="{caption}">')
     elif slide.kind == "widget":
         parts.append(widget_of(slide.name, site))
-    parts.append(f'<p class="source">chapter {slide.chapter.split("_")[0]}</p>')
+    place = "the first page" if slide.chapter == "index" else f"chapter {slide.chapter.split('_')[0]}"
+    parts.append(f'<p class="source">{place}</p>')
     parts.append(f'<aside class="notes">{markdown.render(slide.notes)}</aside>')
-    return f'<section class="{slide.kind}">{"".join(parts)}</section>'
+    return f'<section class="{slide.kind or "words"}">{"".join(parts)}</section>'
 
 
 def caption_of(name: str, site: Path) -> str:
@@ -137,6 +149,7 @@ def page_of(deck: Deck, site: Path) -> str:
 
 def page(title: str, head: str, body: str) -> str:
     meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    meta += '<link rel="icon" href="_static/favicon.svg">'
     return (
         f'<!doctype html><html lang="en" data-theme="light"><head>{meta}<title>{escape(title)}</title>{head}</head>'
         f"<body>{body}</body></html>\n"

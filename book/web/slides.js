@@ -8,6 +8,7 @@ Reveal.initialize({
   height: 720,
   margin: 0.03,
   center: false,
+  display: "flex",
   hash: !asked.has("print-pdf"),
   slideNumber: "c/t",
   transition: "none",
