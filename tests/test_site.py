@@ -70,7 +70,7 @@ def undescribed(page) -> list[str]:
 def compressed(path: Path) -> int:
     """The bytes of a file as a server sends it."""
     data = path.read_bytes()
-    return len(data) if path.suffix in (".png", ".woff") else len(gzip.compress(data))
+    return len(data) if path.suffix in (".png", ".webp", ".woff") else len(gzip.compress(data))
 
 
 def first_view(requests: list[str], site: str) -> int:

@@ -52,7 +52,7 @@ def test_every_widget_has_its_page_its_picture_and_its_test():
     assert sorted(f"{page}.html" for page in NAMES) == pages_with_widgets(SITE)
     assert PAGES.keys() == TEXTS.keys()
     kinds = [form + theme for form in FORMS for theme in THEMES.values()]
-    assert {name + kind for name in PAGES for kind in kinds} == {one.stem for one in PICTURES.glob("*.png")}
+    assert {name + kind for name in PAGES for kind in kinds} == {one.stem for one in PICTURES.glob("*.webp")}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -60,7 +60,7 @@ def test_the_pictures_of_both_themes_show_as_much(name):
     """A picture taken beside its widget is nearly empty."""
     drawn = []
     for added in THEMES.values():
-        with Image.open(PICTURES / f"{name}{added}.png") as picture:
+        with Image.open(PICTURES / f"{name}{added}.webp") as picture:
             counts = picture.convert("L").histogram()
         paper = counts.index(max(counts))
         drawn.append(sum(count for shade, count in enumerate(counts) if abs(shade - paper) > 40) / sum(counts))
@@ -114,8 +114,8 @@ def test_letters_of_stills_can_be_read_on_a_phone(browser, site, address):
     visit(page, f"{site}{address}.html")
     for name in NAMES[address]:
         still = page.locator(f"#widget-{name} > .still-light").evaluate("one => one.innerHTML")
-        with Image.open(PICTURES / f"{name}-narrow.png") as picture:
-            assert f'srcset="_static/stills/{name}-narrow.png" width="{picture.width // 2}"' in still
+        with Image.open(PICTURES / f"{name}-narrow.webp") as picture:
+            assert f'srcset="_static/stills/{name}-narrow.webp" width="{picture.width // 2}"' in still
             assert picture.width // 2 <= 360
     for name, live in opened(page):
         assert page.evaluate(LETTERS, live) == [], name

@@ -19,7 +19,7 @@ from tools import limits
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Playwright
 
-PACKED = (".png", ".woff", ".safetensors")  # compressed already, or hardly to be compressed
+PACKED = (".png", ".webp", ".woff", ".safetensors")  # compressed already, or hardly to be compressed
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 

@@ -5,7 +5,7 @@
     The caption, with what to see.
     :::
 
-puts the picture `figures/widgets/clocks.png` with its caption, on a phone `clocks-narrow.png`, and in the dark those
+puts the picture `figures/widgets/clocks.webp` with its caption, on a phone `clocks-narrow.webp`, and in the dark those
 that end in `-dark`; where scripts run, `book.js` loads the module `widgets/clocks.js` and gives it the place. In print
 and without scripts the picture stays. `breaking-mask` is a widget that `widgets/breaking.js` makes, with a picture of
 its own. The shipped model, the means of its heads, the weights of the other two models of the case and the sentences
@@ -53,7 +53,7 @@ class Widget(SphinxDirective):
         self.add_name(figure)
         self.state.document.note_explicit_target(figure)
         for theme, added in (("light", ""), ("dark", "-dark")):
-            if not (STILLS / f"{name}-narrow{added}.png").is_file():
+            if not (STILLS / f"{name}-narrow{added}.webp").is_file():
                 continue  # a new one: `python -m tools.pictures` needs its page
             picture = still(name, added, self.options["alt"])
             figure += nodes.raw("", f'<picture class="still-{theme}">{picture}</picture>', format="html")
@@ -68,9 +68,9 @@ def still(name: str, theme: str, alternative: str) -> str:
     """
     sized = []
     for form in ("", "-narrow"):
-        with Image.open(STILLS / f"{name}{form}{theme}.png") as picture:
+        with Image.open(STILLS / f"{name}{form}{theme}.webp") as picture:
             width, height = (side // DENSITY for side in picture.size)
-        sized.append((f"_static/stills/{name}{form}{theme}.png", f'width="{width}" height="{height}"'))
+        sized.append((f"_static/stills/{name}{form}{theme}.webp", f'width="{width}" height="{height}"'))
     (wide, size), (narrow, narrow_size) = sized
     source = f'<source media="(max-width: {NARROW}px)" srcset="{narrow}" {narrow_size}>'
     rest = f'alt="{escape(alternative)}" {size} loading="lazy" decoding="async"'

@@ -1,0 +1,113 @@
+"""The slides: their texts are whole, their numbers are the chapters', and their folder stands alone."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.pages import SITE
+from tools import slides
+from tools.browser import new_page, served
+from tools.execute import ChapterError
+
+ROOT = Path(__file__).resolve().parents[1]
+DECKS = [slides.read_deck(path) for path in sorted(slides.DECKS.glob("*.md"))]
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+@pytest.fixture(scope="module")
+def folder(site, tmp_path_factory):
+    """The slides as `make slides` writes them."""
+    target = tmp_path_factory.mktemp("slides") / "slides"
+    slides.write(DECKS, SITE, target)
+    return target
+
+
+def said(chapter: str) -> str:
+    """All that a chapter says and prints, with thousands written together."""
+    cells = json.loads((ROOT / "book" / f"{chapter}.ipynb").read_text(encoding="utf-8"))["cells"]
+    return re.sub(r"(?<=\d)(?:,|\{,\})(?=\d\d\d)", "", json.dumps(cells, ensure_ascii=False))
+
+
+def test_there_are_three_lessons():
+    assert sorted(deck.minutes for deck in DECKS) == [15, 45, 45]
+    assert all(
+        "tired" in deck.slides[0].body and "*it*" in deck.slides[-1].headline + deck.slides[-1].notes for deck in DECKS
+    )
+
+
+@pytest.mark.parametrize("deck", DECKS, ids=lambda deck: deck.name)
+def test_numbers_stand_in_the_chapter_that_a_slide_names(deck):
+    missing = []
+    for slide in deck.slides:
+        text, there = f"{slide.headline} {slide.body} {slide.notes}", set(NUMBER.findall(said(slide.chapter)))
+        text = re.sub(r"(?<=\d),(?=\d\d\d)", "", text)
+        missing += [(slide.headline, one) for one in NUMBER.findall(text) if len(one) > 1 and one not in there]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("## A\nwords\n", "short.md, slide 1: expected one line that begins with"),
+        ("## A\nNotes (2 min, 32_attention):\n", "short.md, slide 1: expected one line"),
+        ("## A\n{picture} a\n{widget} b\nNotes (2 min, 32_attention): Words.\n", "slide 1: more than one picture"),
+        ("## A\nNotes (3 min, 32_attention): Words.\n", "its slides take 3 minutes, its head says 2"),
+    ],
+)
+def test_a_deck_that_is_not_whole_is_named(tmp_path, text, said):
+    path = tmp_path / "short.md"
+    path.write_text(f"---\ntitle: T\nminutes: 2\nabout: A\n---\n\n{text}", encoding="utf-8")
+    with pytest.raises(ChapterError, match=re.escape(said)):
+        slides.read_deck(path)
+
+
+def test_without_pages_the_command_says_what_to_do(tmp_path, capsys):
+    assert slides.main(["--no-pdf"], tmp_path) == 1
+    assert capsys.readouterr().err == "slides: the slides take their pictures from the pages: run `make html`\n"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("deck", DECKS, ids=lambda deck: deck.name)
+def test_slides_run_from_a_server_and_fit(browser, folder, deck):
+    """Every slide shows all that it has, nothing comes from elsewhere, and what can be touched is alive."""
+    page, complaints, requests = new_page(browser, viewport={"width": 1280, "height": 720}), [], []
+    page.on("console", lambda one: complaints.append(one.text) if one.type in ("error", "warning") else None)
+    page.on("pageerror", lambda one: complaints.append(str(one)))
+    page.on("request", lambda one: requests.append(one.url))
+    with served(folder) as address:
+        page.goto(f"{address}{deck.name}.html")
+        page.wait_for_function("window.Reveal?.isReady()")
+        for number, slide in enumerate(deck.slides, 1):
+            page.evaluate("number => Reveal.slide(number)", number)
+            below = page.evaluate("""() => {
+              const slide = Reveal.getCurrentSlide(), end = slide.getBoundingClientRect().bottom;
+              const shown = [...slide.children].filter((one) => !one.matches(".notes"));
+              return shown.filter((one) => one.getBoundingClientRect().bottom > end + 1).map((one) => one.outerHTML);
+            }""")
+            assert below == [], slide.headline
+            if slide.kind == "widget":
+                page.wait_for_function("Reveal.getCurrentSlide().querySelector('figure').dataset.mounted")
+                assert page.locator("section.present .widget-live button, section.present .widget-live input").count()
+        assert all(url.startswith((address, "data:")) for url in requests)
+    assert complaints == []
+    page.context.close()
+
+
+@pytest.mark.browser
+def test_slides_from_files_and_on_paper_show_pictures(browser, folder):
+    """From files the still is there with a hint; on paper each slide is a page, and so are its notes."""
+    deck = next(deck for deck in DECKS if deck.name == "short")
+    page = new_page(browser, viewport={"width": 1280, "height": 720})
+    page.goto((folder / "short.html").as_uri())
+    page.wait_for_function("window.Reveal?.isReady()")
+    number = next(k for k, slide in enumerate(deck.slides, 1) if slide.kind == "widget")
+    page.evaluate("number => Reveal.slide(number)", number)
+    page.locator("section.present .widget-live", has_text="python -m http.server").wait_for()
+    assert page.locator("section.present .still-light img").is_visible()
+    page.context.close()
+    with served(folder) as address:
+        for path in slides.print_decks(browser, address, [deck], folder):
+            pages = len(re.findall(rb"/Type\s*/Page\b", path.read_bytes()))
+            assert pages == (1 if path.stem == "short" else 2) * (len(deck.slides) + 1)
