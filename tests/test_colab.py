@@ -181,7 +181,7 @@ BECOMES = {
     ),
     "widget": (
         ":::{widget} clocks\n:alt: two clocks\nTurn one.\n:::",
-        f"![two clocks]({SITE}/_images/clocks.png)\n\n"
+        f"![two clocks]({SITE}/_static/stills/clocks.webp)\n\n"
         f"*On [the book's page]({SITE}/35_x.html#widget-clocks) this picture can be touched.* Turn one.",
     ),
     "figure": (

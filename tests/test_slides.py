@@ -88,7 +88,7 @@ def test_slides_run_from_a_server_and_fit(browser, folder, deck):
             }""")
             assert below == [], slide.headline
             if slide.kind == "widget":
-                page.wait_for_function("Reveal.getCurrentSlide().querySelector('figure').dataset.mounted")
+                page.wait_for_function("Reveal.getCurrentSlide().querySelector('figure')?.dataset.mounted")
                 assert page.locator("section.present .widget-live button, section.present .widget-live input").count()
         assert all(url.startswith((address, "data:")) for url in requests)
     assert complaints == []

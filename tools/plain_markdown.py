@@ -118,7 +118,7 @@ class Page:
                 box = f"**{self.text(argument)}**\n\n{content}"
                 return "\n".join(f"> {line}".rstrip() for line in box.split("\n"))
             case "widget":
-                picture = self.picture(options["alt"], f"figures/widgets/{argument}.png")
+                picture = self.picture(options["alt"], f"figures/widgets/{argument}.webp")
                 page = linked("the book's page", self.on_site(f"{self.name}.html#widget-{argument}"))
                 return f"{picture}\n\n*On {page} this picture can be touched.* {content}"
             case "figure":
@@ -171,7 +171,8 @@ class Page:
 
     def picture(self, alt: str, path: str) -> str:
         """A picture of the book, or what it shows where it cannot be reached."""
-        there = path if self.pictures or "://" in path else self.on_site(f"_images/{Path(path).name}")
+        folder = "_static/stills" if path.startswith("figures/widgets/") else "_images"
+        there = path if self.pictures or "://" in path else self.on_site(f"{folder}/{Path(path).name}")
         return f"![{alt}]({there})" if there else f"*The picture shows: {alt}*"
 
     def formula(self, tex: str) -> str:

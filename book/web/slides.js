@@ -11,6 +11,7 @@ Reveal.initialize({
   display: "flex",
   hash: !asked.has("print-pdf"),
   slideNumber: "c/t",
+  respondToHashChanges: false, // a late one would turn a page back
   transition: "none",
   pdfSeparateFragments: false,
   pdfMaxPagesPerSlide: 1,
