@@ -71,7 +71,7 @@ def test_without_pages_the_command_says_what_to_do(tmp_path, capsys):
 @pytest.mark.browser
 @pytest.mark.parametrize("deck", DECKS, ids=lambda deck: deck.name)
 def test_slides_run_from_a_server_and_fit(browser, folder, deck):
-    """Every slide shows all that it has, nothing comes from elsewhere, and what can be touched is alive."""
+    """Every slide shows all that it has, and nothing comes from elsewhere."""
     page, complaints, requests = new_page(browser, viewport={"width": 1280, "height": 720}), [], []
     page.on("console", lambda one: complaints.append(one.text) if one.type in ("error", "warning") else None)
     page.on("pageerror", lambda one: complaints.append(str(one)))
@@ -90,11 +90,6 @@ def test_slides_run_from_a_server_and_fit(browser, folder, deck):
                 number,
             )
             assert below == [], slide.headline
-            if slide.kind == "widget":  # a busy machine may still turn pages of its own
-                there = "Reveal.getCurrentSlide().querySelector('figure')?.dataset.mounted"
-                page.wait_for_function(f"number => {{ Reveal.slide(number); return {there}; }}", arg=number)
-                live = page.locator(".slides > section").nth(number).locator(".widget-live")
-                assert live.locator("button, input").count()
         assert all(url.startswith((address, "data:")) for url in requests)
     assert complaints == []
     page.context.close()
