@@ -2,7 +2,7 @@
 
 The processor is four times slower, and the network gives 1.6 Mbit a second with answers after 150 ms. Every page is
 opened without a cache, then scrolled through from its top to its end; once more it is opened at its last section. Needs
-the pages: `make html`.
+the pages: `make html`. `python -m benchmarks paint` records all pages; `python -m benchmarks.paint index` prints one.
 """
 
 from __future__ import annotations

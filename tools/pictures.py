@@ -123,7 +123,7 @@ def main(arguments: list[str]) -> int:
                 live.evaluate("place => (place.style.minHeight = '')")  # which keeps the room of the last picture
                 for theme, added in THEMES.items():
                     page.emulate_media(color_scheme=theme)
-                    picture = Image.open(io.BytesIO(live.screenshot())).quantize(32, dither=Image.Dither.NONE)
+                    picture = Image.open(io.BytesIO(live.screenshot())).quantize(24, dither=Image.Dither.NONE)
                     picture.convert("RGB").save(PICTURES / f"{widget}{form}{added}.webp", lossless=True, method=6)
         browser.close()
     content = json.dumps(dict(sorted(texts.items())), ensure_ascii=False, indent=2)

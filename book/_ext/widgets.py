@@ -45,11 +45,13 @@ class Widget(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         name = self.arguments[0]
         module = name.split("-")[0]
-        if not (ROOT / "book" / "web" / "widgets" / f"{module}.js").is_file():
+        script = ROOT / "book" / "web" / "widgets" / f"{module}.js"
+        if not script.is_file():
             raise self.error(f"there is no book/web/widgets/{module}.js")
         if "alt" not in self.options:
             raise self.error(f"{name}: `alt` says what the picture shows")
-        figure = nodes.figure("", classes=["widget"], names=[f"widget-{name}"])
+        waits = ["waits"] if "export const waits = true" in script.read_text(encoding="utf-8") else []
+        figure = nodes.figure("", classes=["widget", *waits], names=[f"widget-{name}"])
         self.add_name(figure)
         self.state.document.note_explicit_target(figure)
         for theme, added in (("light", ""), ("dark", "-dark")):

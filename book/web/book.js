@@ -65,6 +65,8 @@ async function mountWidget(figure) {
   const place = document.createElement("div");
   place.className = "widget-live";
   figure.prepend(place);
+  const shown = [...figure.querySelectorAll("picture img")].filter((picture) => picture.offsetHeight);
+  await Promise.allSettled(shown.map((picture) => picture.decode())); // first what is seen, then what can be touched
   try {
     const { mount, waits = false } = await import(new URL(`widgets/${name}.js`, here));
     if (!waits) {
@@ -126,7 +128,13 @@ function loadParts() {
   return Promise.allSettled(wanted.map((name) => import(new URL(`${name}.js`, here))));
 }
 
-/* The explanations that come up over links and words: their scripts wait until the page is there, one for another. */
+/* The explanations that come up over links: their scripts wait until somebody points at a link, one for another. */
+let tips;
+
+function wantTips({ target }) {
+  if (target.closest("a")) tips ??= loadTips();
+}
+
 async function loadTips() {
   for (const address of document.querySelector("meta[name=tips]")?.content.split(" ").filter(Boolean) ?? []) {
     await new Promise((done) => {
@@ -136,13 +144,16 @@ async function loadTips() {
     });
   }
   window.onload?.(); // where the page's own script has put what it does
+  document.querySelectorAll(".bd-article a:hover").forEach((link) => link.dispatchEvent(new MouseEvent("mouseenter")));
 }
 
 async function start() {
   addLedgerFilters();
   mountWidgets();
   followMoved();
-  await Promise.all([loadParts(), loadTips()]);
+  for (const kind of ["pointerover", "focusin"])
+    document.querySelector(".bd-article")?.addEventListener(kind, wantTips);
+  await loadParts();
   markScrollers();
   document.documentElement.dataset.ready = "true";
 }
