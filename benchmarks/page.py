@@ -25,7 +25,7 @@ FIRST, SENTENCES = 5, 30  # how often a page is opened; sentences of the test sp
 PARTS = {
     "code": ("widgets", "model", "widgets.css"),
     "sentences": ("sentences.json",),
-    "model": ("models",),
+    "model": ("models/embedded",),
 }
 MEASURE = """async ({ sentences, base }) => {
   const { Translator } = await import(base + "model/translation.js");
