@@ -46,6 +46,7 @@ REPAIRS = {
     # no script keeps the page from being drawn; this one would come too early, and only a menu of versions needs it
     r"<script>DOCUMENTATION_OPTIONS\.pagename = '[^']*';</script>": "",
     r'<script (?=(?:data-[\w-]+="[^"]*" )?src="_static/)': "<script defer ",
+    r'\s*<link rel="preload" as="script" [^>]*/>': "",
     # these mark words that Sphinx's search found, step through pages by keys, open boxes and switch tabs: none is used
     r'\s*<script [^>]*src="_static/(?:sphinx_highlight|doctools|togglebutton|design-tabs)\.js[^"]*"[^>]*></script>': "",
     r'\s*<link [^>]*href="_static/togglebutton\.css[^"]*" />': "",
