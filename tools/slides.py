@@ -46,6 +46,7 @@ REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/n
 NOTES = re.compile(r"^Notes \((\d+) min, (\w+)\):\s*", re.MULTILINE)
 SHOWN = re.compile(r"^\{(picture|widget)\} (\S+)$", re.MULTILINE)
 SIZES = ("1280px", "720px")
+PAPER, REPEATED = (1140, 540), 1.06  # room for a still; what its columns show, of which some is shown twice
 markdown = MarkdownIt("commonmark", {"html": True, "typographer": True}).enable("table")
 
 
@@ -130,8 +131,25 @@ def widget_of(name: str, site: Path) -> str:
         if found := re.search(
             rf'<figure class="[^"]*" id="widget-{re.escape(name)}">(.*?)<figcaption', text, re.DOTALL
         ):
-            return f'<figure class="widget" id="widget-{name}">{found[1]}</figure>'
+            return f'<figure class="widget" id="widget-{name}">{found[1]}{columns_of(found[1])}</figure>'
     raise ChapterError(f"no page has a widget {name}")
+
+
+def columns_of(picture: str) -> str:
+    """A still cut into as many columns as make it largest on paper; each repeats a little of the one before."""
+    source, width, height = re.search(r'<img [^>]*?src="([^"]+)"[^>]*? width="(\d+)" height="(\d+)"', picture).groups()
+
+    def size(count: int) -> float:
+        return min(PAPER[0] / count / int(width), PAPER[1] / (int(height) / count * (REPEATED if count > 1 else 1)))
+
+    count = max(range(1, 5), key=size)
+    tall = PAPER[1] if count > 1 else int(height) * size(1)
+    parts = "".join(
+        f'<img src="{source}" alt="" style="width: {int(width) * size(count):.0f}px; height: {tall:.0f}px; '
+        f'object-position: 0 {100 * k / max(1, count - 1):.0f}%">'
+        for k in range(count)
+    )
+    return f'<div class="columns">{parts}</div>'
 
 
 def page_of(deck: Deck, site: Path) -> str:
