@@ -18,12 +18,13 @@ import yaml
 from docutils import nodes
 
 import annotated
+from tools.repository import repository_of
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
 sys.path.insert(0, str(BOOK / "_ext"))
 
-from annotated_book import docstring, repository_of  # noqa: E402
+from annotated_book import docstring  # noqa: E402
 from appendices import (  # noqa: E402
     GlossaryLinks,
     chapters_of,
@@ -263,5 +264,5 @@ def test_a_docstring_leads_to_its_cell():
         ("", None),
     ],
 )
-def test_launch_buttons_know_the_repository_from_its_remote(remote, address):
+def test_launch_buttons_and_copies_know_the_repository_from_its_remote(remote, address):
     assert repository_of(remote) == address

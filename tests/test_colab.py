@@ -14,7 +14,7 @@ import nbformat
 import pytest
 from markdown_it import MarkdownIt
 
-from tools.colab import FIRST, main, prepared, site_of
+from tools.colab import FIRST, main, origin, prepared, site_of
 from tools.plain_markdown import Page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,6 +54,15 @@ def test_without_an_address_nothing_is_invented(tmp_path, capsys):
     assert main([str(tmp_path / "copies")], root=tmp_path) == 1
     assert "no remote called origin" in capsys.readouterr().err
     assert not (tmp_path / "copies").exists()
+
+
+def test_a_remote_gives_an_address_that_everybody_can_clone(tmp_path):
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    remote = ["git", "-C", str(tmp_path), "remote", "add", "origin", "https://me:secret@github.com/me/book.git"]
+    subprocess.run(remote, check=True)
+    assert origin(tmp_path) == "https://github.com/me/book"
+    assert site_of(origin(tmp_path)) == "https://me.github.io/book/"
+    assert site_of("https://github.com/Me/me.github.io") == "https://me.github.io/"
 
 
 def test_the_cell_fetches_and_installs(tmp_path):

@@ -63,6 +63,27 @@ def test_a_deck_that_is_not_whole_is_named(tmp_path, text, said):
         slides.read_deck(path)
 
 
+def test_a_deck_without_its_head_is_named(tmp_path):
+    path = tmp_path / "short.md"
+    path.write_text("---\ntitle: T\n---\n\n## A\n", encoding="utf-8")
+    with pytest.raises(ChapterError, match=r"short.md: its head, between two lines of ---, lacks about, minutes"):
+        slides.read_deck(path)
+    path.write_text("## A\n", encoding="utf-8")
+    with pytest.raises(ChapterError, match=r"lacks about, minutes, title"):
+        slides.read_deck(path)
+
+
+def test_slides_that_are_there_survive_a_deck_that_fails(tmp_path, monkeypatch, capsys):
+    (tmp_path / "_build" / "html").mkdir(parents=True)
+    (tmp_path / "_build" / "html" / "gallery.html").write_text("", encoding="utf-8")
+    old = tmp_path / "_build" / "slides" / "short.html"
+    old.parent.mkdir()
+    old.write_text("old", encoding="utf-8")
+    assert slides.main(["--no-pdf"], tmp_path) == 1
+    assert "the gallery has no picture" in capsys.readouterr().err
+    assert old.read_text(encoding="utf-8") == "old"
+
+
 def test_without_pages_the_command_says_what_to_do(tmp_path, capsys):
     assert slides.main(["--no-pdf"], tmp_path) == 1
     assert capsys.readouterr().err == "slides: the slides take their pictures from the pages: run `make html`\n"
@@ -85,7 +106,9 @@ def test_slides_run_from_a_server_and_fit(browser, folder, deck):
                   Reveal.slide(number);
                   const slide = Reveal.getCurrentSlide(), end = slide.getBoundingClientRect().bottom;
                   const shown = [...slide.children].filter((one) => !one.matches(".notes"));
-                  return shown.filter((one) => one.getBoundingClientRect().bottom > end + 1).map((one) => one.tagName);
+                  const low = shown.filter((one) => one.getBoundingClientRect().bottom > end + 1);
+                  const small = shown.filter((one) => one.matches(".drawing, .widget") && one.offsetHeight < 250);
+                  return [...low, ...small].map((one) => one.tagName);
                 }""",
                 number,
             )
@@ -97,7 +120,7 @@ def test_slides_run_from_a_server_and_fit(browser, folder, deck):
 
 @pytest.mark.browser
 def test_slides_from_files_and_on_paper_show_pictures(browser, folder):
-    """From files the still is there with a hint; on paper each slide is a page, and so are its notes."""
+    """From files the still is there with a hint; on paper each slide is a page with its picture; so are its notes."""
     deck = next(deck for deck in DECKS if deck.name == "short")
     page = new_page(browser, viewport={"width": 1280, "height": 720})
     page.goto((folder / "short.html").as_uri())
@@ -108,6 +131,16 @@ def test_slides_from_files_and_on_paper_show_pictures(browser, folder):
     assert page.locator("section.present .still-light img").is_visible()
     page.context.close()
     with served(folder) as address:
+        page = new_page(browser)
+        page.goto(f"{address}attention.html?print-pdf")
+        page.wait_for_selector("html.reveal-print .pdf-page", state="attached")
+        sizes = page.evaluate(
+            "[...document.querySelectorAll('.drawing, .columns img')].map((one) => [one.offsetWidth, one.offsetHeight])"
+        )
+        attention = next(deck for deck in DECKS if deck.name == "attention")
+        assert len(sizes) >= sum(slide.kind != "" for slide in attention.slides)
+        assert min(min(size) for size in sizes) > 250
+        page.context.close()
         for path in slides.print_decks(browser, address, [deck], folder):
             pages = len(re.findall(rb"/Type\s*/Page\b", path.read_bytes()))
             assert pages == (1 if path.stem == "short" else 2) * (len(deck.slides) + 1)

@@ -43,7 +43,7 @@ def new_page(browser: Browser, patience: int = limits.PAGE, **options: Any) -> P
 
 
 def visit(page: Page, address: str) -> None:
-    """Open an address, and wait until mathematics is set."""
+    """Open an address, and wait until the page's own script has run."""
     page.goto(address, wait_until="load")
     page.wait_for_selector("html[data-ready=true]", state="attached")
 

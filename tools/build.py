@@ -27,6 +27,7 @@ from tools.clean import clean, code_cells, write_if_changed
 from tools.contents import parts_of
 from tools.drawings import PICTURES
 from tools.execute import ChapterError, run, run_all, with_outputs
+from tools.repository import origin
 
 PAGES = (".ipynb", ".md")
 SKIPPED = ("__pycache__", ".ipynb_checkpoints", ".DS_Store")
@@ -159,8 +160,9 @@ def build(root: Path, execute_chapters: bool) -> int:
     source = stage(root, copies)
     site, stamp = root / "_build" / "html", root / "_build" / "html.key"
     parts = ["_config.yml", "_toc.yml", "annotated", "book/_ext", "tools/build.py", "requirements.lock", "package.json"]
-    parts += ["pyproject.toml"]  # the version, in what is reported
-    key = digest([source, *(root / part for part in parts)], root, os.environ.get("ANNOTATED_URL", ""))
+    parts += ["pyproject.toml", "data/models/embedded", "data/runs/case", "data/runs/heads"]  # what pages load
+    addresses = os.environ.get("ANNOTATED_URL", ""), origin(root)
+    key = digest([source, *(root / part for part in parts)], root, *addresses)
     if not (site.is_dir() and stamp.exists() and stamp.read_text() == key):
         print(f"rendering {len(pages)} pages", flush=True)
         new = render(root, source)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -23,6 +22,7 @@ import nbformat
 
 from tools import ROOT
 from tools.plain_markdown import Page
+from tools.repository import origin
 
 FIRST = """\
 #@title On Colab, run this first: it fetches the book and installs its package {{ display-mode: "form" }}
@@ -62,18 +62,13 @@ def prepared(notebook: nbformat.NotebookNode, page: Page, address: str | None = 
     return copy
 
 
-def origin(root: Path) -> str:
-    """The address of the repository. Raises ValueError when there is none."""
-    done = subprocess.run(["git", "-C", str(root), "remote", "get-url", "origin"], capture_output=True, text=True)
-    if done.returncode or not done.stdout.strip():
-        raise ValueError("the repository has no remote called origin: give its address with --address")
-    return done.stdout.strip()
-
-
 def site_of(address: str) -> str:
     """Where GitHub publishes the pages of a repository; empty for one that lies elsewhere."""
     found = re.search(r"github\.com[:/]([\w.-]+)/([\w.-]+?)(?:\.git)?/?$", address)
-    return f"https://{found[1].lower()}.github.io/{found[2]}/" if found else ""
+    if not found:
+        return ""
+    host = f"{found[1].lower()}.github.io"
+    return f"https://{host}/" if found[2].lower() == host else f"https://{host}/{found[2]}/"
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
@@ -86,13 +81,10 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         "--site", help="address of the rendered book; without it, that of the repository's GitHub Pages"
     )
     options = parser.parse_args(arguments)
-    try:
-        address = options.address or origin(root)
-    except ValueError as error:
-        if not options.local:
-            print(f"colab: {error}", file=sys.stderr)
-            return 1
-        address = ""
+    address = options.address or origin(root)
+    if not (address or options.local):
+        print("colab: the repository has no remote called origin: give its address with --address", file=sys.stderr)
+        return 1
     site = site_of(address) if options.site is None else options.site
     if options.local:
         shutil.copytree(root / "book", options.folder, ignore=shutil.ignore_patterns(*PAGES_ONLY), dirs_exist_ok=True)

@@ -1,7 +1,7 @@
 """The book as one file to print: `python -m tools.pdf`, which is `make pdf`, writes _build/book.pdf.
 
-Sphinx joins all pages into one, with the stored outputs. A chromium sets the mathematics, opens the solutions and
-prints it, with an outline. What only a screen can use is left out: menus, the map, and the code that a page folds away.
+Sphinx joins all pages into one, with the stored outputs. A chromium opens the solutions and prints it, with an
+outline. What only a screen can use is left out: menus, the map, and the code that a page folds away.
 """
 
 from __future__ import annotations

@@ -101,6 +101,9 @@ def main(arguments: list[str]) -> int:
     if path is None:
         print("no chromium found: install it, or name it in $CHROMIUM", file=sys.stderr)
         return 1
+    if not (SITE / "index.html").is_file():
+        print("pictures are taken from the pages: run `make html`", file=sys.stderr)
+        return 1
     if names == ["sharing"]:
         with sync_playwright() as playwright:
             picture = Image.open(io.BytesIO(draw_card(new_page(launch(playwright, path)))))
@@ -108,6 +111,7 @@ def main(arguments: list[str]) -> int:
         return 0
     PICTURES.mkdir(parents=True, exist_ok=True)
     texts = json.loads((PICTURES / "texts.json").read_text(encoding="utf-8")) if names else {}
+    taken = set()
     with served(SITE) as address, sync_playwright() as playwright:
         browser = launch(playwright, path)
         page = new_page(browser, limits.PAGE, device_scale_factor=DENSITY)
@@ -117,6 +121,7 @@ def main(arguments: list[str]) -> int:
             for widget, live in opened(page):
                 if names and widget not in names:
                     continue
+                taken.add(widget)
                 if form == "":
                     texts[widget] = text_of(live)
                 finish(widget, live)
@@ -126,9 +131,12 @@ def main(arguments: list[str]) -> int:
                     picture = Image.open(io.BytesIO(live.screenshot())).quantize(24, dither=Image.Dither.NONE)
                     picture.convert("RGB").save(PICTURES / f"{widget}{form}{added}.webp", lossless=True, method=6)
         browser.close()
+    if unknown := set(names) - taken:
+        print(f"no page has a widget {', '.join(sorted(unknown))}: choose from {', '.join(texts)}", file=sys.stderr)
+        return 1
     content = json.dumps(dict(sorted(texts.items())), ensure_ascii=False, indent=2)
     (PICTURES / "texts.json").write_text(content + "\n", encoding="utf-8")
-    print(f"{len(texts)} widgets, wide and narrow, in both themes, in {PICTURES.relative_to(ROOT)}")
+    print(f"{len(taken)} widgets, wide and narrow, in both themes, in {PICTURES.relative_to(ROOT)}")
     return 0
 
 

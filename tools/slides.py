@@ -40,13 +40,18 @@ NEEDED = (
     "model",
     "models",
     "stills",
+    "twins.json",
+    "sentences.json",
 )
-DATA = ("twins.json", "sentences.json")
 REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/notes.js")
 NOTES = re.compile(r"^Notes \((\d+) min, (\w+)\):\s*", re.MULTILINE)
 SHOWN = re.compile(r"^\{(picture|widget)\} (\S+)$", re.MULTILINE)
 SIZES = ("1280px", "720px")
-PAPER, REPEATED = (1140, 540), 1.06  # room for a still; what its columns show, of which some is shown twice
+PAPER, REPEATED, CUT = (
+    (1140, 540),
+    1.06,
+    1.75,
+)  # room for a still; what columns repeat; so much larger must they make it
 markdown = MarkdownIt("commonmark", {"html": True, "typographer": True}).enable("table")
 
 
@@ -76,9 +81,11 @@ class Deck:
 
 def read_deck(path: Path) -> Deck:
     """The deck of a file. Raises ChapterError that names the slide where something is missing."""
-    _, head, text = path.read_text(encoding="utf-8").split("---\n", 2)
-    slides = [read_slide(part, f"{path.name}, slide {k}") for k, part in enumerate(text.split("\n## ")[1:], 1)]
-    settings = yaml.safe_load(head)
+    parts = path.read_text(encoding="utf-8").split("---\n", 2)
+    settings = yaml.safe_load(parts[1]) if len(parts) == 3 else {}
+    if missing := {"title", "minutes", "about"} - set(settings):
+        raise ChapterError(f"{path.name}: its head, between two lines of ---, lacks {', '.join(sorted(missing))}")
+    slides = [read_slide(part, f"{path.name}, slide {k}") for k, part in enumerate(parts[2].split("\n## ")[1:], 1)]
     if (total := sum(slide.minutes for slide in slides)) != settings["minutes"]:
         raise ChapterError(f"{path.name}: its slides take {total} minutes, its head says {settings['minutes']}")
     return Deck(path.stem, settings["title"], settings["minutes"], settings["about"], slides)
@@ -142,7 +149,7 @@ def columns_of(picture: str) -> str:
     def size(count: int) -> float:
         return min(PAPER[0] / count / int(width), PAPER[1] / (int(height) / count * (REPEATED if count > 1 else 1)))
 
-    count = max(range(1, 5), key=size)
+    count = max(range(1, 5), key=lambda count: size(count) / (CUT if count > 1 else 1))
     tall = PAPER[1] if count > 1 else int(height) * size(1)
     parts = "".join(
         f'<img src="{source}" alt="" style="width: {int(width) * size(count):.0f}px; height: {tall:.0f}px; '
@@ -196,8 +203,7 @@ def contents(decks: list[Deck]) -> str:
 
 
 def write(decks: list[Deck], site: Path, target: Path) -> None:
-    """The folder, without PDF."""
-    shutil.rmtree(target, ignore_errors=True)
+    """The folder, without PDF, which must not be there yet."""
     (target / "reveal").mkdir(parents=True)
     for name in REVEAL:
         text = (ROOT / "node_modules" / "reveal.js" / name).read_text(encoding="utf-8")
@@ -207,7 +213,7 @@ def write(decks: list[Deck], site: Path, target: Path) -> None:
         (target / f"{deck.name}.html").write_text(page_of(deck, site), encoding="utf-8")
     (target / "index.html").write_text(contents(decks), encoding="utf-8")
     pictures = {f"gallery/{slide.name}-light.svg" for deck in decks for slide in deck.slides if slide.kind == "picture"}
-    for name in (*NEEDED, *DATA, *sorted(pictures)):
+    for name in (*NEEDED, *sorted(pictures)):
         copy(site / "_static" / name, target / "_static" / name)
 
 
@@ -240,11 +246,13 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     parser.add_argument("--no-pdf", action="store_true", help="only the pages, which needs no chromium")
     options = parser.parse_args(arguments)
     site, target = root / "_build" / "html", root / "_build" / "slides"
+    new = target.with_name("slides.new")
     try:
         if not (site / "gallery.html").is_file():
             raise ChapterError("the slides take their pictures from the pages: run `make html`")
         decks = [read_deck(path) for path in sorted(DECKS.glob("*.md"))]
-        write(decks, site, target)
+        shutil.rmtree(new, ignore_errors=True)
+        write(decks, site, new)
         count = sum(len(deck.slides) for deck in decks)
         if not options.no_pdf:
             path = chromium_path()
@@ -252,11 +260,13 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
                 raise ChapterError("no chromium found: install one, or name it in CHROMIUM, or ask for --no-pdf")
             from playwright.sync_api import sync_playwright
 
-            with served(target) as address, sync_playwright() as playwright:
+            with served(new) as address, sync_playwright() as playwright:
                 browser = launch(playwright, path)
-                for _ in print_decks(browser, address, decks, target):
+                for _ in print_decks(browser, address, decks, new):
                     pass
                 browser.close()
+        shutil.rmtree(target, ignore_errors=True)
+        new.rename(target)
     except ChapterError as error:
         print(f"slides: {error}", file=sys.stderr)
         return 1

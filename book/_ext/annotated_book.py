@@ -2,17 +2,16 @@
 
 Exported cells show the module they are written to instead of the export directive, as a link to its reference; the
 reference links back. Where one is folded, its closed line names what it defines. The scripts of hover explanations come
-from node_modules, so that no page asks another host for anything, and are loaded when all else is there; sphinx-thebe,
-which would ask, is switched off. Launch buttons take the repository from the git remote. A few attributes that the
-theme leaves out make the pages readable by assistive technology. Where the remote is on GitHub, each section of a
-chapter ends with a link for those who are stuck.
+from node_modules, so that no page asks another host for anything, and are loaded when somebody points at a link;
+sphinx-thebe, which would ask, is switched off. Launch buttons take the repository from the git remote. A few attributes
+that the theme leaves out make the pages readable by assistive technology. Where the remote is on GitHub, each section
+of a chapter ends with a link for those who are stuck.
 """
 
 import ast
 import json
 import posixpath
 import re
-import subprocess
 import tomllib
 from html import escape
 from pathlib import Path
@@ -26,10 +25,13 @@ from sphinx.config import Config
 from sphinx.errors import ExtensionError
 from sphinx.transforms import SphinxTransform
 
+from tools.repository import origin
+
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ROOT / "node_modules"
 TIPPY = (MODULES / "@popperjs/core/dist/umd/popper.min.js", MODULES / "tippy.js/dist/tippy-bundle.umd.min.js")
 SIDEBAR = 'id="pst-primary-sidebar" class="bd-sidebar-primary bd-sidebar"'
+UNUSED = ("sphinx_highlight.js", "doctools.js", "togglebutton.js", "togglebutton.css", "design-tabs.js")
 REPAIRS = {
     # names that differ from the visible words
     r'<summary aria-label="Toggle hidden content">': "<summary>",
@@ -48,8 +50,8 @@ REPAIRS = {
     r'<script (?=(?:data-[\w-]+="[^"]*" )?src="_static/)': "<script defer ",
     r'\s*<link rel="preload" as="script" [^>]*/>': "",
     # these mark words that Sphinx's search found, step through pages by keys, open boxes and switch tabs: none is used
-    r'\s*<script [^>]*src="_static/(?:sphinx_highlight|doctools|togglebutton|design-tabs)\.js[^"]*"[^>]*></script>': "",
-    r'\s*<link [^>]*href="_static/togglebutton\.css[^"]*" />': "",
+    rf'\s*<script [^>]*src="_static/(?:{"|".join(map(re.escape, UNUSED))})[^"]*"[^>]*></script>': "",
+    rf'\s*<link [^>]*href="_static/(?:{"|".join(map(re.escape, UNUSED))})[^"]*" />': "",
     r"\s*<script>(?:let toggle(?:Hint|Open)|var togglebutton)[^<]*</script>": "",
     # a list needs items, and this role is no longer in the standard
     r'role="doc-biblioentry"': 'role="listitem"',
@@ -191,6 +193,9 @@ def repair_pages(app: Sphinx, error: Exception | None) -> None:
         tips = f'<meta name="tips" content="{" ".join(TIPS.findall(text))}">'
         text = TIPS.sub("", text).replace("</head>", f"{tips}</head>")
         path.write_text(text, encoding="utf-8")
+    for name in UNUSED:
+        for left in Path(app.outdir, "_static").glob(name):
+            left.unlink()
 
 
 def copy_tippy(app: Sphinx, error: Exception | None) -> None:
@@ -224,21 +229,10 @@ def docstring(app: Sphinx, what: str, name: str, thing: object, options: object,
     lines[:] = text.split("\n")
 
 
-def repository_of(remote: str) -> str | None:
-    """The address of a repository's page from that of its git remote; None when it is a folder on this machine."""
-    if match := re.fullmatch(r"(?:ssh://)?[\w.-]+@([\w.-]+)[:/](.+?)(?:\.git)?/?", remote):
-        return f"https://{match[1]}/{match[2]}"
-    parts = urlsplit(remote)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        return None
-    return f"https://{parts.hostname}{parts.path.rstrip('/').removesuffix('.git')}"
-
-
 def launch_buttons(app: Sphinx, config: Config) -> None:
     """Buttons for Colab, Binder and the source, when the git remote says where the repository is."""
-    done = subprocess.run(["git", "-C", str(ROOT), "remote", "get-url", "origin"], capture_output=True, text=True)
-    repository = repository_of(done.stdout.strip()) if done.returncode == 0 else None
-    if repository is None:
+    repository = origin(ROOT)
+    if not repository.startswith("https://"):
         return
     config.html_theme_options |= {
         "repository_url": repository,

@@ -10,7 +10,7 @@ page is the map of the paper, with the place where one is.
 import re
 from collections.abc import Iterator
 from functools import cache
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +22,6 @@ from docutils.statemachine import StringList
 from ledger import anchor, load_claims, name_that_breaks, number_and_words, reference_to
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
@@ -345,13 +344,17 @@ def read_map(app: Sphinx) -> None:
     app.env.paper_map = map_of(Path(app.srcdir))
 
 
-def claim_tips(app: Sphinx, config: Config) -> None:
+def claim_tips(app: Sphinx) -> None:
     """Let a link to a claim show the claim."""
+
+    def formula(found: re.Match[str]) -> str:
+        return app.typesetter.formula(unescape(found[1]), display=False)
+
     for claim in load_claims(Path(app.srcdir)).values():
-        text = re.sub(r"\$(.+?)\$", r'<span class="math">\\(\1\\)</span>', escape(claim["claim"], quote=False))
+        text = re.sub(r"\$(.+?)\$", formula, escape(claim["claim"], quote=False))
         standing = ", ".join(filter(None, [claim["standing"], claim.get("outcome")]))
         tip = f"<p><strong>{claim['id']}</strong> {text}</p><p>{standing.capitalize()}.</p>"
-        config.tippy_custom_tips[f"ledger.html#{anchor(claim['id'])}"] = tip
+        app.config.tippy_custom_tips[f"ledger.html#{anchor(claim['id'])}"] = tip
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -367,7 +370,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("messages", Messages)
     app.add_directive("exercises", Exercises)
     app.add_transform(GlossaryLinks)
-    app.connect("config-inited", claim_tips)
+    app.connect("builder-inited", claim_tips, priority=600)  # behind what sets formulas
     app.connect("env-check-consistency", count_exercises_by_page)  # after the environment is stored
     app.connect("builder-inited", read_map)
     app.connect("html-page-context", paper_map, priority=900)

@@ -81,9 +81,9 @@ def section_of_cell(document: nodes.document, cell: str) -> str | None:
     """The anchor of the section in which a cell stands."""
     for node in document.findall(nodes.Element):
         if f"cell-{cell}" in node.get("ids", []):
-            while not title_of(node):
+            while node is not None and not title_of(node):
                 node = node.parent
-            return node["ids"][0]
+            return node and node["ids"][0]
     return None
 
 
@@ -98,6 +98,8 @@ def collected(app: Sphinx) -> dict:
         page, _, cell = place["cell"].partition("#")
         if page in documents:
             at = f"{page}#{section_of_cell(documents[page], cell)}"
+            if at not in sections:
+                raise ExtensionError(f"book/places.yml: {page} has no section with a cell {cell}")
             words[at] = f"{words.get(at, '')}, {place['what']}"
     for place, each in words.items():
         if (at := tops.get(place, place)) not in sections:

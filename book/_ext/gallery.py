@@ -122,10 +122,16 @@ def resolved(svg: str, theme: str) -> str:
             return f"#{found[1] if theme == 'light' else turned_over(found[1])}"
         return values[name]
 
+    def value_of(found: re.Match[str]) -> str:
+        value = values.get(found[1], found[2])
+        if value is None:
+            raise ExtensionError(f"a schematic has the colour {found[1]}, which has no value")
+        return value
+
     if "<style>" in svg:  # a schematic
         values |= dict(re.findall(r"(--figure-\d-[\w-]+): ([^;]+);", svg))
         while VARIABLE.search(svg):
-            svg = VARIABLE.sub(lambda found: values.get(found[1], found[2]), svg)
+            svg = VARIABLE.sub(value_of, svg)
         in_page = r"\.text_html|--figure|#figure-\d a|(?:display|width|max-width|height|margin|overflow):"
         svg = re.sub(rf"^ *(?:{in_page}).*\n", "", svg, flags=re.MULTILINE)
         svg = svg.replace("currentColor", text)

@@ -99,7 +99,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 def signs_in(style: str) -> set[int]:
     """The code points that rules of a style sheet write."""
     texts = re.findall(r'content: ?"((?:[^"\\]|\\.)*)"', style)
-    plain = re.sub(r"\\([0-9A-Fa-f]{1,6}) ?", lambda code: chr(int(code[1], 16)), "".join(texts))
+    plain = re.sub(r"\\([0-9A-Fa-f]{1,6}) ?", lambda code: chr(int(code[1], 16)), " ".join(texts))
     return {ord(sign) for sign in plain}
 
 

@@ -145,6 +145,7 @@ async function loadTips() {
   }
   window.onload?.(); // where the page's own script has put what it does
   document.querySelectorAll(".bd-article a:hover").forEach((link) => link.dispatchEvent(new MouseEvent("mouseenter")));
+  document.querySelectorAll(".bd-article a:focus").forEach((link) => link.dispatchEvent(new FocusEvent("focus")));
 }
 
 async function start() {

@@ -96,7 +96,7 @@ function excerpt(text, query) {
     .map((word) => text.toLowerCase().search(new RegExp(`\\b${word}`)))
     .filter((place) => place >= 0);
   const from = at.length ? Math.max(0, text.lastIndexOf(" ", Math.min(...at) - 60) + 1) : 0;
-  return `${from ? "… " : ""}${text.slice(from, from + 200).replace(/\S*$/, "")}…`;
+  return `${from ? "… " : ""}${text.length > from + 200 ? `${text.slice(from, from + 200).replace(/\S*$/, "")}…` : text.slice(from)}`;
 }
 
 function showResults() {

@@ -13,7 +13,6 @@ Reveal.initialize({
   slideNumber: "c/t",
   respondToHashChanges: false, // a late one would turn a page back
   transition: "none",
-  pdfSeparateFragments: false,
   pdfMaxPagesPerSlide: 1,
   showNotes: asked.get("showNotes") ?? false,
   plugins: [RevealNotes],
