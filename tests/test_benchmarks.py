@@ -17,7 +17,7 @@ from annotated.batching import make_batch, token_batches
 from annotated.grammar import embedded_split
 from annotated.training import tokenize_pairs
 from annotated.translation import Translator
-from benchmarks import common, costs, decoding, engine, gains, growth, quality, training
+from benchmarks import common, costs, decoding, engine, gains, growth, paint, quality, training
 from benchmarks.peers import TorchTransformer, marian
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -277,3 +277,11 @@ def test_there_are_ten_cases_and_none_helps_to_forecast_them():
 
 def test_a_step_of_train_is_timed():
     assert 0 < costs.measured_step(costs.SMALLEST, 2) < 10
+
+
+def test_a_page_that_is_not_there_is_named(tmp_path, monkeypatch, capsys):
+    (tmp_path / "index.html").write_text("", encoding="utf-8")
+    monkeypatch.setattr(paint, "SITE", tmp_path)
+    monkeypatch.setattr(paint, "needed_chromium", lambda: "chromium")
+    assert paint.main(["32_atention"]) == 1
+    assert capsys.readouterr().err == "paint: no page 32_atention: choose from index\n"

@@ -11,6 +11,7 @@ from PIL import Image
 
 from annotated.files import read_json
 from tests.pages import SITE, WIDTHS, new_tab, overflowing, shows, thin_out, violations
+from tools import pictures
 from tools.browser import new_page, visit
 from tools.case import outsiders
 from tools.pictures import FORMS, PICTURES, THEMES, opened, pages_with_widgets, text_of
@@ -30,6 +31,14 @@ LAB = "81_laboratory.html"
 TIRED = "The animal did not cross the street because it was too tired."
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("site")]
+
+
+def test_without_pages_no_picture_is_taken_and_none_is_lost(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(pictures, "SITE", tmp_path)
+    before = (PICTURES / "texts.json").read_bytes()
+    assert pictures.main([]) == 1
+    assert capsys.readouterr().err == "pictures are taken from the pages: run `make html`\n"
+    assert (PICTURES / "texts.json").read_bytes() == before
 
 
 @pytest.fixture
