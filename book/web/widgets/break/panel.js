@@ -15,7 +15,7 @@ export function panel(line) {
     make("span", {}, picture(report), make("span", { class: "quiet" }, step <= 50 ? `step ${step}` : step));
   let now = null;
   const shown = {
-    box: make("section", { class: "learner" }, make("h2", {}, sample, name), written, share, maps),
+    box: make("div", { class: "learner" }, make("h2", {}, sample, name), written, share, maps),
     call(text) {
       name.textContent = text;
     },
