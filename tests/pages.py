@@ -93,6 +93,7 @@ def open_page(browser, tabs, site):
         if (width, scheme) not in tabs:
             tabs[width, scheme] = new_tab(browser, width, scheme)
         page, requests, complaints = tabs[width, scheme]
+        page.goto("about:blank")  # the page before must not answer to the new size
         page.mouse.move(-1, -1)
         page.unroute_all()
         page.emulate_media(media="null")
