@@ -59,6 +59,10 @@ function followMoved() {
   }
 }
 
+function arrived(picture) {
+  return picture.complete || new Promise((done) => Object.assign(picture, { onload: done, onerror: done }));
+}
+
 /* In the place of a picture what its module makes of it. The picture is left for print, and where no script may load. */
 async function mountWidget(figure) {
   const [, name] = figure.id.split("-"); // widget-breaking-mask is made by breaking.js, too
@@ -66,7 +70,7 @@ async function mountWidget(figure) {
   place.className = "widget-live";
   figure.prepend(place);
   const shown = [...figure.querySelectorAll("picture img")].filter((picture) => picture.offsetHeight);
-  await Promise.allSettled(shown.map((picture) => picture.decode())); // first what is seen, then what can be touched
+  await Promise.all(shown.map(arrived)); // first what is seen, then what can be touched
   try {
     const { mount, waits = false } = await import(new URL(`widgets/${name}.js`, here));
     if (!waits) {
