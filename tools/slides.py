@@ -47,11 +47,8 @@ REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/n
 NOTES = re.compile(r"^Notes \((\d+) min, (\w+)\):\s*", re.MULTILINE)
 SHOWN = re.compile(r"^\{(picture|widget)\} (\S+)$", re.MULTILINE)
 SIZES = ("1280px", "720px")
-PAPER, REPEATED, CUT = (
-    (1140, 540),
-    1.06,
-    1.75,
-)  # room for a still; what columns repeat; so much larger must they make it
+PAPER = (1140, 540)  # pixels for a still on a printed slide
+REPEATED, CUT = 1.06, 1.75  # columns show so much of it, some twice; they must make it so much larger to be worth it
 markdown = MarkdownIt("commonmark", {"html": True, "typographer": True}).enable("table")
 
 
