@@ -2,13 +2,17 @@
 
 import ast
 import inspect
+import json
 import re
+import subprocess
+import sys
 import textwrap
+import time
 
 import pytest
 import torch
 
-from annotated import learn, plain, stations
+from annotated import checks, learn, plain, stations
 from annotated.stations import STATIONS, Station, Unfit, hand_over, reference, same, solution
 
 TWINS = [
@@ -197,10 +201,48 @@ def test_an_endless_loop_ends_with_its_line(monkeypatch):
     station = STATIONS[0]
     theirs = edited(("    scores = q @", "    while True:\n        pass\n    scores = q @"))
     monkeypatch.setattr(learn, "SECONDS", 0.3)
+    monkeypatch.setattr(checks, "PATIENCE", 1000)
     verdict, lines, _, how = learn.judge(station.cases, theirs)
     assert (verdict, how) == ("wrong", "late")
     assert "still running after 0.3 seconds" in lines[-1]
     assert "in attention" in lines[-2]
+
+
+def test_time_that_other_programs_take_does_not_count(monkeypatch):
+    """A thread that got no processor yet is not late; one that never gets any, or sleeps, ends all the same."""
+    monkeypatch.setattr(checks.time, "thread_time", lambda: 0.0)
+    monkeypatch.setattr(checks, "PATIENCE", 10_000)
+    with checks.at_most(0.02):
+        time.sleep(0.2)
+    monkeypatch.setattr(checks, "PATIENCE", 4)
+    with pytest.raises(checks.StillRunning, match=r"still waiting after 0\.08 seconds"), checks.at_most(0.02):
+        time.sleep(600)
+
+
+FRESH = """
+import ast, contextlib, json, sys
+from annotated import learn, stations
+
+loaded = []
+
+@contextlib.contextmanager
+def at_most(seconds):
+    before = set(sys.modules)
+    yield
+    loaded.extend(set(sys.modules) - before)
+
+learn.at_most = at_most
+text = stations.solution()
+theirs = learn.Mine(text, dict(stations.functions(ast.parse(text))), stations.made_of(text))
+judged = [learn.judge(station.cases, theirs).verdict for station in stations.STATIONS if station.name == "step"]
+print(json.dumps([judged, loaded]))
+"""
+
+
+def test_what_pytorch_loads_late_is_not_on_the_clock():
+    """The first optimizer of a process loads hundreds of modules, which takes longer than most answers."""
+    done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [["right"], []]
 
 
 def test_other_names_and_other_random_numbers_do_not_matter():
