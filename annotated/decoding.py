@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import Module
 
-from annotated.files import InputError
+from annotated.base.files import InputError
 from annotated.masks import padding_mask
 from annotated.model import Transformer
 from annotated.stacks import DecoderLayer

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
 from annotated.batching import Batch
+from annotated.drawing.visualization import attentions
 from annotated.model import Transformer
-from annotated.visualization import attentions
 
 __all__ = ["edited", "head_means", "moved", "silenced"]
 

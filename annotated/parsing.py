@@ -17,13 +17,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from annotated.base.corpus import Corpus, SentencePair
+from annotated.base.files import InputError
 from annotated.batching import in_batches, pad_sequences, token_batches
-from annotated.corpora import Corpus, generated
 from annotated.decoding import beam_search, output_limits
-from annotated.files import InputError
-from annotated.grammar import SPLITS, SentencePair
-from annotated.tokenization import Tokenizer
-from annotated.translation import Translator
+from annotated.search.translation import Translator
+from annotated.text.corpora import generated
+from annotated.text.grammar import SPLITS
+from annotated.text.tokenization import Tokenizer
 
 __all__ = [
     "EQUAL",

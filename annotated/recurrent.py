@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-__all__ = ["AdditiveAttention", "RecurrentConfig", "RecurrentTranslator"]
+__all__ = ["RecurrentTranslator"]
 
 
 # book/20_recurrent_rival.ipynb#gru-step
@@ -28,8 +28,6 @@ class AdditiveAttention(nn.Module):
     """Attention whose compatibility function is a network with one hidden layer (Bahdanau et al. 2014; section 3.2.1).
 
     score(q, k) = a . tanh(q W_q + k W_k), with a hidden layer of width `d_hidden`.
-
-    Defined in chapter 20: `additive-attention`.
     """
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int):
@@ -68,10 +66,7 @@ class AdditiveAttention(nn.Module):
 # book/20_recurrent_rival.ipynb#recurrent-config
 @dataclass(frozen=True)
 class RecurrentConfig:
-    """Sizes of the recurrent translator; the default has as many parameters as the Transformer of chapter 59.
-
-    Defined in chapter 20: `recurrent-config`.
-    """
+    """Sizes of the recurrent translator; the default has as many parameters as the Transformer of chapter 59."""
 
     vocab_size: int
     d_model: int = 128  # embeddings and read-out

@@ -20,29 +20,8 @@ from safetensors.torch import save
 from torch import Tensor
 from tqdm import tqdm
 
-from annotated.acceleration import (
-    accelerate,
-    check_compiler,
-    chunked_training_loss,
-    compiled,
-    hidden_states,
-    working_copy,
-)
-from annotated.batching import Batch, Example, Pairs, prefetch
-from annotated.checkpoint import check_finite, load_weights, load_with_tokenizer, save_model, uncompiled, weights_of
-from annotated.corpora import Corpus, SentencePair
-from annotated.distributed import (
-    any_process,
-    data_parallel,
-    from_all,
-    from_first,
-    no_sync,
-    own_share,
-    rank,
-    summed,
-    world_size,
-)
-from annotated.files import (
+from annotated.base.corpus import Corpus, SentencePair
+from annotated.base.files import (
     MANIFEST,
     InputError,
     check_listed,
@@ -59,14 +38,42 @@ from annotated.files import (
     write_json,
     write_together,
 )
-from annotated.machine import PRECISIONS, choose_precision, describe_machine
+from annotated.batching import Batch, Example, Pairs, prefetch
+from annotated.machine.acceleration import (
+    accelerate,
+    check_compiler,
+    chunked_training_loss,
+    compiled,
+    hidden_states,
+    working_copy,
+)
+from annotated.machine.devices import PRECISIONS, choose_precision, describe_machine
+from annotated.machine.distributed import (
+    any_process,
+    data_parallel,
+    from_all,
+    from_first,
+    no_sync,
+    own_share,
+    rank,
+    summed,
+    world_size,
+)
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentTranslator
 from annotated.regularization import label_smoothed_loss
+from annotated.runs.checkpoint import (
+    check_finite,
+    load_weights,
+    load_with_tokenizer,
+    save_model,
+    uncompiled,
+    weights_of,
+)
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
-from annotated.store import Store
-from annotated.subwords import PieceDropout
-from annotated.tokenization import PairTokenizer, Tokenizer, load_tokenizer, tokenize, train_tokenizer
+from annotated.text.store import Store
+from annotated.text.subwords import PieceDropout
+from annotated.text.tokenization import PairTokenizer, Tokenizer, load_tokenizer, tokenize, train_tokenizer
 
 __all__ = [
     "TRAINING_CHOICES",

@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from annotated.acceleration import tune_machine
-from annotated.files import InputError
+from annotated.base.files import InputError
+from annotated.machine.acceleration import tune_machine
 from benchmarks import (
     costs,
     decoding,

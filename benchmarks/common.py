@@ -16,11 +16,11 @@ from pathlib import Path
 
 import torch
 
-from annotated.acceleration import tune_machine
-from annotated.corpora import load_corpus
-from annotated.files import write_json
-from annotated.machine import describe_machine
-from annotated.translation import Translator
+from annotated.base.files import write_json
+from annotated.machine.acceleration import tune_machine
+from annotated.machine.devices import describe_machine
+from annotated.search.translation import Translator
+from annotated.text.corpora import load_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINED, SHIPPED = ROOT / "runs" / "multi30k", ROOT / "data" / "models" / "embedded"
@@ -83,7 +83,7 @@ def timed(work: Callable[[], float]) -> Callable[[], float]:
 def both_settings(
     name: str, make: Callable[[], Callable[[], float]], one_thread: bool = False
 ) -> dict[str, Callable[[], float]]:
-    """The same work with PyTorch as it comes, and with the settings of `annotated.acceleration` where they took effect.
+    """The same work with PyTorch as it comes, and with the settings of `acceleration` where they took effect.
 
     `make` makes the work anew for each. With `one_thread` the second also with one thread, which is the better choice
     for small pieces of work. The room for oneDNN's kernels cannot be taken back: every system here has it.

@@ -20,12 +20,12 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from annotated.acceleration import loss_and_surplus, tune_machine
 from annotated.batching import Pairs, make_batch
 from annotated.cost import seconds_of
-from annotated.distributed import processes, rank
-from annotated.forecast import Device, moved_numbers, num_calls, num_weights, step_seconds
+from annotated.machine.acceleration import loss_and_surplus, tune_machine
+from annotated.machine.distributed import processes, rank
 from annotated.model import Transformer, TransformerConfig
+from annotated.runs.forecast import Device, moved_numbers, num_calls, num_weights, step_seconds
 from annotated.training import TrainingConfig, train
 from benchmarks.common import ROOT, record, say
 from tools.processes import torchrun

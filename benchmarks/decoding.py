@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 
 from annotated.batching import pad_sequences
-from annotated.marian import save_ctranslate2, vocabularies
-from annotated.translation import Translator
+from annotated.formats.marian import save_ctranslate2, vocabularies
+from annotated.search.translation import Translator
 from benchmarks.common import both_settings, interleaved, model_folder, pairs, record, say, show, timed
 from benchmarks.engine import Engine
 from benchmarks.peers import marian

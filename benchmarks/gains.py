@@ -1,4 +1,4 @@
-"""What each part of `annotated.acceleration` gains: the same work with everything, and with one part taken back."""
+"""What each part of `acceleration` gains: the same work with everything, and with one part taken back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from annotated import decoding
-from annotated.acceleration import (
+from annotated.attention import MultiHeadAttention
+from annotated.batching import Batch, pad_sequences
+from annotated.cost import seconds_of
+from annotated.decoding import beam_search, start_decoding
+from annotated.embeddings import OutputProjection
+from annotated.machine.acceleration import (
     FASTER,
     accelerate,
     check_compiler,
@@ -30,17 +35,12 @@ from annotated.acceleration import (
     tune_machine,
     working_copy,
 )
-from annotated.attention import MultiHeadAttention
-from annotated.batching import Batch, pad_sequences
-from annotated.cost import seconds_of
-from annotated.decoding import beam_search, start_decoding
-from annotated.embeddings import OutputProjection
-from annotated.machine import best_device, choose_precision
+from annotated.machine.devices import best_device, choose_precision
 from annotated.model import Transformer
 from annotated.regularization import label_smoothed_loss
 from annotated.schedule import build_optimizer, set_learning_rate
+from annotated.search.translation import Translator
 from annotated.training import LossFunction, TrainingConfig, train_step, training_loss
-from annotated.translation import Translator
 from benchmarks import training
 from benchmarks.common import in_a_process, model_folder, pairs, record, say, timed
 

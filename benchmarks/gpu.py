@@ -25,14 +25,14 @@ from typing import Any
 import torch
 import yaml
 
-from annotated.acceleration import check_compiler
+from annotated.base.files import InputError, read_json, write_json
 from annotated.batching import Batch
 from annotated.cost import seconds_of, training_flops
-from annotated.files import InputError, read_json, write_json
-from annotated.grammar import embedded_split
-from annotated.machine import describe_machine
+from annotated.machine.acceleration import check_compiler
+from annotated.machine.devices import describe_machine
 from annotated.model import Transformer, TransformerConfig
-from annotated.translation import Translator
+from annotated.search.translation import Translator
+from annotated.text.grammar import embedded_split
 from benchmarks import decoding, training
 from benchmarks.common import RECORDS, interleaved, model_folder, say, show, timed
 from benchmarks.peers import TorchTransformer, marian, marian_of

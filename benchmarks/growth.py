@@ -8,10 +8,10 @@ from collections.abc import Callable
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from annotated.acceleration import chunked_training_loss
 from annotated.batching import Batch
 from annotated.cost import seconds_of, training_flops
 from annotated.decoding import beam_search, start_decoding
+from annotated.machine.acceleration import chunked_training_loss
 from annotated.model import Transformer, TransformerConfig
 from benchmarks import training
 from benchmarks.common import record, say

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 
-from annotated.acceleration import tune_machine
-from annotated.translation import Translator
+from annotated.machine.acceleration import tune_machine
+from annotated.search.translation import Translator
 from benchmarks import decoding, training
 from benchmarks.common import in_a_process, model_folder, pairs, record, say
 from benchmarks.engine import Engine, peak_memory

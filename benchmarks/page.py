@@ -11,8 +11,8 @@ import gzip
 import statistics
 from typing import TYPE_CHECKING
 
-from annotated.files import InputError
-from annotated.grammar import embedded_split
+from annotated.base.files import InputError
+from annotated.text.grammar import embedded_split
 from benchmarks.common import ROOT, record, say
 from tools.browser import chromium_path, launch, new_page, served, visit
 

@@ -12,7 +12,7 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from annotated.files import InputError
+from annotated.base.files import InputError
 from benchmarks.common import record, say
 from benchmarks.page import SITE, needed_chromium
 from tools.browser import Compressing, launch, new_page, served

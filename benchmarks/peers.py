@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from annotated.files import write_atomically, write_json
-from annotated.marian import marian_values, marian_weights, save_marian
+from annotated.base.files import write_atomically, write_json
+from annotated.formats.marian import marian_values, marian_weights, save_marian
 from annotated.model import Transformer
-from annotated.translation import Translator
+from annotated.search.translation import Translator
 from tools.parity import quiet
 
 

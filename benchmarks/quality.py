@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from annotated.corpora import load_corpus
-from annotated.evaluation import evaluate_translations
-from annotated.files import InputError, read_json
-from annotated.translation import Translator
+from annotated.base.files import InputError, read_json
+from annotated.search.translation import Translator
+from annotated.text.corpora import load_corpus
+from annotated.text.evaluation import evaluate_translations
 from benchmarks.common import ROOT, TRAINED, record, say
 
 SNAPSHOTS = ROOT / "runs" / "quality"

@@ -18,16 +18,16 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from annotated.acceleration import accelerate, products_of_few_rows, start_fast_decoding, top_tokens
 from annotated.batching import pad_sequences
 from annotated.cost import seconds_of
 from annotated.decoding import Hypothesis, beam_search, start_decoding
 from annotated.embeddings import OutputProjection
-from annotated.marian import save_ctranslate2
+from annotated.formats.marian import save_ctranslate2
+from annotated.machine.acceleration import accelerate, products_of_few_rows, start_fast_decoding, top_tokens
 from annotated.model import Transformer, TransformerConfig
-from annotated.recipes import RECIPES
-from annotated.tokenization import Tokenizer, train_tokenizer
-from annotated.translation import Translator
+from annotated.runs.recipes import RECIPES
+from annotated.search.translation import Translator
+from annotated.text.tokenization import Tokenizer, train_tokenizer
 from benchmarks.common import interleaved, record, say, show, timed
 from benchmarks.decoding import engine_search, slices, translated
 from benchmarks.engine import Engine

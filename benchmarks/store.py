@@ -22,11 +22,11 @@ import torch
 
 from annotated import training
 from annotated.batching import prefetch
-from annotated.corpora import multi30k_folder
 from annotated.model import Transformer, TransformerConfig
-from annotated.preparation import StoreSettings, prepare, text_of
-from annotated.recipes import RECIPES
-from annotated.store import open_store
+from annotated.runs.recipes import RECIPES
+from annotated.text.corpora import multi30k_folder
+from annotated.text.preparation import StoreSettings, prepare, text_of
+from annotated.text.store import open_store
 from annotated.training import TrainingConfig, batch_all, tokenize_pairs, train
 from benchmarks.common import ROOT, THREADS, in_a_process, record, say
 from benchmarks.engine import peak_memory

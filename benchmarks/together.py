@@ -14,7 +14,7 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
-from annotated.corpora import load_corpus
+from annotated.text.corpora import load_corpus
 from benchmarks.common import ROOT, record, say
 from tools.processes import children, torchrun
 

@@ -13,8 +13,8 @@ from annotated.batching import Batch, make_batch, token_batches
 from annotated.cost import training_flops
 from annotated.model import Transformer
 from annotated.schedule import build_optimizer, set_learning_rate
+from annotated.search.translation import Translator
 from annotated.training import TrainingConfig, losses_of, tokenize_pairs, train_step
-from annotated.translation import Translator
 from benchmarks.common import both_settings, interleaved, model_folder, pairs, record, show, timed
 from benchmarks.peers import TorchTransformer, marian
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import torch
 
-from annotated.acceleration import tune_machine
-from annotated.translation import Translator
+from annotated.machine.acceleration import tune_machine
+from annotated.search.translation import Translator
 from benchmarks import training
 from benchmarks.common import in_a_process, model_folder, record, say, timed
 

@@ -13,8 +13,8 @@ from functools import partial
 import torch
 from torch._dynamo.utils import counters
 
-from annotated.acceleration import accelerate, hidden_states
 from annotated.batching import make_batch
+from annotated.machine.acceleration import accelerate, hidden_states
 from annotated.model import Transformer, TransformerConfig
 from annotated.schedule import build_optimizer, set_learning_rate
 from annotated.training import TrainingConfig, losses_of, train_step

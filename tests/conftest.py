@@ -21,10 +21,9 @@ from hypothesis import HealthCheck, settings
 import annotated
 
 GIT = {"user.name": "a", "user.email": "a@b.c", "commit.gpgsign": "false", "safe.directory": "*"}
-MODULES = sorted(
-    path.stem for path in Path(annotated.__file__).parent.glob("*.py") if path.stem not in ("__init__", "__main__")
-)
-CHECKED = [f"annotated.{name}" for name in MODULES if name not in ("grammar", "derivation", "parsing")]
+PACKAGE = Path(annotated.__file__).parent
+MODULES = sorted(".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in PACKAGE.rglob("[!_]*.py"))
+CHECKED = [f"annotated.{name}" for name in MODULES if name not in ("text.grammar.derivation", "parsing")]
 yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # which reads the book's lists in a tenth of the time
 jaxtyping.install_import_hook(CHECKED, f"{__name__}.checked")
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # before torch is imported, and for all that a test starts

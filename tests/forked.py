@@ -21,7 +21,13 @@ from tools.processes import free_port
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
-    ["torch._dynamo", "annotated.cli", "annotated.training", "annotated.distributed", "annotated.translation"]
+    [
+        "torch._dynamo",
+        "annotated.command.cli",
+        "annotated.training",
+        "annotated.machine.distributed",
+        "annotated.search.translation",
+    ]
 )
 
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor, device, nn
 
-from annotated.acceleration import FusedAttention
+from annotated.machine.acceleration import FusedAttention
 
 __all__ = ["FusedOnCPU", "fused_heads"]
 

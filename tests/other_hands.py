@@ -19,7 +19,7 @@ from torch.export import Dim
 from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 
-from annotated.distributed import processes
+from annotated.machine.distributed import processes
 from annotated.model import Transformer
 from tests.models import SMALL, randomised, tokens
 

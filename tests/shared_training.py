@@ -12,7 +12,7 @@ import torch
 
 from annotated import training
 from annotated.batching import make_batch
-from annotated.distributed import from_all, processes, rank
+from annotated.machine.distributed import from_all, processes, rank
 from annotated.model import Transformer, TransformerConfig
 from annotated.training import TrainingConfig, train
 

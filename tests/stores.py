@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from annotated.preparation import StoreSettings, Text, prepare
-from annotated.store import Store
+from annotated.text.preparation import StoreSettings, Text, prepare
+from annotated.text.store import Store
 
 NOUNS = ("dog", "cat", "house", "river", "teacher", "garden")
 PAIRS = [(f"The {a} number {i} sees the {b}.", f"Der {b} Nummer {i} sieht {a}.") for i in range(3) for a in NOUNS

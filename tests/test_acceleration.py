@@ -18,8 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from annotated import acceleration, translation
-from annotated.acceleration import (
+from annotated.attention import MultiHeadAttention
+from annotated.base.files import InputError
+from annotated.batching import make_batch, pad_sequences
+from annotated.decoding import DecodingState, beam_search, greedy_search, start_decoding
+from annotated.embeddings import OutputProjection
+from annotated.interventions import edited
+from annotated.machine import acceleration
+from annotated.machine.acceleration import (
     FASTER,
     PROCESS_SETTINGS,
     FastDecodingState,
@@ -40,22 +46,17 @@ from annotated.acceleration import (
     tune_machine,
     working_copy,
 )
-from annotated.attention import MultiHeadAttention
-from annotated.batching import make_batch, pad_sequences
-from annotated.checkpoint import save_model
-from annotated.decoding import DecodingState, beam_search, greedy_search, start_decoding
-from annotated.embeddings import OutputProjection
-from annotated.files import InputError
-from annotated.grammar import embedded_split
-from annotated.interventions import edited
-from annotated.machine import PRECISIONS, choose_precision
+from annotated.machine.devices import PRECISIONS, choose_precision
 from annotated.masks import causal_mask, padding_mask
 from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss
+from annotated.runs.checkpoint import save_model
 from annotated.schedule import build_optimizer, set_learning_rate
-from annotated.tokenization import train_tokenizer
+from annotated.search import translation
+from annotated.search.translation import Translator
+from annotated.text.grammar import embedded_split
+from annotated.text.tokenization import train_tokenizer
 from annotated.training import TrainingConfig, train_step, training_loss
-from annotated.translation import Translator
 from tests.fused import FusedOnCPU, fused_heads
 from tests.messages import refused
 

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from annotated.base.files import InputError
 from annotated.batching import (
     Batch,
     Example,
@@ -24,7 +25,6 @@ from annotated.batching import (
     prefetch,
     token_batches,
 )
-from annotated.files import InputError
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=60)
 

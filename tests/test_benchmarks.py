@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from annotated import forecast
-from annotated.acceleration import FASTER, accelerate
 from annotated.batching import make_batch, token_batches
-from annotated.grammar import embedded_split
+from annotated.machine.acceleration import FASTER, accelerate
+from annotated.runs import forecast
+from annotated.search.translation import Translator
+from annotated.text.grammar import embedded_split
 from annotated.training import tokenize_pairs
-from annotated.translation import Translator
 from benchmarks import common, costs, decoding, engine, gains, growth, paint, quality, training
 from benchmarks.peers import TorchTransformer, marian
 

@@ -24,10 +24,9 @@ MODULE = NAME[3:]
 
 
 def copied(root):
-    """A copy of the book, the tables that it exports, its table of contents and the names of the tests."""
+    """A copy of the book, the package, its table of contents and the names of the tests."""
     shutil.copytree(ROOT / "book", root / "book", ignore=shutil.ignore_patterns("_ext", "__pycache__"))
-    for name in ("grammar", "mistakes"):
-        shutil.copytree(ROOT / "data" / name, root / "data" / name)
+    shutil.copytree(ROOT / "annotated", root / "annotated", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "_toc.yml", root)
     shutil.copy(ROOT / "pyproject.toml", root)
     (root / "tests").mkdir()
@@ -57,7 +56,7 @@ def change(path, *replacements):
 def test_the_skeleton_is_a_chapter_with_outputs_a_module_and_a_test(grown):
     root, new, test = grown
     assert Book(root).problems() == []
-    assert f"def {MODULE}(" in package_files(root)[f"{MODULE}.py"].decode()
+    assert f"def {MODULE}(" in package_files(root)[f"{MODULE}.py"]
     outputs = [output for cell in nbformat.read(new, as_version=4).cells for output in cell.get("outputs", [])]
     assert {output.output_type for output in outputs} >= {"display_data", "execute_result", "stream"}
     compile(test.read_text(), str(test), "exec")
@@ -123,7 +122,7 @@ LACKS = {  # what is taken away from the chapter, or added: what the test says
     ),
     "a module that it names": (
         ('{"tags": ["hide-input"]', '{"annotated": {"renewed_by": ["gone"]}, "tags": ["hide-input"]'),
-        "#setup: renewed by gone, which no chapter exports",
+        "#setup: renewed by gone, which annotated/ does not have",
     ),
     "short lines": (
         ("torch.tensor([1.0, 2.0])", f"torch.tensor([1.0, 2.0]  # {'x' * 70}\n)"),

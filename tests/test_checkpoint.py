@@ -6,8 +6,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from annotated import checkpoint
-from annotated.checkpoint import (
+from annotated.base.files import InputError, read_json, read_tensors, write_json
+from annotated.model import Transformer, TransformerConfig
+from annotated.runs import checkpoint
+from annotated.runs.checkpoint import (
     average_weights,
     load_model,
     load_weights,
@@ -16,9 +18,7 @@ from annotated.checkpoint import (
     save_model,
     weights_of,
 )
-from annotated.files import InputError, read_json, read_tensors, write_json
-from annotated.model import Transformer, TransformerConfig
-from annotated.tokenization import Tokenizer, train_tokenizer
+from annotated.text.tokenization import Tokenizer, train_tokenizer
 from tests.messages import message, refused
 
 TEXTS = [f"the dog number {i} sees a cat and der Hund sieht eine Katze" for i in range(30)]

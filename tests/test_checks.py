@@ -17,7 +17,8 @@ from torch import nn
 
 import annotated
 from annotated import Transformer, TransformerConfig, check, plain
-from annotated.checks import (
+from annotated.command.cli import main
+from annotated.doctor.checks import (
     CHECKS,
     FUNCTIONS,
     LEARNING,
@@ -30,8 +31,7 @@ from annotated.checks import (
     check_schedule,
     check_search,
 )
-from annotated.cli import main
-from annotated.mistakes import MISTAKES, planted
+from annotated.doctor.mistakes import MISTAKES, planted
 from tests import afresh
 from tests.messages import refused
 from tests.models import SHAPES

@@ -25,13 +25,15 @@ import sacrebleu
 import torch
 from safetensors.torch import load_file, save_file
 
-from annotated import acceleration, cli, machine
-from annotated.checkpoint import load_model, save_model
-from annotated.commands import COMMANDS
-from annotated.corpora import NAMED
-from annotated.grammar import SPLITS
+from annotated.command import cli
+from annotated.command.commands import COMMANDS
+from annotated.machine import acceleration
+from annotated.machine import devices as machine
 from annotated.model import Transformer, TransformerConfig
-from annotated.translation import Translator
+from annotated.runs.checkpoint import load_model, save_model
+from annotated.search.translation import Translator
+from annotated.text.corpora import NAMED
+from annotated.text.grammar import SPLITS
 from tests import forked
 from tests.forked import hearing
 from tests.messages import message

@@ -7,8 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from annotated import __main__, cli
-from annotated.commands import COMMANDS, READERS, answer
+from annotated import __main__
+from annotated.command import cli
+from annotated.command.commands import COMMANDS, READERS, answer
 from tools import limits
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,7 +41,7 @@ def test_ctrl_c_while_pytorch_is_loaded_is_one_line(monkeypatch, capsys):
         def __getattr__(self, name: str) -> None:
             raise KeyboardInterrupt
 
-    monkeypatch.setitem(sys.modules, "annotated.cli", Interrupted("annotated.cli"))
+    monkeypatch.setitem(sys.modules, "annotated.command.cli", Interrupted("annotated.command.cli"))
     monkeypatch.setattr(sys, "argv", ["annotated", "info"])
     assert __main__.main() == 130
     assert capsys.readouterr() == ("", "annotated: interrupted\n")

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from annotated import corpora
-from annotated.corpora import (
+from annotated.base.corpus import SentencePair
+from annotated.text import corpora
+from annotated.text.corpora import (
     EMBEDDED,
     HOLD_OUT_EVERY,
     MULTI30K_FILES,
@@ -30,7 +31,7 @@ from annotated.corpora import (
     read_tsv,
     split_pairs,
 )
-from annotated.grammar import SPLITS, SentencePair, embedded_split
+from annotated.text.grammar import SPLITS, embedded_split
 from tests.messages import refused
 
 

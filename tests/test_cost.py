@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
-from annotated.acceleration import chunked_training_loss
 from annotated.batching import make_batch
 from annotated.cost import forward_flops, training_flops
+from annotated.machine.acceleration import chunked_training_loss
 from annotated.model import Transformer, TransformerConfig
 from annotated.training import training_loss
 

@@ -13,7 +13,6 @@ import torch
 
 from annotated.attention import MultiHeadAttention
 from annotated.batching import make_batch, pad_sequences
-from annotated.checkpoint import load_model
 from annotated.decoding import (
     PENALTIES,
     STOPS,
@@ -36,7 +35,8 @@ from annotated.decoding import (
 )
 from annotated.masks import causal_mask
 from annotated.model import Transformer, TransformerConfig
-from annotated.tokenization import detokenize, tokenize
+from annotated.runs.checkpoint import load_model
+from annotated.text.tokenization import detokenize, tokenize
 from annotated.training import training_loss
 from tests.fused import FusedOnCPU
 from tests.messages import refused

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from annotated import grammar
-from annotated.derivation import DeadEnd, Wanted, english_forms, express
+from annotated.text import grammar
+from annotated.text.grammar.derivation import DeadEnd, Wanted, english_forms, express
 
 RULES = {name: rule for name, rule in vars(grammar).items() if inspect.isfunction(rule)}
 EXAMPLES = {

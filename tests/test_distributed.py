@@ -16,11 +16,9 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from annotated import distributed
-from annotated.checkpoint import load_model
-from annotated.cli import main
-from annotated.corpora import load_corpus
-from annotated.distributed import (
+from annotated.command.cli import main
+from annotated.machine import distributed
+from annotated.machine.distributed import (
     any_process,
     data_parallel,
     from_all,
@@ -31,6 +29,8 @@ from annotated.distributed import (
     world_size,
 )
 from annotated.model import Transformer, TransformerConfig
+from annotated.runs.checkpoint import load_model
+from annotated.text.corpora import load_corpus
 from annotated.training import TrainingConfig, train
 from tests import forked
 from tests.messages import message, refused
@@ -234,8 +234,8 @@ def test_processes_that_have_unequal_shares_are_told_so(monkeypatch, capsys, tmp
     def begin(*_: object, **__: object) -> None:
         raise Begun
 
-    monkeypatch.setattr("annotated.cli.world_size", lambda: processes)
-    monkeypatch.setattr("annotated.cli.train_on_corpus", begin)
+    monkeypatch.setattr("annotated.command.cli.world_size", lambda: processes)
+    monkeypatch.setattr("annotated.command.cli.train_on_corpus", begin)
     arguments = ["train", "--corpus", "embedded", "--recipe", "base", "--output", str(tmp_path / "run")]
     with pytest.raises(Begun):
         main(arguments)

@@ -11,15 +11,23 @@ from pathlib import Path
 import pytest
 import torch
 
-from annotated import cli, engine
+from annotated.base.files import locked, read_json, write_together
 from annotated.batching import pad_sequences
+from annotated.command import cli
 from annotated.decoding import Hypothesis, score_outputs
-from annotated.engine import FastTranslator, check_search, engine_settings, export_key, export_of, read_export
-from annotated.files import locked, read_json, write_together
-from annotated.grammar import embedded_split
+from annotated.formats import ctranslate2 as engine
+from annotated.formats.ctranslate2 import (
+    FastTranslator,
+    check_search,
+    engine_settings,
+    export_key,
+    export_of,
+    read_export,
+)
 from annotated.model import TransformerConfig
-from annotated.tokenization import train_tokenizer
-from annotated.translation import Translator
+from annotated.search.translation import Translator
+from annotated.text.grammar import embedded_split
+from annotated.text.tokenization import train_tokenizer
 from tests import forked
 from tests.messages import message, refused
 from tests.models import PORTABLE, random_translator, sources_to_translate

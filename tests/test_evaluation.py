@@ -7,7 +7,8 @@ from urllib.error import URLError
 import pytest
 import sacrebleu
 
-from annotated.evaluation import (
+from annotated.base.corpus import SentencePair
+from annotated.text.evaluation import (
     LANGUAGE_RULERS,
     RULERS,
     alignment_error_rate,
@@ -19,7 +20,6 @@ from annotated.evaluation import (
     split_tokens,
     too_short,
 )
-from annotated.grammar import SentencePair
 from tests.messages import message, refused
 
 REFERENCES = [

@@ -10,13 +10,12 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from annotated.checkpoint import weights_of
-from annotated.corpora import Corpus
+from annotated.base.corpus import Corpus, SentencePair
+from annotated.base.files import InputError, read_json
 from annotated.decoding import Hypothesis
-from annotated.files import InputError, read_json
-from annotated.grammar import SentencePair
-from annotated.machine import choose_precision, describe_machine
+from annotated.machine.devices import choose_precision, describe_machine
 from annotated.positional_encoding import SinusoidalPositions
+from annotated.runs.checkpoint import weights_of
 from annotated.training import tokenize_pairs
 from tools import experiments
 from tools.experiments import ROOT, load_plan, main, missing, plan_hash, train_unit, units

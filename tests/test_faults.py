@@ -10,9 +10,10 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from annotated import checkpoint, files
-from annotated.files import read_json, write_atomically, write_json
-from annotated.tokenization import Tokenizer, train_tokenizer
+from annotated.base import files
+from annotated.base.files import read_json, write_atomically, write_json
+from annotated.runs import checkpoint
+from annotated.text.tokenization import Tokenizer, train_tokenizer
 from tests.messages import refused
 from tools import faults
 from tools.faults import CONFIG, Saving, mutated_json, mutated_tensors, try_point

@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from annotated import files
-from annotated.files import (
+from annotated.base import files
+from annotated.base.files import (
     InputError,
     current,
     finish,
@@ -235,8 +235,9 @@ def test_where_there_are_no_locks_that_is_said(tmp_path: Path, monkeypatch: pyte
 def test_without_posix_the_module_can_be_imported():
     """No locks, and no folder that can be waited for: a weaker promise, and no error."""
     program = (
-        "import os, sys; sys.modules['fcntl'] = None; import annotated.files as files; files.FOLDERS_SYNC = False; "
-        "from pathlib import Path; files.write_together(Path(sys.argv[1]), {'a': b'1'}); print(files.fcntl)"
+        "import os, sys; sys.modules['fcntl'] = None; import annotated.base.files as files; "
+        "files.FOLDERS_SYNC = False; from pathlib import Path; "
+        "files.write_together(Path(sys.argv[1]), {'a': b'1'}); print(files.fcntl)"
     )
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True)

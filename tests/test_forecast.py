@@ -10,10 +10,11 @@ import torch
 import yaml
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from annotated.acceleration import accelerate, chunked_training_loss
 from annotated.batching import Batch, make_batch
 from annotated.cost import training_flops
-from annotated.forecast import (
+from annotated.machine.acceleration import accelerate, chunked_training_loss
+from annotated.model import Transformer, TransformerConfig
+from annotated.runs.forecast import (
     Device,
     all_reduce_seconds,
     data_sheet,
@@ -23,7 +24,6 @@ from annotated.forecast import (
     num_weights,
     step_seconds,
 )
-from annotated.model import Transformer, TransformerConfig
 from annotated.schedule import build_optimizer, set_learning_rate
 from annotated.training import TrainingConfig, losses_of, train_step
 

@@ -90,7 +90,7 @@ def test_versions_agree():
 
 def test_what_is_said_of_installing_extras_names_this_distribution():
     """In messages, chapters and README.md; `.` is a clone."""
-    paths = [ROOT / "README.md", ROOT / "book" / "messages.yml", *NOTEBOOKS, *(ROOT / "annotated").glob("*.py")]
+    paths = [ROOT / "README.md", ROOT / "book" / "messages.yml", *NOTEBOOKS, *(ROOT / "annotated").rglob("*.py")]
     texts = "".join(path.read_text(encoding="utf-8") for path in paths)
     said = set(re.findall(r'pip install \\*"([\w.-]+)\[(\w+)\]', texts))
     assert ("annotated-attention", "fast") in said

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from annotated.files import InputError, read_json
+from annotated.base.files import InputError, read_json
 from benchmarks import __main__ as benchmarks
 from benchmarks import gpu
 from tools import experiments

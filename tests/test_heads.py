@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from annotated.base.files import read_json
 from annotated.batching import make_batch
-from annotated.files import read_json
-from annotated.grammar import embedded_split
 from annotated.interventions import head_means, silenced
+from annotated.search.translation import Translator
+from annotated.text.grammar import embedded_split
 from annotated.training import tokenize_pairs
-from annotated.translation import Translator
 from tools import heads
 
 COUNT = 60

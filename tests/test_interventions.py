@@ -7,11 +7,11 @@ import torch
 
 from annotated.batching import make_batch
 from annotated.decoding import beam_search, greedy_search
+from annotated.drawing.visualization import attention_maps, attentions
 from annotated.interventions import edited, head_means, moved, silenced
 from annotated.model import Transformer, TransformerConfig
-from annotated.tokenization import tokenize
-from annotated.translation import Translator
-from annotated.visualization import attention_maps, attentions
+from annotated.search.translation import Translator
+from annotated.text.tokenization import tokenize
 
 SOURCE, TARGET = torch.tensor([[7, 8, 9, 10, 3]]), torch.tensor([[2, 11, 12, 13]])
 PLACES = [(kind, layer) for kind in ("encoder", "decoder", "cross") for layer in (0, 1)]

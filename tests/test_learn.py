@@ -11,10 +11,11 @@ from datetime import datetime, timedelta
 import pytest
 import torch
 
-from annotated import checks, learn, stations
-from annotated.cli import main
-from annotated.files import InputError
-from annotated.stations import STATIONS, pieces, reference, solution
+from annotated.base.files import InputError
+from annotated.command.cli import main
+from annotated.doctor import checks
+from annotated.workbook import learn, stations
+from annotated.workbook.stations import STATIONS, pieces, reference, solution
 from tests.messages import message, refused
 
 WRONG = {  # a first try for each station, which is not right
@@ -426,7 +427,7 @@ def test_the_notebook_is_filled_in_and_runs(tmp_path, capsys):
 def test_a_notebook_names_a_mistake_and_takes_the_latest_cell(capsys):
     interactive = pytest.importorskip("IPython.core.interactiveshell")
     shell = interactive.InteractiveShell()
-    first = "import math, torch\nfrom annotated.learn import Notebook\nmine = Notebook(globals())"
+    first = "import math, torch\nfrom annotated.workbook.learn import Notebook\nmine = Notebook(globals())"
     part = pieces(solution())["attention"]
     for cell in (
         first,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from annotated import machine
-from annotated.machine import (
+from annotated.machine import devices as machine
+from annotated.machine.devices import (
     PRECISIONS,
     best_device,
     choose_precision,

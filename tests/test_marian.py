@@ -18,13 +18,12 @@ import sentencepiece
 import torch
 from safetensors.torch import load_file, save_file
 
+from annotated.base.files import InputError, read_json, write_json
 from annotated.batching import pad_sequences
-from annotated.cli import FORMATS, main
+from annotated.command.cli import FORMATS, main
 from annotated.decoding import beam_search, block_special_tokens, cut_after, greedy_search, score_outputs
 from annotated.feed_forward import ACTIVATIONS
-from annotated.files import InputError, read_json, write_json
-from annotated.grammar import embedded_split
-from annotated.marian import (
+from annotated.formats.marian import (
     ACTIVATION_NAMES,
     CTRANSLATE2,
     MARIAN,
@@ -37,8 +36,9 @@ from annotated.marian import (
     vocabularies,
 )
 from annotated.model import CHOICES, Transformer, TransformerConfig
-from annotated.tokenization import PairTokenizer, detokenize, tokenize, train_tokenizer
-from annotated.translation import Translator
+from annotated.search.translation import Translator
+from annotated.text.grammar import embedded_split
+from annotated.text.tokenization import PairTokenizer, detokenize, tokenize, train_tokenizer
 from tests.messages import TEXTS, message, refused
 from tests.models import PORTABLE, random_translator, sources_to_translate
 from tools import limits

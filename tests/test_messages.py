@@ -31,12 +31,13 @@ def names(node: ast.AST) -> set[str]:
 def raised() -> set[tuple[str, str]]:
     """The module and the template of every InputError that the package raises."""
     found = set()
-    for path in (ROOT / "annotated").glob("*.py"):
+    for path in (ROOT / "annotated").rglob("*.py"):
+        module = ".".join(path.relative_to(ROOT / "annotated").with_suffix("").parts).removesuffix(".__init__")
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef):
                 errors = [one.exc for one in ast.walk(function) if isinstance(one, ast.Raise)]
                 calls = [one for one in errors if isinstance(one, ast.Call) and "InputError" in names(one.func)]
-                found |= {(path.stem, text) for call in calls for text in templates(call.args[0], function)}
+                found |= {(module, text) for call in calls for text in templates(call.args[0], function)}
     return found
 
 

@@ -11,7 +11,8 @@ from random import Random
 
 import pytest
 
-from annotated.grammar import Draw, SentencePair, derive
+from annotated.base.corpus import SentencePair
+from annotated.text.grammar import Draw, derive
 
 pytestmark = pytest.mark.slow  # the draws take seconds
 

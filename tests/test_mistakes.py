@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from annotated import check, plain
-from annotated.checks import CHECKS, FUNCTIONS, WRONG, known_fingerprints
-from annotated.cli import main
-from annotated.mistakes import MISTAKES, hunt, planted
+from annotated.command.cli import main
+from annotated.doctor.checks import CHECKS, FUNCTIONS, WRONG, known_fingerprints
+from annotated.doctor.mistakes import MISTAKES, hunt, planted
 from tests import afresh, strangers
 from tests.planted_afresh import PLANTED
 

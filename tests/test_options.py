@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from annotated.cli import build_parser
+from annotated.command.cli import build_parser
+from annotated.command.options import FIXED, HELP, LISTED, flag, given, one_of, resumed, settings_of
 from annotated.model import TransformerConfig
-from annotated.options import FIXED, HELP, LISTED, flag, given, one_of, resumed, settings_of
-from annotated.recipes import RECIPES
+from annotated.runs.recipes import RECIPES
 from annotated.training import TrainingConfig
 from tests.messages import refused
 

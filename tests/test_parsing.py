@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from annotated.base.corpus import SentencePair
+from annotated.base.files import InputError, read_json
 from annotated.decoding import output_limits
-from annotated.files import InputError, read_json
-from annotated.grammar import LONGEST, SentencePair, corpus_fingerprint, embedded_split, words
 from annotated.model import Transformer, TransformerConfig
 from annotated.parsing import (
     PARSING_SEARCH,
@@ -42,9 +42,10 @@ from annotated.parsing import (
     treebank_path,
     write_trees,
 )
-from annotated.tokenization import train_tokenizer
+from annotated.search.translation import Translator
+from annotated.text.grammar import LONGEST, corpus_fingerprint, embedded_split, words
+from annotated.text.tokenization import train_tokenizer
 from annotated.training import tokenize_pairs
-from annotated.translation import Translator
 from tests.messages import message, refused
 from tools import experiments
 from tools import parsing as tools_parsing
@@ -375,7 +376,9 @@ def test_the_papers_search_is_used(monkeypatch: pytest.MonkeyPatch):
     torch.manual_seed(0)
     translator = Translator(Transformer(config), tokenizer)
     asked = []
-    monkeypatch.setattr("annotated.translation.beam_search", lambda *_, **options: asked.append(options) or stop(_[1]))
+    monkeypatch.setattr(
+        "annotated.search.translation.beam_search", lambda *_, **options: asked.append(options) or stop(_[1])
+    )
     assert transduce(translator, ["a b", "c"]) == ["", ""]
     assert transduce(translator, ["a"], beam_size=4) == [""]
     assert [options["beam_size"] for options in asked] == [21, 4]

@@ -9,13 +9,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import annotated.plain as plain
-from annotated.checkpoint import load_model
 from annotated.decoding import greedy_search
-from annotated.grammar import embedded_split
 from annotated.model import Transformer
 from annotated.regularization import label_smoothed_loss
+from annotated.runs.checkpoint import load_model
 from annotated.schedule import learning_rate
-from annotated.tokenization import Tokenizer, tokenize
+from annotated.text.grammar import embedded_split
+from annotated.text.tokenization import Tokenizer, tokenize
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "data" / "models" / "embedded"

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotated import preparation
-from annotated.cli import main
-from annotated.files import InputError, locked, read_json, write_json
-from annotated.preparation import StoreSettings, Text, WordCache, prepare, text_of, wmt14
-from annotated.store import id_kind, open_store
-from annotated.tokenization import Tokenizer, tokenize, train_tokenizer
+from annotated.base.files import InputError, locked, read_json, write_json
+from annotated.command.cli import main
+from annotated.text import preparation
+from annotated.text.preparation import StoreSettings, Text, WordCache, prepare, text_of, wmt14
+from annotated.text.store import id_kind, open_store
+from annotated.text.tokenization import Tokenizer, tokenize, train_tokenizer
 from tests.messages import message, refused
 from tests.stores import NOUNS, PAIRS, SETTINGS, make, quiet, text, write_pairs
 from tools.faulty_disk import KINDS, Crash, FaultyDisk, with_disk

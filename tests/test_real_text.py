@@ -11,10 +11,10 @@ from zlib import crc32
 import pytest
 import torch
 
-from annotated.checkpoint import average_weights, weights_of
-from annotated.cli import main as annotated
-from annotated.corpora import load_corpus
-from annotated.files import InputError, read_json, write_json
+from annotated.base.files import InputError, read_json, write_json
+from annotated.command.cli import main as annotated
+from annotated.runs.checkpoint import average_weights, weights_of
+from annotated.text.corpora import load_corpus
 from annotated.training import checkpoints
 from tests.test_experiments import small  # noqa: F401 (a fixture)
 from tools import experiments, real_text

@@ -10,11 +10,11 @@ import pytest
 
 from annotated import training
 from annotated.batching import Pairs
-from annotated.cli import build_parser
-from annotated.corpora import EMBEDDED
+from annotated.command.cli import build_parser
+from annotated.command.options import flag, settings_of
 from annotated.model import TransformerConfig
-from annotated.options import flag, settings_of
-from annotated.recipes import RECIPES, recipe_for
+from annotated.runs.recipes import RECIPES, recipe_for
+from annotated.text.corpora import EMBEDDED
 from annotated.training import Group, TrainingConfig, batch_groups
 
 FIELDS = {field.name for part in (TransformerConfig, TrainingConfig) for field in dataclasses.fields(part)}

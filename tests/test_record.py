@@ -7,10 +7,10 @@ import nbformat
 import pytest
 import torch
 
-from annotated.corpora import EMBEDDED, load_corpus
-from annotated.files import read_json, read_tensors, write_json
-from annotated.grammar import corpus_fingerprint
+from annotated.base.files import read_json, read_tensors, write_json
 from annotated.model import TransformerConfig
+from annotated.text.corpora import EMBEDDED, load_corpus
+from annotated.text.grammar import corpus_fingerprint
 from annotated.training import TrainingConfig, train_on_corpus
 from tools.record import record
 

@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from annotated.base.corpus import SentencePair
+from annotated.base.files import read_json
 from annotated.batching import make_batch
-from annotated.files import read_json
-from annotated.grammar import SentencePair, embedded_split
 from annotated.recurrent import AdditiveAttention, RecurrentConfig, RecurrentTranslator, greedy_translation, gru_step
-from annotated.tokenization import load_tokenizer
+from annotated.text.grammar import embedded_split
+from annotated.text.tokenization import load_tokenizer
 from annotated.training import TrainingConfig, train
 from tools import baseline
 from tools.baseline import RATES, recurrent, score, train_once

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 import yaml
 from torch import nn
 
-from annotated.acceleration import accelerate
 from annotated.batching import make_batch
+from annotated.machine.acceleration import accelerate
 from annotated.model import Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss, smoothed_targets
 from annotated.stacks import AddNorm

@@ -13,7 +13,6 @@ from tools.release import PLACES, main, problems, section_of
 FILES = {
     "pyproject.toml": '[project]\nversion = "1.2.3"\ndependencies = ["numpy>=1.26"]\n',
     "CITATION.cff": "cff-version: 1.2.0\nversion: 1.2.3\ndate-released: 2030-01-31\n",
-    "book/91_command_line.ipynb": '    "#| export __init__\\n",\n    "__version__ = \\"1.2.3\\"\\n",\n',
     "annotated/__init__.py": '__version__ = "1.2.3"\n',
     "CHANGELOG.md": "# News\n\n## 1.2.3 - 2030-01-31\n\nNew.\n\n### Parts\n\nMore.\n\n## 1.2.2 - 2029-01-01\n\nOld.\n",
 }

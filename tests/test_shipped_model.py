@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from annotated.corpora import neutral
-from annotated.evaluation import antecedent_accuracy, evaluate_translations
-from annotated.files import read_json
-from annotated.grammar import corpus_fingerprint, embedded_split, words
-from annotated.recipes import RECIPES
-from annotated.translation import Translator
+from annotated.base.files import read_json
+from annotated.runs.recipes import RECIPES
+from annotated.search.translation import Translator
+from annotated.text.corpora import neutral
+from annotated.text.evaluation import antecedent_accuracy, evaluate_translations
+from annotated.text.grammar import corpus_fingerprint, embedded_split, words
 
 pytestmark = pytest.mark.slow  # what all of them need takes seconds
 

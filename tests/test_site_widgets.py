@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from annotated.files import read_json
+from annotated.base.files import read_json
 from tests.pages import SITE, WIDTHS, new_tab, overflowing, shows, thin_out, violations
 from tools import pictures
 from tools.browser import new_page, visit

@@ -12,8 +12,10 @@ import time
 import pytest
 import torch
 
-from annotated import checks, learn, plain, stations
-from annotated.stations import STATIONS, Station, Unfit, hand_over, reference, same, solution
+from annotated import plain
+from annotated.doctor import checks
+from annotated.workbook import learn, stations
+from annotated.workbook.stations import STATIONS, Station, Unfit, hand_over, reference, same, solution
 
 TWINS = [
     "Das Tier überquerte die Straße nicht, weil es zu müde war.",

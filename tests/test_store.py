@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from annotated import store
-from annotated.cli import main
-from annotated.files import InputError, read_json, write_json
-from annotated.preparation import prepare, text_of
-from annotated.store import id_kind, open_store
-from annotated.tokenization import tokenize, train_tokenizer
+from annotated.base.files import InputError, read_json, write_json
+from annotated.command.cli import main
+from annotated.text import store
+from annotated.text.preparation import prepare, text_of
+from annotated.text.store import id_kind, open_store
+from annotated.text.tokenization import tokenize, train_tokenizer
 from tests.messages import message, refused
 from tests.stores import PAIRS, SETTINGS, make, quiet, write_pairs
 

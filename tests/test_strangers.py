@@ -16,15 +16,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from annotated.checkpoint import config_from, load_weights, weights_of
-from annotated.corpora import read_lines, read_tsv
-from annotated.files import InputError, read_json, read_manifest, read_tensors
-from annotated.grammar import canonical_text, read_canonical
+from annotated.base.files import InputError, read_json, read_manifest, read_tensors
 from annotated.model import TransformerConfig
 from annotated.parsing import read_trees
-from annotated.tokenization import Tokenizer, detokenize, tokenize, train_tokenizer
+from annotated.runs.checkpoint import config_from, load_weights, weights_of
+from annotated.search.translation import Translator
+from annotated.text.corpora import read_lines, read_tsv
+from annotated.text.grammar import canonical_text, read_canonical
+from annotated.text.tokenization import Tokenizer, detokenize, tokenize, train_tokenizer
 from annotated.training import TrainingConfig
-from annotated.translation import Translator
 from tools.faults import TEXTS, small_model
 
 TEXT = st.text(max_size=60)  # of all of Unicode but lone surrogates, which UTF-8 does not have

@@ -15,16 +15,18 @@ from torch import Tensor, nn
 
 from annotated import decoding
 from annotated import model as model_module
-from annotated.acceleration import accelerate, chunked_training_loss, top_tokens
 from annotated.batching import make_batch
-from annotated.checkpoint import load_model, save_model
 from annotated.decoding import beam_search, greedy_search, score_outputs
-from annotated.grammar import embedded_split
+from annotated.drawing.visualization import attention_maps, sentence_maps
 from annotated.interventions import silenced
-from annotated.machine import best_device
+from annotated.machine.acceleration import accelerate, chunked_training_loss, top_tokens
+from annotated.machine.devices import best_device
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
+from annotated.runs.checkpoint import load_model, save_model
 from annotated.schedule import build_optimizer, set_learning_rate
+from annotated.search.translation import Translator
+from annotated.text.grammar import embedded_split
 from annotated.training import (
     TrainingConfig,
     load_state,
@@ -35,8 +37,6 @@ from annotated.training import (
     training_loss,
     validation_loss,
 )
-from annotated.translation import Translator
-from annotated.visualization import attention_maps, sentence_maps
 from tests.device import strict_device
 
 SHIPPED = Path(__file__).resolve().parents[1] / "data" / "models" / "embedded"

@@ -17,8 +17,8 @@ import torch
 from matplotlib import pyplot as plt
 
 import annotated
-from annotated import grammar
-from annotated.grammar import embedded_split
+from annotated.text import grammar
+from annotated.text.grammar import embedded_split
 from tests.device import strict_device
 
 BOOK = Path(__file__).resolve().parents[1] / "book"

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from annotated.grammar import embedded_split
-from annotated.subwords import WAYS, PieceDropout, cut_word
-from annotated.tokenization import Tokenizer, load_tokenizer
+from annotated.text.grammar import embedded_split
+from annotated.text.subwords import WAYS, PieceDropout, cut_word
+from annotated.text.tokenization import Tokenizer, load_tokenizer
 from annotated.training import tokenize_pairs
 
 MODEL = Path(__file__).parents[1] / "data" / "models" / "embedded"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from annotated import grammar
-from annotated.files import InputError
-from annotated.tables import TABLES, read_table
+from annotated.base.files import InputError
+from annotated.text import grammar
+from annotated.text.grammar.tables import TABLES, read_table
 from tests.messages import message, refused
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,7 +49,9 @@ def test_a_missing_column_is_named(tmp_path: Path) -> None:
         row["plural"]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "data" / "grammar").glob("*")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "annotated" / "text" / "grammar" / "data").glob("*")), ids=lambda path: path.stem
+)
 def test_every_table_says_what_it_is_and_is_read(path: Path) -> None:
     comment, header, *lines = path.read_text(encoding="utf-8").split("\n")
     assert re.fullmatch(r"# [A-Z].*\.", comment)
@@ -61,5 +63,5 @@ def test_every_table_says_what_it_is_and_is_read(path: Path) -> None:
 
 def test_the_package_reads_what_is_edited() -> None:
     """The exporter's check compares the copies byte for byte; here they are where the package looks."""
-    edited = {path.name: path.read_bytes() for path in (ROOT / "data" / "grammar").iterdir()}
+    edited = {path.name: path.read_bytes() for path in (ROOT / "annotated" / "text" / "grammar" / "data").iterdir()}
     assert edited == {file.name: file.read_bytes() for file in TABLES.iterdir()}

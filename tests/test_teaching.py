@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from annotated import stations
-from annotated.checks import CHECKS, FUNCTIONS
-from annotated.cli import main
-from annotated.mistakes import MISTAKES, hunt
+from annotated.command.cli import main
+from annotated.doctor.checks import CHECKS, FUNCTIONS
+from annotated.doctor.mistakes import MISTAKES, hunt
+from annotated.workbook import stations
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from annotated.files import InputError
-from annotated.terminal import Stop, chunks, columns
+from annotated.base.files import InputError
+from annotated.command.terminal import Stop, chunks, columns
 
 
 @pytest.fixture

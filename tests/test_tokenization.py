@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from annotated.files import InputError, write_together
-from annotated.grammar import embedded_split
-from annotated.tokenization import (
+from annotated.base.files import InputError, write_together
+from annotated.text.grammar import embedded_split
+from annotated.text.tokenization import (
     NORMALIZATIONS,
     PairTokenizer,
     Tokenizer,

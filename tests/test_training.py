@@ -17,17 +17,17 @@ from safetensors.torch import load_file, save
 from torch import nn
 
 from annotated import training
-from annotated.acceleration import FusedAttention, chunked_training_loss
 from annotated.attention import MultiHeadAttention
+from annotated.base.files import InputError, locked, read_json, read_notes, read_tensors, write_json
 from annotated.batching import Batch, make_batch, token_batches
-from annotated.checkpoint import load_model, save_model, weights_of
-from annotated.corpora import load_corpus
-from annotated.files import InputError, locked, read_json, read_notes, read_tensors, write_json
-from annotated.machine import PRECISIONS
+from annotated.machine.acceleration import FusedAttention, chunked_training_loss
+from annotated.machine.devices import PRECISIONS
 from annotated.model import Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss
+from annotated.runs.checkpoint import load_model, save_model, weights_of
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
-from annotated.tokenization import PairTokenizer, train_tokenizer
+from annotated.text.corpora import load_corpus
+from annotated.text.tokenization import PairTokenizer, train_tokenizer
 from annotated.training import (
     TRAINING_CHOICES,
     TrainingConfig,

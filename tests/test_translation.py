@@ -17,15 +17,15 @@ import torch
 import yaml
 from torch import nn
 
+from annotated.base.files import InputError
 from annotated.batching import make_batch
-from annotated.checkpoint import save_model
 from annotated.decoding import greedy_search
-from annotated.files import InputError
-from annotated.machine import PRECISIONS
+from annotated.machine.devices import PRECISIONS
 from annotated.model import Transformer, TransformerConfig
-from annotated.tokenization import detokenize, tokenize, train_tokenizer
+from annotated.runs.checkpoint import save_model
+from annotated.search.translation import Translation, Translator, find_model
+from annotated.text.tokenization import detokenize, tokenize, train_tokenizer
 from annotated.training import training_loss
-from annotated.translation import Translation, Translator, find_model
 from tests.forked import hearing
 from tests.messages import message, refused
 from tools import limits
@@ -316,7 +316,7 @@ def test_an_error_in_a_worker_is_raised_here(translator):
 
 def test_a_worker_that_dies_is_noticed(translator, monkeypatch):
     """As when the system ends a process for memory: an error, not an endless wait."""
-    monkeypatch.setattr("annotated.translation.search_batch", lambda *_: os._exit(9))
+    monkeypatch.setattr("annotated.search.translation.search_batch", lambda *_: os._exit(9))
     with pytest.raises(BrokenProcessPool), translator.workers(2):
         translator.translate(SOURCES)
 

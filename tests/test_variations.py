@@ -10,14 +10,14 @@ import pytest
 import torch
 import yaml
 
-from annotated.acceleration import accelerate
 from annotated.attention import MultiHeadAttention
-from annotated.evaluation import against_base, judged
-from annotated.files import read_json
-from annotated.grammar import embedded_split
+from annotated.base.files import read_json
+from annotated.machine.acceleration import accelerate
 from annotated.model import Transformer, TransformerConfig
 from annotated.positional_encoding import SinusoidalPositions
-from annotated.tokenization import load_tokenizer
+from annotated.text.evaluation import against_base, judged
+from annotated.text.grammar import embedded_split
+from annotated.text.tokenization import load_tokenizer
 from annotated.training import batch_all, tokenize_pairs, validation_loss
 from annotated.variations import CHANGES, RandomStart, RotaryAttention, turned
 from tools.experiments import load_plan

@@ -11,13 +11,8 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 
-from annotated.evaluation import alignment_error_rate, antecedent_accuracy, diagonal_links
-from annotated.grammar import SentencePair, embedded_split, words
-from annotated.interventions import silenced
-from annotated.model import Transformer, TransformerConfig
-from annotated.tokenization import Tokenizer, tokenize, train_tokenizer
-from annotated.translation import Translator
-from annotated.visualization import (
+from annotated.base.corpus import SentencePair
+from annotated.drawing.visualization import (
     IBMModel1,
     attention_maps,
     attentions,
@@ -27,6 +22,12 @@ from annotated.visualization import (
     strongest_links,
     word_of_piece,
 )
+from annotated.interventions import silenced
+from annotated.model import Transformer, TransformerConfig
+from annotated.search.translation import Translator
+from annotated.text.evaluation import alignment_error_rate, antecedent_accuracy, diagonal_links
+from annotated.text.grammar import embedded_split, words
+from annotated.text.tokenization import Tokenizer, tokenize, train_tokenizer
 
 pytestmark = pytest.mark.slow  # what all of them need takes seconds
 

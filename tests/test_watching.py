@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from annotated.watching import Watch
+from annotated.doctor.watching import Watch
 
 
 def seen(compute, *tensors):

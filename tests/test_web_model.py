@@ -14,15 +14,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from annotated.base.corpus import SentencePair
 from annotated.batching import pad_sequences
-from annotated.checkpoint import save_model
 from annotated.decoding import beam_search, greedy_search
-from annotated.grammar import SentencePair, embedded_split
 from annotated.interventions import edited, head_means, moved, silenced
 from annotated.model import Transformer, TransformerConfig
-from annotated.tokenization import load_tokenizer, tokenize, train_tokenizer
+from annotated.runs.checkpoint import save_model
+from annotated.search.translation import Translator
+from annotated.text.grammar import embedded_split
+from annotated.text.tokenization import load_tokenizer, tokenize, train_tokenizer
 from annotated.training import batch_all, tokenize_pairs
-from annotated.translation import Translator
 from tests.scripts import strings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -313,5 +314,5 @@ def test_modules_are_short_and_named_like_the_packages():
     assert all(len(path.read_text(encoding="utf-8").splitlines()) < 200 for path in files)
     own = {"gradients", "matrices", "normalization", "sentencepiece"}  # what PyTorch and SentencePiece bring along
     own |= {"breaking", "initialization", "learner", "tasks", "trainer"}  # of chapter 83
-    package = {path.stem for path in (ROOT / "annotated").glob("*.py")}
+    package = {path.stem for path in (ROOT / "annotated").rglob("*.py")}
     assert {path.stem for path in files} - own <= package

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from annotated import plain
-from annotated.mistakes import planted
+from annotated.doctor.mistakes import planted
 from tools import limits
 
 ROOT = Path(__file__).resolve().parents[1]

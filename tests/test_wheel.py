@@ -83,7 +83,9 @@ def test_the_installed_package_translates_with_the_model_that_it_carries(install
 
 def test_a_folder_of_that_name_wins_and_an_unknown_name_gets_one_line(installed, tmp_path):
     (tmp_path / "embedded").mkdir()
-    program = "from annotated.cli import main; print([main(['translate', name]) for name in ('embedded', 'parser')])"
+    program = (
+        "from annotated.command.cli import main; print([main(['translate', name]) for name in ('embedded', 'parser')])"
+    )
     done = run("-c", program, cwd=tmp_path, path=str(installed), stdin=TIRED)
     assert done.stdout.decode() == "[1, 1]\n"
     folder, unknown = done.stderr.decode().splitlines()

@@ -17,10 +17,10 @@ import pytest
 import torch
 
 from annotated.attention import scaled_dot_product_attention
-from annotated.files import read_json
-from annotated.grammar import embedded_split
+from annotated.base.files import read_json
 from annotated.masks import causal_mask
 from annotated.schedule import learning_rate
+from annotated.text.grammar import embedded_split
 
 ROOT = Path(__file__).resolve().parents[1]
 

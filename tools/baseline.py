@@ -20,17 +20,17 @@ from pathlib import Path
 
 import torch
 
-from annotated.acceleration import tune_machine
+from annotated.base.files import read_json, write_json
 from annotated.batching import in_batches, pad_sequences
-from annotated.checkpoint import load_weights
-from annotated.corpora import load_corpus
-from annotated.evaluation import evaluate_translations
-from annotated.files import read_json, write_json
-from annotated.grammar import corpus_fingerprint
-from annotated.machine import describe_machine
+from annotated.machine.acceleration import tune_machine
+from annotated.machine.devices import describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
-from annotated.tokenization import Tokenizer, detokenize, load_tokenizer, tokenize
+from annotated.runs.checkpoint import load_weights
+from annotated.text.corpora import load_corpus
+from annotated.text.evaluation import evaluate_translations
+from annotated.text.grammar import corpus_fingerprint
+from annotated.text.tokenization import Tokenizer, detokenize, load_tokenizer, tokenize
 from annotated.training import Model, TrainingConfig, batch_all, tokenize_pairs, train
 from tools import ROOT
 

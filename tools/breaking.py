@@ -16,8 +16,8 @@ from itertools import product
 
 import torch
 
-from annotated.files import read_json, write_json
-from annotated.machine import describe_machine
+from annotated.base.files import read_json, write_json
+from annotated.machine.devices import describe_machine
 from tools import ROOT
 
 PARTS = ["mask", "shift", "root", "positions", "warm-up", "heads"]

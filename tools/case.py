@@ -32,19 +32,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from annotated.acceleration import tune_machine
+from annotated.base.corpus import SentencePair
+from annotated.base.files import read_tensors, write_json
 from annotated.batching import pad_sequences
-from annotated.checkpoint import load_weights
-from annotated.corpora import generated
-from annotated.files import read_tensors, write_json
-from annotated.grammar import NOUN_ENTRIES, SentencePair, corpus_fingerprint, embedded_split, words
+from annotated.drawing.visualization import word_of_piece
 from annotated.interventions import Place, edited
-from annotated.machine import describe_machine
+from annotated.machine.acceleration import tune_machine
+from annotated.machine.devices import describe_machine
 from annotated.masks import causal_mask, padding_mask
 from annotated.model import Transformer
-from annotated.tokenization import Tokenizer
-from annotated.translation import Translator
-from annotated.visualization import word_of_piece
+from annotated.runs.checkpoint import load_weights
+from annotated.search.translation import Translator
+from annotated.text.corpora import generated
+from annotated.text.grammar import NOUN_ENTRIES, corpus_fingerprint, embedded_split, words
+from annotated.text.tokenization import Tokenizer
 from tools import ROOT
 from tools.heads import SENTENCES, Pronouns, share
 

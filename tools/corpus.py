@@ -11,8 +11,8 @@ import re
 import sys
 from pathlib import Path
 
-from annotated.files import write_atomically
-from annotated.grammar import SPLITS, canonical_text, embedded_split, split_checksum, words
+from annotated.base.files import write_atomically
+from annotated.text.grammar import SPLITS, canonical_text, embedded_split, split_checksum, words
 from tools import ROOT
 
 

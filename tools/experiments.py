@@ -26,18 +26,19 @@ import torch
 import yaml
 from safetensors.torch import save
 
-from annotated.acceleration import accelerate, tune_machine
+from annotated.base.corpus import Corpus, SentencePair
+from annotated.base.files import InputError, read_json, write_atomically, write_json
 from annotated.batching import Example, make_batch
-from annotated.checkpoint import load_weights, weights_of
-from annotated.corpora import Corpus
 from annotated.decoding import greedy_search
-from annotated.evaluation import antecedent_accuracy, evaluate_translations
-from annotated.files import InputError, read_json, write_atomically, write_json
-from annotated.grammar import SentencePair, corpus_fingerprint, words
-from annotated.machine import best_device, describe_machine
+from annotated.machine.acceleration import accelerate, tune_machine
+from annotated.machine.devices import best_device, describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.parsing import TASKS
-from annotated.tokenization import Tokenizer, load_tokenizer, train_tokenizer
+from annotated.runs.checkpoint import load_weights, weights_of
+from annotated.search.translation import Translator
+from annotated.text.evaluation import antecedent_accuracy, evaluate_translations
+from annotated.text.grammar import corpus_fingerprint, words
+from annotated.text.tokenization import Tokenizer, load_tokenizer, train_tokenizer
 from annotated.training import (
     TrainingConfig,
     TrainingState,
@@ -47,7 +48,6 @@ from annotated.training import (
     tokenize_pairs,
     train,
 )
-from annotated.translation import Translator
 from annotated.variations import CHANGES
 from tools import ROOT, heads
 from tools.parsing import corpus_of, scores_of_task, ship

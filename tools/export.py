@@ -1,9 +1,9 @@
 """The package, written from the chapters: `python -m tools.export` writes annotated/, `--check` only compares.
 
 A code cell whose first line is `#| export` goes to the module named in the notebook's metadata, `#| export masks` to
-annotated/masks.py. The cell `#| export __init__` holds `__version__`, PUBLIC, the names of the package's top level by
-module, and MOVED, names that work there as well and are not listed. The metadata may name `data`, folders below data/
-that are copied into the package, and `copied`, modules that people copy as a file: without `__all__` and links back.
+annotated/masks.py. Files in annotated/ are written from chapters, but for `__init__.py` and `__main__.py`; the folders
+in it are source, which this leaves alone. The metadata may name `copied`, modules that people copy as a file: without
+`__all__` and links back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
-from typing import Any
 
 import nbformat
 
@@ -33,24 +32,7 @@ HEADER = "# Written by `make export` from {}: do not edit here, edit the chapter
 DIRECTIVE = re.compile(r"#\| export(?: ([A-Za-z_]\w*))?")
 WHOLE = (0, 39)  # chapters that show the whole: what they do not export may import everything
 RUFF = Path(sysconfig.get_path("scripts")) / "ruff"
-LAZY = '''
-def __getattr__(name: str) -> Any:
-    """Import a module or a public name when it is first used; a moved name still comes from its module."""
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOME[name]
-    value = getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)
-    if name in __all__:
-        globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """The public names, loaded or not."""
-    return sorted({*globals(), *__all__})
-'''
+BY_HAND = ("__init__", "__main__")
 
 
 class ExportError(Exception):
@@ -85,27 +67,12 @@ class Chapter:
     path: Path
     cells: list[Block]
     docstring: str
-    data: list[str]
     copied: list[str]
 
     @property
     def blocks(self) -> list[Block]:
         """The exported cells."""
         return [cell for cell in self.cells if cell.module]
-
-
-@dataclass
-class Front:
-    """What the `#| export __init__` cell lists: names of the top level by module, and the version."""
-
-    public: dict[str, list[str]]
-    moved: dict[str, list[str]]
-    version: str
-
-    @property
-    def listed(self) -> list[tuple[str, str]]:
-        """Each name and its module."""
-        return [(name, home) for names in (self.public, self.moved) for home in names for name in names[home]]
 
 
 def is_import(node: ast.stmt) -> bool:
@@ -159,6 +126,8 @@ def read_chapter(path: Path) -> Chapter:
             continue
         if match and not module:
             raise ExportError(f"{place}: '#| export' without a module, and the notebook's metadata names none")
+        if module in BY_HAND:
+            raise ExportError(f"{place}: annotated/{module}.py is written by hand: export to another module")
         case = "case" in cell.metadata.get("tags", [])
         if case and match:
             raise ExportError(f"{place}: a cell tagged `case` imports what it needs and is not exported: take one away")
@@ -170,20 +139,14 @@ def read_chapter(path: Path) -> Chapter:
     if section := about.get("section"):
         kind = "" if not section[0].isdigit() else "sections " if "," in section else "section "
         docstring += f", {kind}{section} of the paper"
-    data, copied = (named(path, about, key) for key in ("data", "copied"))
-    chapter = Chapter(path, cells, f'"""{docstring}."""', data, copied)
+    copied = about.get("copied", [])
+    if not isinstance(copied, list) or not all(isinstance(name, str) for name in copied):
+        raise ExportError(f'book/{path.name}: "copied" in its metadata is no list of names: write "copied": ["..."]')
+    chapter = Chapter(path, cells, f'"""{docstring}."""', copied)
     if missing := sorted(set(copied) - {block.module for block in chapter.blocks}):
         said = f'"copied" in its metadata names {", ".join(missing)}, which no cell of it exports'
         raise ExportError(f"book/{path.name}: {said}")
     return chapter
-
-
-def named(path: Path, about: dict[str, Any], key: str) -> list[str]:
-    """The names that a chapter's metadata lists under a key. Raises ExportError where it is no list."""
-    names = about.get(key, [])
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ExportError(f'book/{path.name}: "{key}" in its metadata is no list of names: write "{key}": ["..."]')
-    return names
 
 
 def number(path: Path) -> int:
@@ -247,15 +210,16 @@ def check_module(module: str, blocks: list[Block]) -> None:
 
 
 def imported_modules(tree: ast.Module, public: dict[str, str] | None = None) -> Iterator[str]:
-    """Modules of the package that code imports, or whose public names it takes from `annotated` (name -> module)."""
+    """Modules of the package that code may import, dotted, or whose public names it takes from `annotated`."""
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):
-            names = [alias.name.split(".")[1] for alias in node.names if alias.name.startswith("annotated.")]
+            names = [alias.name.partition(".")[2] for alias in node.names if alias.name.startswith("annotated.")]
         elif isinstance(node, ast.ImportFrom) and node.module == "annotated":
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("annotated."):
-            names = [node.module.split(".")[1]]
+            home = node.module.partition(".")[2]
+            names = [home, *(f"{home}.{alias.name}" for alias in node.names)]  # a name may be that of a module
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "annotated":
             names = [node.attr]
         yield from ((public or {}).get(name, name) for name in names)
@@ -313,26 +277,39 @@ def way_between(start: str, end: str, imports: dict[str, set[str]]) -> list[str]
     return []
 
 
-def names_in_use(cells: Sequence[Block], front: Front | None) -> dict[str, set[str]]:
-    """By module, the names that the top level lists or that another module or chapter imports.
+def sources(root: Path) -> list[ast.Module]:
+    """What is written by hand in the package: its two files, and its folders."""
+    folder = root / "annotated"
+    paths = [*sorted(folder.glob("*/**/*.py")), *(folder / f"{name}.py" for name in BY_HAND)]
+    return [ast.parse(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+
+
+def public_names(root: Path) -> dict[str, str]:
+    """The names of the package's top level and their modules, as its `__init__.py` lists them."""
+    file = root / "annotated" / "__init__.py"
+    for node in ast.parse(file.read_text(encoding="utf-8")).body if file.is_file() else []:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOME":
+            return ast.literal_eval(node.value)
+    return {}
+
+
+def names_in_use(cells: Sequence[Block], by_hand: Sequence[ast.Module], public: dict[str, str]) -> dict[str, set[str]]:
+    """By module, the names that the top level lists or that other code of the package or another chapter imports.
 
     A chapter that tries its own finished module in a cell that it does not export is no use of it.
     """
     found: dict[str, set[str]] = {}
     own = {(cell.chapter, cell.module, name) for cell in cells if cell.module for name in cell.names}
-    for home, names in front.public.items() if front else []:
-        found.setdefault(home, set()).update(names)
-    for cell in cells:
-        for node in ast.walk(cell.tree):
+    for name, home in public.items():
+        found.setdefault(home, set()).add(name)
+    for cell, tree in [*((cell, cell.tree) for cell in cells), *((None, tree) for tree in by_hand)]:
+        for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("annotated."):
-                home = node.module.split(".")[1]
-                names = {
-                    alias.name for alias in node.names if cell.module or (cell.chapter, home, alias.name) not in own
-                }
+                home = node.module.partition(".")[2]
+                names = {alias.name for alias in node.names}
+                if cell and not cell.module:
+                    names = {name for name in names if (cell.chapter, home, name) not in own}
                 found.setdefault(home, set()).update(names)
-    for home, names in front.moved.items() if front else []:
-        if found.get(home):  # a name that has only moved makes no list that leaves out all others
-            found[home].update(names)
     return found
 
 
@@ -354,45 +331,6 @@ def module_text(module: str, blocks: list[Block], docstring: str, used: set[str]
     return "\n".join(parts) + "\n"
 
 
-def read_front(block: Block) -> Front:
-    """PUBLIC, MOVED and `__version__` of the `#| export __init__` cell."""
-    try:
-        assigned = [node for node in block.tree.body if isinstance(node, ast.Assign)]
-        values = {node.targets[0].id: ast.literal_eval(node.value) for node in assigned}
-        lists = (values["PUBLIC"], values.get("MOVED", {}))
-        return Front(*({home: sorted(names) for home, names in one.items()} for one in lists), values["__version__"])
-    except (ValueError, KeyError, AttributeError) as error:
-        said = "expected PUBLIC = {module: [names]}, MOVED like it, or none, and __version__, literally"
-        raise ExportError(f"{block.place}: {said}") from error
-
-
-def init_text(block: Block | None, front: Front | None, modules: dict[str, list[Block]]) -> str:
-    """`annotated/__init__.py`: modules and public names that are loaded when they are first used."""
-    docstring = '"""The Transformer of "Attention Is All You Need", written chapter by chapter in the book."""'
-    if block is None:
-        return f'{HEADER.format("the chapters")}\n{docstring}\n\n__version__ = "0.1.0"\n'
-    homes: dict[str, str] = {}
-    for name, home in front.listed:
-        outside = "." in home and home not in front.public
-        if not outside and name not in {held for source in modules.get(home, []) for held in source.names}:
-            raise ExportError(f"{block.place}: annotated.{home} has no {name}")
-        if name in homes or name in modules:
-            raise ExportError(f"{block.place}: {name} is listed twice, or is a module's name")
-        homes[name] = home
-    public = sorted(name for names in front.public.values() for name in names)
-    typed = [f"    from annotated.{home} import {', '.join(names)}" for home, names in front.public.items() if names]
-    for home, names in front.moved.items():  # a type checker takes `name as name` as meant for others
-        source = home if "." in home else f"annotated.{home}"
-        typed += [f"    from {source} import {name} as {name}" for name in names]
-    parts = sorted(name for name in modules if not name.startswith("_"))
-    typed += [f"    from annotated import {name} as {name}" for name in parts]
-    lines = [HEADER.format(f"book/{block.chapter.name}"), docstring, "", "from importlib import import_module"]
-    lines += ["from typing import TYPE_CHECKING, Any", "", *(["if TYPE_CHECKING:", *typed] if typed else []), ""]
-    lines += [f"__version__ = {front.version!r}", f"__all__ = {public!r}", f"_HOME = {dict(sorted(homes.items()))!r}"]
-    lines += [f"_MODULES = {parts!r}"]
-    return "\n".join(lines) + "\n\n" + LAZY
-
-
 def ruff(arguments: list[str], text: str, root: Path, name: str) -> str:
     """What ruff makes of the text, under the project's configuration."""
     command = [str(RUFF), *arguments, "--quiet", "--stdin-filename", str(root / "annotated" / name), "-"]
@@ -402,22 +340,8 @@ def ruff(arguments: list[str], text: str, root: Path, name: str) -> str:
     return done.stdout
 
 
-def data_files(chapter: Chapter, root: Path) -> dict[str, bytes]:
-    """The files of the folders that a chapter gives to the package, as they are. Raises ExportError."""
-    files = {}
-    for name in chapter.data:
-        folder = root / "data" / name
-        if not re.fullmatch(r"[\w-]+(/[\w-]+)*", name) or not folder.is_dir():
-            raise ExportError(f"book/{chapter.path.name}: no folder data/{name}: make it, or mend its metadata")
-        for path in sorted(folder.rglob("*")):
-            place = path.relative_to(root)
-            if path.is_file() and not any(part.startswith(".") for part in place.parts):
-                files[place.as_posix()] = path.read_bytes()
-    return files
-
-
-def package_files(root: Path) -> dict[str, bytes]:
-    """Every file of annotated/ and what it holds. Raises ExportError."""
+def package_files(root: Path) -> dict[str, str]:
+    """Every file of annotated/ that chapters write, and its text. Raises ExportError."""
     paths = sorted((root / "book").glob("[0-9]*.ipynb"), key=lambda path: (number(path), path.name))
     chapters = [read_chapter(path) for path in paths]
     modules: dict[str, list[Block]] = {}
@@ -426,36 +350,27 @@ def package_files(root: Path) -> dict[str, bytes]:
         for block in chapter.blocks:
             modules.setdefault(block.module, []).append(block)
             docstrings.setdefault(block.module, chapter.docstring)
-    init = modules.pop("__init__", [])
-    if len(init) > 1:
-        raise ExportError(f"{init[1].place}: a second '#| export __init__' cell")
-    front = read_front(init[0]) if init else None
-    public = {name: home for name, home in front.listed if "." not in home} if front else {}
+    public = public_names(root)
+    for name, home in public.items():
+        if home in modules and name not in {held for block in modules[home] for held in block.names}:
+            raise ExportError(f"annotated/__init__.py: annotated.{home} has no {name}")
     check_orders(chapters, public, root)
-    blocks = [block for chapter in chapters for block in chapter.blocks]
-    check_circles(blocks, public)
-    used = names_in_use([cell for chapter in chapters for cell in chapter.cells], front)
-    files = {"py.typed": b""}
-    for chapter in chapters:
-        files |= data_files(chapter, root)
+    check_circles((block for chapter in chapters for block in chapter.blocks), public)
+    used = names_in_use([cell for chapter in chapters for cell in chapter.cells], sources(root), public)
     copied = {module for chapter in chapters for module in chapter.copied}
-    texts = {
-        name: module_text(name, held, docstrings[name], None if name in copied else used.get(name, set()))
-        for name, held in modules.items()
-    }
-    for module, text in {"__init__": init_text(init[0] if init else None, front, modules), **texts}.items():
-        kept = ["--ignore", "F401"] if module == "__init__" else []
-        text = ruff(["check", "--select", "F401,I", *kept, "--fix-only"], text, root, f"{module}.py")
-        text = ruff(["format"], text, root, f"{module}.py")
-        ast.parse(text)
-        files[f"{module}.py"] = text.encode()
+    files = {}
+    for module, held in modules.items():
+        text = module_text(module, held, docstrings[module], None if module in copied else used.get(module, set()))
+        text = ruff(["check", "--select", "F401,I", "--fix-only"], text, root, f"{module}.py")
+        files[f"{module}.py"] = ruff(["format"], text, root, f"{module}.py")
+        ast.parse(files[f"{module}.py"])
     return files
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    """Write or compare the package; 0 when it is, or now is, what the chapters say."""
+    """Write or compare what chapters write of the package; 0 when it is, or now is, what they say."""
     parser = argparse.ArgumentParser(
-        prog="python -m tools.export", description="The package, written from the chapters."
+        prog="python -m tools.export", description="The package's modules that the chapters write."
     )
     parser.add_argument("--check", action="store_true", help="write nothing; name the files that differ")
     options = parser.parse_args(arguments)
@@ -466,22 +381,24 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         return 1
     folder = root / "annotated"
     folder.mkdir(exist_ok=True)
-    found = [*folder.glob("*.py"), *folder.glob("py.typed"), *(folder / "data").rglob("*")]
-    here = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found if path.is_file()}
-    differing = sorted(name for name in {*files, *here} if files.get(name) != here.get(name))
+    found = [path for path in folder.glob("*.py") if path.stem not in BY_HAND]
+    here = {path.name: path.read_text(encoding="utf-8") for path in found}
+    by_hand = [name for name in here if name not in files and not here[name].startswith(HEADER.partition("{")[0])]
+    for name in by_hand:
+        print(f"annotated/{name}: no chapter writes it: move it into a folder of annotated/", file=sys.stderr)
+    differing = sorted(name for name in {*files, *here} - {*by_hand} if files.get(name) != here.get(name))
     if options.check:
         for name in differing:
             print(f"annotated/{name} is not what the chapters say: run `make export`", file=sys.stderr)
-        return 1 if differing else 0
+        return 1 if differing or by_hand else 0
     for name in differing:
         if name in files:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / f"{name}.new").write_bytes(files[name])
+            (folder / f"{name}.new").write_text(files[name], encoding="utf-8")
             os.replace(folder / f"{name}.new", folder / name)
         else:
             (folder / name).unlink()
         print(f"annotated/{name} {'written' if name in files else 'removed'}")
-    return 0
+    return 1 if by_hand else 0
 
 
 if __name__ == "__main__":

@@ -33,15 +33,16 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save
 
+from annotated.base.files import InputError, read_json, verify, write_atomically, write_json
 from annotated.batching import make_batch
-from annotated.checkpoint import average_weights, load_model, save_model, weights_of
-from annotated.cli import main as annotated
-from annotated.corpora import load_corpus
-from annotated.files import InputError, read_json, verify, write_atomically, write_json
-from annotated.machine import describe_machine
-from annotated.marian import load_marian, save_marian
+from annotated.command.cli import main as annotated
+from annotated.formats.marian import load_marian, save_marian
+from annotated.machine.devices import describe_machine
 from annotated.model import Transformer, TransformerConfig
-from annotated.tokenization import Tokenizer, train_tokenizer
+from annotated.runs.checkpoint import average_weights, load_model, save_model, weights_of
+from annotated.search.translation import Translator
+from annotated.text.corpora import load_corpus
+from annotated.text.tokenization import Tokenizer, train_tokenizer
 from annotated.training import (
     TrainingConfig,
     TrainingState,
@@ -52,7 +53,6 @@ from annotated.training import (
     save_checkpoint,
     train,
 )
-from annotated.translation import Translator
 from tools import ROOT
 from tools.faulty_disk import KINDS, Crash, FaultyDisk, with_disk
 from tools.processes import children

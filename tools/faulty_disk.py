@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from unittest import mock
 
-from annotated import files
-from annotated.files import Disk
+from annotated.base import files
+from annotated.base.files import Disk
 
 KINDS = ("no space", "error", "short", "crash before", "crash after", "crash half", "power cut")
 

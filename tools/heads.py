@@ -23,17 +23,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from annotated.acceleration import tune_machine
+from annotated.base.corpus import SentencePair
+from annotated.base.files import write_json
 from annotated.batching import pad_sequences
-from annotated.files import write_json
-from annotated.grammar import SentencePair, corpus_fingerprint, embedded_split
+from annotated.drawing.visualization import attentions, sentence_maps, word_of_piece
 from annotated.interventions import HeadMeans, Place, edited, head_means, silenced
-from annotated.machine import describe_machine
+from annotated.machine.acceleration import tune_machine
+from annotated.machine.devices import describe_machine
 from annotated.model import Transformer
-from annotated.tokenization import Tokenizer, tokenize
+from annotated.search.translation import Translator
+from annotated.text.grammar import corpus_fingerprint, embedded_split
+from annotated.text.tokenization import Tokenizer, tokenize
 from annotated.training import batch_all, tokenize_pairs
-from annotated.translation import Translator
-from annotated.visualization import attentions, sentence_maps, word_of_piece
 from tools import ROOT
 
 Head = tuple[str, int, int]

@@ -30,8 +30,8 @@ from typing import Any
 import nbformat
 import torch
 
-from annotated.files import read_json, write_json
-from annotated.machine import describe_machine
+from annotated.base.files import read_json, write_json
+from annotated.machine.devices import describe_machine
 from tools import ROOT, check
 from tools.clean import code_cells, write_if_changed
 from tools.execute import environment, threads_of
@@ -149,7 +149,10 @@ def texts_of(kind: str, root: Path) -> Iterator[tuple[str, str, Any]]:
         "page": (["book/web/*.js", "book/web/*/*.js", "book/web/*/*/*.js"], script_sites),
         "exporter": (["tools/export.py"], python_sites),
         "records": (["data/runs/*/*.json", "data/runs/*/*.jsonl"], number_sites),
-        "data": (["data/grammar/*.tsv", "data/embedded/*.tsv", "data/paper.yml", "data/devices.yml"], None),
+        "data": (
+            ["annotated/text/grammar/data/*.tsv", "data/embedded/*.tsv", "data/paper.yml", "data/devices.yml"],
+            None,
+        ),
     }
     for pattern in patterns[kind][0]:
         for path in sorted(root.glob(pattern)):

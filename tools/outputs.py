@@ -110,16 +110,22 @@ def files_named(cell: NotebookNode) -> set[str]:
     return {name for text in texts for name in re.findall(r"[\w-]+\.[a-z]{2,8}\b", text)}
 
 
+def file_of(module: str, package: Path) -> Path | None:
+    """The file of a module of the package, named with dots from there; None where there is none."""
+    place = package.joinpath(*module.split("."))
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)
+
+
 def modules_behind(names: Iterable[str], package: Path) -> list[Path]:
     """The files of these modules of the package, and of all that they import from it."""
-    found: set[str] = set()
+    found: dict[str, Path] = {}
     waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if name not in found and (package / f"{name}.py").is_file():
-            found.add(name)
-            waiting += imported_modules(ast.parse((package / f"{name}.py").read_text(encoding="utf-8")))
-    return [package / f"{name}.py" for name in sorted(found)]
+        if name not in found and (file := file_of(name, package)):
+            found[name] = file
+            waiting += imported_modules(ast.parse(file.read_text(encoding="utf-8")))
+    return [found[name] for name in sorted(found)]
 
 
 def data_behind(cells: list[NotebookNode], book: Path) -> list[Path]:
@@ -158,7 +164,7 @@ def fingerprint(cells: list[NotebookNode], group: list[NotebookNode], root: Path
     files = modules_behind({name for cell in group for name in renewed_by(cell)}, root / "annotated")
     parts = [code_of(one.source) for one in reached] + [code_of(file.read_text(encoding="utf-8")) for file in files]
     data = data_behind(reached, root / "book")
-    data += sorted(path for path in (root / "annotated" / "data").rglob("*") if files and path.is_file())
+    data += sorted(path for path in (root / "annotated").rglob("data/*") if files and path.is_file())
     return short_hash(parts + [hashlib.sha256(file.read_bytes()).hexdigest() for file in data])
 
 

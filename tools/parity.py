@@ -28,8 +28,8 @@ from typing import Any
 import sentencepiece
 import torch
 
+from annotated.base.files import InputError, read_json, write_json
 from annotated.batching import in_batches, pad_sequences
-from annotated.corpora import load_corpus
 from annotated.decoding import (
     Hypothesis,
     beam_search,
@@ -39,12 +39,12 @@ from annotated.decoding import (
     output_limits,
     score_outputs,
 )
-from annotated.engine import FastTranslator, export_of
-from annotated.files import InputError, read_json, write_json
-from annotated.grammar import embedded_split
-from annotated.machine import describe_machine
-from annotated.marian import load_marian, save_ctranslate2, save_marian, vocabularies
-from annotated.translation import Translator
+from annotated.formats.ctranslate2 import FastTranslator, export_of
+from annotated.formats.marian import load_marian, save_ctranslate2, save_marian, vocabularies
+from annotated.machine.devices import describe_machine
+from annotated.search.translation import Translator
+from annotated.text.corpora import load_corpus
+from annotated.text.grammar import embedded_split
 
 OUTPUT = Path("data/runs/marian-parity")
 LENGTHS = 100  # sources have 1 to 100 tokens, all in one batch

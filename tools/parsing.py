@@ -23,12 +23,10 @@ from typing import Any
 
 import torch
 
-from annotated.acceleration import tune_machine
-from annotated.checkpoint import save_model
-from annotated.corpora import Corpus, load_corpus
-from annotated.files import InputError, write_json
-from annotated.grammar import SentencePair, corpus_fingerprint
-from annotated.machine import describe_machine
+from annotated.base.corpus import Corpus, SentencePair
+from annotated.base.files import InputError, write_json
+from annotated.machine.acceleration import tune_machine
+from annotated.machine.devices import describe_machine
 from annotated.model import Transformer
 from annotated.parsing import (
     PARSING_SEARCH,
@@ -51,8 +49,11 @@ from annotated.parsing import (
     treebank_path,
     write_trees,
 )
-from annotated.tokenization import Tokenizer
-from annotated.translation import Translator
+from annotated.runs.checkpoint import save_model
+from annotated.search.translation import Translator
+from annotated.text.corpora import load_corpus
+from annotated.text.grammar import corpus_fingerprint
+from annotated.text.tokenization import Tokenizer
 from tools import ROOT
 from tools.tasks import OUTCOMES, TARGETS
 

@@ -11,7 +11,7 @@ from statistics import fmean
 
 import yaml
 
-from annotated.files import read_json
+from annotated.base.files import read_json
 from tools import ROOT
 
 PARTS = ("findings", "measured")  # what stands between marks, in the order of the file

@@ -26,14 +26,14 @@ from typing import Any
 import sacrebleu
 import torch
 
-from annotated.acceleration import tune_machine
-from annotated.checkpoint import average_weights, load_weights, weights_of
-from annotated.corpora import load_corpus
-from annotated.evaluation import bleu_by_ruler, evaluate_translations
-from annotated.files import InputError, read_json, write_json
-from annotated.machine import describe_machine
+from annotated.base.files import InputError, read_json, write_json
+from annotated.machine.acceleration import tune_machine
+from annotated.machine.devices import describe_machine
+from annotated.runs.checkpoint import average_weights, load_weights, weights_of
+from annotated.search.translation import Translator
+from annotated.text.corpora import load_corpus
+from annotated.text.evaluation import bleu_by_ruler, evaluate_translations
 from annotated.training import TrainingState, checkpoints, load_state, new_state
-from annotated.translation import Translator
 from tools import experiments
 from tools.experiments import CPU, data_of, load_plan, start, units
 from tools.record import SAMPLES

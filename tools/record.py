@@ -21,12 +21,12 @@ from pathlib import Path
 
 import torch
 
-from annotated.cli import main as annotated
-from annotated.corpora import EMBEDDED
-from annotated.files import read_json, write_json
-from annotated.grammar import corpus_fingerprint
+from annotated.base.files import read_json, write_json
+from annotated.command.cli import main as annotated
+from annotated.search.translation import Translator
+from annotated.text.corpora import EMBEDDED
+from annotated.text.grammar import corpus_fingerprint
 from annotated.training import checkpoints
-from annotated.translation import Translator
 from tools import ROOT
 
 SCORES = {

@@ -1,6 +1,6 @@
 """Whether everything is ready for a tag: `python -m tools.release v1.2.3` says what disagrees with it.
 
-A version stands in four files, and its date in two. CHANGELOG.md has a section for it, `## 1.2.3 - 2030-01-31` and the
+A version stands in three files, and its date in two. CHANGELOG.md has a section for it, `## 1.2.3 - 2030-01-31` and the
 lines below; `--notes` prints these. `.github/workflows/release.yml` asks before anything is installed, so this needs
 the standard library alone. RELEASING.md has the steps.
 """
@@ -18,7 +18,6 @@ NUMBER = r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?"
 PLACES = {  # a file, and what stands before and behind the version
     "pyproject.toml": r'(?m)^version = "(.*)"$',
     "CITATION.cff": r"(?m)^version: (.*)$",
-    "book/91_command_line.ipynb": r'"__version__ = \\"(.*)\\"\\n"',
     "annotated/__init__.py": r'(?m)^__version__ = "(.*)"$',
 }
 CHANGES = "CHANGELOG.md"

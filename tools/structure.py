@@ -24,7 +24,7 @@ from tools.contents import in_order, workshops
 from tools.drawings import PICTURES
 from tools.execute import ChapterError
 from tools.export import DIRECTIVE
-from tools.outputs import EXEMPT, are_stale, is_exempt, renewed_by
+from tools.outputs import EXEMPT, are_stale, file_of, is_exempt, renewed_by
 
 NAME = re.compile(r"\d\d_[a-z][a-z0-9]*(_[a-z0-9]+)*")
 EXERCISE = re.compile(r"\{exercise\}(?: .*)?\n:label: (\S+)\n")
@@ -51,10 +51,6 @@ class Book:
     @cached_property
     def main_line(self) -> set[str]:
         return set(self.chapters) - workshops(self.chapters, self.root)
-
-    @cached_property
-    def modules(self) -> set[str]:
-        return {module for notebook in self.notebooks.values() for module in exported(notebook)}
 
     @cached_property
     def cells(self) -> set[str]:
@@ -106,8 +102,8 @@ class Book:
                 yield f'#{cell.id}: not compared, and no reason: add {{"annotated": {{"reason": "..."}}}}'
             if is_exempt(cell) and "train" in about.get("reason", "") and not renewed_by(cell):
                 yield f'#{cell.id}: shows live training: add "renewed_by": ["training"] beside its reason'
-            if unknown := set(renewed_by(cell)) - self.modules:
-                yield f"#{cell.id}: renewed by {', '.join(sorted(unknown))}, which no chapter exports: name a module"
+            if unknown := [name for name in renewed_by(cell) if not file_of(name, self.root / "annotated")]:
+                yield f"#{cell.id}: renewed by {', '.join(unknown)}, which annotated/ does not have: name a module"
             for output in cell.get("outputs", []):
                 if output.output_type == "error":
                     yield f"#{cell.id}: its stored output is an error: mend the cell"
@@ -203,7 +199,7 @@ def exported(notebook: NotebookNode) -> set[str]:
     """The modules that a chapter writes to."""
     matches = [DIRECTIVE.match(cell.source) for cell in code_cells(notebook)]
     own = notebook.metadata.get("annotated", {}).get("module")
-    return {match[1] or own for match in matches if match} - {None, "__init__", "__main__"}
+    return {match[1] or own for match in matches if match} - {None}
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:

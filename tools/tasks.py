@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from annotated.grammar import NAME_ENTRIES, NOUN_ENTRIES, VERB_ENTRIES, SentencePair, detokenise, words
+from annotated.base.corpus import SentencePair
 from annotated.parsing import Outcome, Tree, labelled_brackets, parse_brackets
+from annotated.text.grammar import NAME_ENTRIES, NOUN_ENTRIES, VERB_ENTRIES, detokenise, words
 
 ENTITY_KINDS = {  # tag: kinds of nouns in the tables of chapter 50
     "PER": {"person"}, "ANI": {"animal"}, "LOC": {"building", "home", "room", "town", "way", "road"},

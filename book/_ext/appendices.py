@@ -1,6 +1,6 @@
 """The pages that are made from what the chapters hold, and what ties pages together.
 
-`{chapters}` is the table of all chapters, `{modules}` the reference of all modules in the chapters' order.
+`{chapters}` is the table of all chapters, `{modules}` the reference of all modules.
 `{misreadings}`, `{code-differences}`, `{errata}`, `{places}` and `{messages}` show `misreadings.yml`,
 `released_code.yml`, `errata.yml`, `places.yml` and `messages.yml`, `{exercises}` the exercises of all chapters with
 their solutions. The first time a page uses a term of the glossary, it becomes a link there. A strip at the top of each
@@ -28,6 +28,10 @@ from sphinx.util.docutils import SphinxDirective
 
 NO_TERMS = (nodes.title, nodes.reference, nodes.literal, nodes.math, nodes.caption, nodes.literal_block, nodes.table)
 NO_TERMS += (nodes.raw, nodes.emphasis, addnodes.pending_xref, nodes.citation)
+# the folders of the package, each above those that it imports; CONTRIBUTING.md says what each is for
+FOLDERS = (
+    "base", "machine", "text", "runs", "search", "formats", "drawing", "doctor", "workbook", "command",
+)  # fmt: skip
 EXERCISE = re.compile(r"\{exercise\}(?: .*)?\n:label: (?P<label>\S+)\n(?P<text>.*?)\n:::", re.DOTALL)
 
 
@@ -196,7 +200,7 @@ class Chapters(Appendix):
 
 
 class Modules(SphinxDirective):
-    """`{modules}`: a section with the reference of each module, in the order in which the chapters write them."""
+    """`{modules}`: a section with the reference of each module: the chapters' in their order, then those of folders."""
 
     def run(self) -> list[nodes.Node]:
         sections = []
@@ -222,14 +226,19 @@ def chapters_of(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def modules_of(folder: Path) -> list[str]:
-    """The modules that the chapters write, each where it is first written."""
+    """The modules that the chapters write, each where it is first written, then those in the folders of the package."""
     found: dict[str, bool] = {}
     for path in sorted(folder.glob("[0-9]*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
         for cell in notebook.cells:
             if cell.cell_type == "code" and (match := DIRECTIVE.match(cell.source)):
                 found.setdefault(match[1] or notebook.metadata.annotated.module, True)
-    return [name for name in found if not name.startswith("_")]
+    package = folder.parent / "annotated"
+    for level in FOLDERS:
+        paths = sorted((package / level).rglob("*.py"))
+        names = (".".join(path.relative_to(package).with_suffix("").parts) for path in paths)
+        found |= dict.fromkeys(name.removesuffix(".__init__") for name in names if name != f"{level}.__init__")
+    return list(found)
 
 
 def map_of(folder: Path) -> dict[str, list[str]]:

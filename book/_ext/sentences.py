@@ -1,6 +1,6 @@
 """The sentences that the laboratory offers: a stated part of the grammar of chapter 50, small enough for a page.
 
-One frame of `data/grammar/coreference.tsv` with two nouns of different gender and an adjective that decides which of
+One frame of `coreference.tsv` with two nouns of different gender and an adjective that decides which of
 them *it* means: active, without adverbs, in the present or the past, with *because* or *although*. The page puts a
 sentence and its German together from parts; a test compares some thousands of them with what the grammar writes.
 """
@@ -12,14 +12,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from annotated.grammar import (
+from annotated.base.corpus import SentencePair
+from annotated.text.grammar import (
     ADJECTIVE_ENTRIES,
     FRAMES,
     PRONOUNS,
     SIDES,
     Draw,
     Noun,
-    SentencePair,
     coreference,
     derive,
     determiner_form,

@@ -25,9 +25,9 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
 
-from annotated import learn, stations
-from annotated.checks import CHECKS, FUNCTIONS, known_fingerprints
-from annotated.mistakes import MISTAKES, examined, hunt
+from annotated.doctor.checks import CHECKS, FUNCTIONS, known_fingerprints
+from annotated.doctor.mistakes import MISTAKES, examined, hunt
+from annotated.workbook import learn, stations
 
 SEEDS = range(1, 7)
 TYPICAL = {  # a wrong solution of each station, by its name in the checks of `annotated learn`

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from annotated.grammar import words
-from annotated.translation import Translator
-from annotated.visualization import sentence_maps
+from annotated.drawing.visualization import sentence_maps
+from annotated.search.translation import Translator
+from annotated.text.grammar import words
 
 HEADS = (0, 3)  # of the last layer of the encoder: the two that lead from "it" to nouns
 

@@ -1,4 +1,4 @@
-// Files of a model folder, checked before anything is made of them. As annotated/files.py.
+// Files of a model folder, checked before anything is made of them. As annotated/base/files.py.
 
 /** Something the user gave cannot be used. The message is one line: what, where, and what to do. */
 export class InputError extends Error {}

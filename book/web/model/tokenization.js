@@ -1,4 +1,4 @@
-// Text to token ids and back: chapter 51 of the book, section 5.1 of the paper. As annotated/tokenization.py.
+// Text to token ids and back: chapter 51 of the book, section 5.1 of the paper. As annotated/text/tokenization.py.
 import { InputError } from "./files.js";
 import { Normalizer, characterLength, decode } from "./normalization.js";
 import { KINDS, readSentencePiece } from "./sentencepiece.js";

@@ -1,4 +1,4 @@
-// A model folder, loaded and used: chapter 61 of the book. As annotated/translation.py.
+// A model folder, loaded and used: chapter 61 of the book. As annotated/search/translation.py.
 import { beamSearch, greedySearch } from "./decoding.js";
 import { InputError, describeTensors, readJson, readTensors } from "./files.js";
 import { Transformer, checkConfig, checkTensors } from "./model.js";

@@ -1,0 +1,1 @@
+"""What all others may import: files and their errors, and what a corpus is."""

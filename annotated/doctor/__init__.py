@@ -1,0 +1,1 @@
+"""Is yours right? What is asked of any encoder-decoder Transformer."""

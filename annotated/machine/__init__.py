@@ -1,0 +1,1 @@
+"""Devices, several processes, and faster forms of the model."""

@@ -1,0 +1,1 @@
+"""Training runs: folders, checkpoints, recipes, forecasts."""

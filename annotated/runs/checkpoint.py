@@ -1,0 +1,227 @@
+"""Models in folders: saved, loaded, averaged."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from annotated.base.files import (
+    InputError,
+    current,
+    json_bytes,
+    manifest_of,
+    read_json,
+    read_tensors,
+    verify,
+    write_together,
+)
+from annotated.model import Transformer, TransformerConfig
+from annotated.text.tokenization import Tokenizer, load_tokenizer
+
+__all__ = [
+    "average_weights",
+    "build",
+    "check_finite",
+    "load_config",
+    "load_model",
+    "load_weights",
+    "load_with_tokenizer",
+    "own_tokenizer",
+    "save_model",
+    "uncompiled",
+    "weights_of",
+]
+
+
+def uncompiled(model: torch.nn.Module) -> torch.nn.Module:
+    """The model itself, where `torch.compile` has wrapped it."""
+    return getattr(model, "_orig_mod", model)
+
+
+def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
+    """Every learned tensor by name; a shared matrix appears once."""
+    return {name: parameter.detach() for name, parameter in uncompiled(model).named_parameters()}
+
+
+@torch.no_grad()
+def load_weights(model: torch.nn.Module, weights: Mapping[str, Tensor], origin: object) -> None:
+    """Copy `weights` into the model. Raises InputError, naming `origin` and the tensor, when they do not fit."""
+    own = weights_of(model)
+    if missing := sorted(own.keys() - weights.keys()):
+        raise InputError(f"{origin}: the tensor {missing[0]} is missing ({len(missing)} in all)")
+    if foreign := sorted(weights.keys() - own.keys()):
+        raise InputError(f"{origin}: {foreign[0]} is no tensor of this model ({len(foreign)} in all)")
+    for name, tensor in own.items():
+        if tensor.shape != weights[name].shape:
+            shapes = f"{list(weights[name].shape)} instead of {list(tensor.shape)}"
+            raise InputError(f"{origin}: {name} has the shape {shapes}")
+        if not weights[name].is_floating_point():
+            raise InputError(f"{origin}: {name} holds no floating-point numbers, but {weights[name].dtype}")
+    for name, tensor in own.items():
+        tensor.copy_(weights[name])
+
+
+def save_model(
+    folder: str | Path,
+    model: torch.nn.Module,
+    tokenizer: Tokenizer | None = None,
+    weights: Mapping[str, Tensor] | None = None,
+    dtype: torch.dtype | None = None,
+    **notes: Any,
+) -> None:
+    """Write `model.safetensors`, `config.json`, the tokenizer and their manifest, all or none.
+
+    The model is a `Transformer`, compiled or not. One that works on token ids alone needs no tokenizer; `config.json`
+    then says that there is none. `weights` replace the model's own (an average, say); `dtype` stores them in another
+    precision; `notes` go into `config.json` beside the configuration. Raises InputError when a weight is not finite.
+    """
+    tensors = weights_of(model) if weights is None else weights
+    tensors = {name: tensor.to(dtype or tensor.dtype).contiguous().cpu() for name, tensor in tensors.items()}
+    check_finite(tensors, Path(folder) / "model.safetensors")
+    config = {"format": "annotated-1", "model": asdict(model.config), **notes}
+    if tokenizer is None:
+        config["tokenizer"] = None  # not forgotten: there is none
+    contents = {} if tokenizer is None else tokenizer.files()
+    contents |= {"config.json": json_bytes(config)}
+    write_together(Path(folder), contents | {"model.safetensors": save(tensors)})
+
+
+def check_finite(tensors: Mapping[str, Tensor], origin: object) -> None:
+    """Raise InputError, naming `origin` and the tensor, when a weight is infinite or no number."""
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise InputError(f"{origin}: {name} has values that are not finite; such weights are of no use")
+
+
+def config_from(values: Any, origin: object) -> TransformerConfig:
+    """A configuration from what a file says. Raises InputError, naming `origin` and the setting that is wrong."""
+    if not isinstance(values, dict):
+        raise InputError(f"{origin}: 'model' holds no settings")
+    known = {field.name: get_args(field.type) or (field.type,) for field in fields(TransformerConfig)}
+    found = dict(values)
+    for name, value in values.items():
+        if name not in known:
+            raise InputError(f"{origin}: unknown setting {name!r}")
+        if type(value) is int and float in known[name] and abs(value) < 2**53:
+            found[name] = float(value)
+        elif type(value) not in known[name]:
+            kinds = " or ".join(kind.__name__ for kind in known[name] if kind is not NoneType)
+            raise InputError(f"{origin}: {name} is {value!r}, not of the type {kinds}")
+    try:
+        return TransformerConfig(**found)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{origin}: {error}") from None
+
+
+def load_config(folder: Path) -> tuple[TransformerConfig, dict]:
+    """The configuration of a saved model and the notes beside it. Raises InputError for a missing or foreign file."""
+    path = current(folder, "config.json")
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("format") != "annotated-1":
+        raise InputError(f"{path}: not a configuration of this package")
+    return config_from(content.get("model", {}), path), content
+
+
+def build(
+    config: TransformerConfig, tensors: Mapping[str, Tensor], origin: object, absent: int | None = None
+) -> Transformer:
+    """A model for these weights, which is made only after their number has been looked at.
+
+    Raises InputError, naming `origin`, when the configuration asks for another number of weights than the file has;
+    with `absent`, for more than so many beyond those of the file, which may hold others, too.
+    """
+    count, stored = num_weights(config), sum(tensor.numel() for tensor in tensors.values())
+    if count != stored if absent is None else count > stored + absent:
+        raise InputError(f"{origin}: {stored:,} numbers there, but config.json describes a model of {count:,}")
+    return Transformer(config)
+
+
+def num_weights(config: TransformerConfig) -> int:
+    """How many weights a model of these sizes has, without making it."""
+    d, bias = config.d_model, config.attention_bias
+    d_k, d_v = (size or d // config.num_heads for size in (config.d_k, config.d_v))
+    widths = (d_k * config.num_heads, d_k * config.num_heads, d_v * config.num_heads)
+    attention = sum(d * width + bias * width for width in widths) + widths[2] * d + bias * d
+    feed_forward, norm = 2 * d * config.d_ff + config.d_ff + d, 2 * d
+    decoder_layers = config.num_layers if config.num_decoder_layers is None else config.num_decoder_layers
+    layers = config.num_layers * (attention + feed_forward + 2 * norm)
+    layers += decoder_layers * (2 * attention + feed_forward + 3 * norm) + 2 * norm * config.norm_first
+    tables = config.vocab_size + (0 if config.tie_embeddings else config.source_vocab_size or config.vocab_size)
+    tables += (0 if config.tie_output else config.vocab_size) + 2 * config.max_length * (config.positions == "learned")
+    return layers + tables * d + config.vocab_size * config.output_bias
+
+
+def load_model(folder: str | Path, device: torch.device | str = "cpu") -> tuple[Transformer, Tokenizer | None, dict]:
+    """The model (in evaluation mode, float32), its tokenizer and the notes of `config.json`.
+
+    The tokenizer is None where the model was saved without one. Raises InputError, naming the file, when one is
+    missing, is not what was written, or does not belong to the others.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such model folder")
+    while True:
+        before = manifest_of(folder)
+        try:
+            model, tokenizer, notes = read_model(folder)
+            return model.to(device).eval(), tokenizer, notes
+        except InputError as error:
+            if manifest_of(folder) != before:
+                continue  # a training run has saved a better model meanwhile
+            whole = sorted((folder / "checkpoints").glob("step-*.safetensors"))
+            offer = f"; an earlier one is in {whole[-1].parent}: see annotated average" if whole else ""
+            raise InputError(f"{error}{offer}") from None
+
+
+def own_tokenizer(folder: Path, notes: dict) -> Tokenizer | None:
+    """The tokenizer of a saved model; None where `config.json` says so, which no longer stands in `notes` then.
+
+    Raises InputError, naming the file, when it is missing or something else.
+    """
+    return load_tokenizer(folder) if notes.pop("tokenizer", "") is not None else None
+
+
+def load_with_tokenizer(folder: str | Path, device: torch.device | str = "cpu") -> tuple[Transformer, Tokenizer, dict]:
+    """`load_model` for who has text. Raises InputError, naming the folder, for a model without a tokenizer, too."""
+    model, tokenizer, notes = load_model(folder, device)
+    if tokenizer is None:
+        raise InputError(f"{folder}: no tokenizer in this folder: load_model and beam_search work on its token ids")
+    return model, tokenizer, notes
+
+
+def read_model(folder: Path) -> tuple[Transformer, Tokenizer | None, dict]:
+    """`load_model` in one attempt."""
+    verify(folder)
+    config, notes = load_config(folder)
+    tokenizer = own_tokenizer(folder, notes)
+    if tokenizer is not None:
+        file = folder / list(tokenizer.files())[-1]
+        sizes = {"source_vocab_size": tokenizer.source_size, "vocab_size": tokenizer.target_size}
+        for name, size in sizes.items():
+            if size != (wanted := getattr(config, name) or config.vocab_size):
+                raise InputError(f"{file}: {size} pieces, but config.json says {wanted}")
+    path = current(folder, "model.safetensors")
+    tensors = read_tensors(path)
+    model = build(config, tensors, path)
+    check_finite(tensors, path)
+    load_weights(model, tensors, path)
+    return model, tokenizer, notes
+
+
+def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of the weights in several safetensors files (section 6.1). Raises InputError where shapes differ."""
+    if not paths:
+        raise InputError("no checkpoints to average")
+    total = {name: tensor.double() for name, tensor in read_tensors(paths[0]).items()}
+    for path in paths[1:]:
+        other = read_tensors(path)
+        if {name: t.shape for name, t in other.items()} != {name: t.shape for name, t in total.items()}:
+            raise InputError(f"{path}: not a checkpoint of the same model as {paths[0]}")
+        for name, tensor in other.items():
+            total[name] += tensor
+    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}

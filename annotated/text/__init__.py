@@ -1,0 +1,1 @@
+"""Corpora, tokenization, scores, and what is prepared once."""

@@ -1,0 +1,1 @@
+"""Write it yourself, station by station."""

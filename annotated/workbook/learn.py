@@ -1,0 +1,876 @@
+"""The `annotated learn` command: a file is watched, and each save gets a verdict."""
+
+import ast
+import hashlib
+import io
+import json
+import multiprocessing
+import random
+import re
+import subprocess
+import sys
+import sysconfig
+import textwrap
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from datetime import datetime, timedelta
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from annotated.base.files import InputError, read_json, write_atomically, write_json
+from annotated.doctor.checks import CHECKS, MINE, StillRunning, at_most, run_file
+from annotated.doctor.mistakes import MISTAKES, Mistake, changed_lines, edited, without_comments
+from annotated.workbook.stations import (
+    STATIONS,
+    Case,
+    Station,
+    as_stations,
+    beside,
+    emptied,
+    functions,
+    made_of,
+    pieces,
+    reference,
+    same,
+    solution,
+    translated,
+    unwritten,
+)
+
+__all__ = ["watch_file", "write_notebook"]
+
+
+def short(text: str) -> str:
+    """A few letters that stand for a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Mine(NamedTuple):
+    """What somebody has written: its text, its functions by name, and what it has defined."""
+
+    text: str
+    nodes: dict[str, ast.FunctionDef]
+    names: dict[str, Any]
+
+    def is_blank(self, function: str) -> bool:
+        """Whether a function is still to be written."""
+        return function not in self.nodes or unwritten(self.nodes[function])
+
+    def mark(self, blanks: Sequence[str]) -> str:
+        """The same for the same code, whatever its comments and its layout."""
+        return short("|".join(ast.dump(self.nodes[one]) for one in blanks if one in self.nodes))
+
+
+SECONDS = 5.0  # how long a file or an answer may compute
+OTHERS = (*(sysconfig.get_path(one) for one in ("stdlib", "purelib", "platlib")), *MINE)  # whose lines are not shown
+
+
+def failure(error: BaseException) -> list[str]:
+    """What an exception says, and the lines of somebody's own file that led to it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if not one.filename.startswith(OTHERS)]
+    text = " ".join(str(error).split())[:300]
+    said = text if isinstance(error, StillRunning) else f"{type(error).__name__}: {text}"
+    return [*(f"line {one.lineno}, in {one.name}:  {one.line}" for one in own[-3:]), said]
+
+
+def answer(case: Case, names: dict[str, Any]) -> Any:
+    """What a part answers to a case; where it fails, how."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return case.run(names)
+
+
+class Judgement(NamedTuple):
+    """Whether a part is `unwritten`, `partly` written, `wrong` or `right`, what there is to say, and what failed."""
+
+    verdict: str
+    lines: list[str] = []  # noqa: RUF012
+    part: str = ""
+    how: str = ""  # that it `raised`, or was `late`
+
+
+def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
+    """Ask the parts of a station, one after the other, until one is wrong or still to be written."""
+    parts = list(dict.fromkeys(case.part for case in cases))
+    gone = [part for part in parts if part not in mine.nodes]
+    if gone:
+        return Judgement("wrong", [f"{gone[0]} is no longer in the file."], gone[0], "gone")
+    if all(map(mine.is_blank, parts)):
+        return Judgement("unwritten")
+    for case in cases:
+        if mine.is_blank(case.part):
+            return Judgement("partly", [f"Right so far; {case.part} comes next."])
+        shown = textwrap.indent(case.shows, "  ").splitlines()
+        expected = answer(case, reference())  # first: what PyTorch loads late for an optimizer is not on their clock
+        try:
+            with at_most(SECONDS), redirect_stdout(sys.stderr):
+                found = answer(case, mine.names)
+        except (Exception, StillRunning) as error:
+            lines = [f"{case.part} fails. It was asked with", *shown, *(f"    {one}" for one in failure(error))]
+            return Judgement("wrong", lines, case.part, "late" if isinstance(error, StillRunning) else "raised")
+        if not same(expected, found):
+            lines = [
+                f"{case.part} is asked with",
+                *shown,
+                *(f"    {one}" for one in beside(expected, found, case.returns)),
+            ]
+            return Judgement("wrong", lines, case.part)
+    return Judgement("right")
+
+
+@cache
+def mistaken() -> dict[str, tuple[Mistake, str, dict[str, str]]]:
+    """The text of each mistake's copy, in the form of the stations, and its pieces."""
+    found = {}
+    for one in (*(one for station in STATIONS for one in station.more), *MISTAKES):
+        text = as_stations(edited([one]) or "") if one in MISTAKES else solution()
+        for old, new in () if one in MISTAKES else one.edits:
+            text = text.replace(old, new)
+        with suppress(SyntaxError):  # a mistake that does not fit into a function of its own
+            found[f"{one.name}, in {one.part}"] = one, text, pieces(text)
+    return found
+
+
+def copies(station: Station) -> Iterator[tuple[Mistake, dict[str, Any]]]:
+    """The mistakes that can be made in a station, each with the names that its copy defines."""
+    right = pieces(solution())
+    for one, text, parts in mistaken().values():
+        if any(parts.get(name) != right[name] for name in station.pieces):
+            yield one, made_of(text)
+
+
+def answered(case: Case, names: dict[str, Any]) -> Any:
+    """What somebody's part answers to a case; where it fails, how, in words."""
+    try:
+        with at_most(2.0), redirect_stdout(sys.stderr):
+            return answer(case, names)
+    except (Exception, StillRunning) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def alike(station: Station, mine: Mine, part: str) -> list[Mistake]:
+    """The mistakes whose copies answer all cases of a part as somebody's does."""
+    theirs = [(case, answered(case, mine.names)) for case in station.cases if case.part == part]
+    return [one for one, names in copies(station) if all(same(answered(case, names), found) for case, found in theirs)]
+
+
+def named(station: Station, mine: Mine, judged: Judgement) -> list[str]:
+    """The name of a mistake whose copy answers as somebody's part does, and what its owner sees."""
+    found = alike(station, mine, judged.part)
+    if found:
+        comes = "This usually comes of" if judged.how else "A known mistake gives exactly these answers"
+        seen = [check.symptom for check in CHECKS if check.name == found[0].check and "See the" not in check.symptom]
+        names = ", or ".join(one.name for one in found[:3])
+        return [f"{comes}: {names}.", *(f"In training: {one}" for one in seen if one)]
+    page, _, cell = dict(station.cells).get(judged.part, station.cell).partition("#")
+    where = f"{judged.part} is explained in chapter {page[:2]}, cell {cell}."
+    return [where] if judged.how else [f"No single mistake that the book knows gives these answers. {where}"]
+
+
+def transplanted(station: Station, names: dict[str, Any]) -> dict[str, Any]:
+    """The solution with somebody's parts in it, up to a station."""
+    host = made_of(solution())
+    for one in STATIONS[: STATIONS.index(station) + 1]:
+        host.update({piece: names[piece] for piece in one.pieces if piece in names})
+    return host
+
+
+def payoff(station: Station, names: dict[str, Any], seconds: float = 10.0) -> list[str]:
+    """What the book's model makes of somebody's part, or of nothing where it fails."""
+    try:
+        with at_most(seconds), redirect_stdout(sys.stderr), torch.random.fork_rng(devices=[]):
+            return [f"  {one}" for one in station.payoff(transplanted(station, names))]
+    except (Exception, StillRunning):
+        return []
+
+
+@cache
+def right_payoff(n: int) -> list[str]:
+    """What the book's model makes of the solution of station n."""
+    with torch.random.fork_rng(devices=[]):
+        return STATIONS[n - 1].payoff(made_of(solution()))
+
+
+def outcome(station: Station, mistake: str) -> list[str]:
+    """What a mistake makes of the book's model."""
+    names = made_of(as_stations(edited([one for one in MISTAKES if one.name == mistake]) or ""))
+    with torch.random.fork_rng(devices=[]):
+        return [f"  {one}" for one in station.payoff(names)]
+
+
+def folded(text: str, width: int = 90) -> list[str]:
+    """Lines of at most 90 characters."""
+    return textwrap.wrap(text, width)
+
+
+def number(station: Station) -> int:
+    """Its place in the order, from 1."""
+    return STATIONS.index(station) + 1
+
+
+def introduced(station: Station) -> list[str]:
+    """A worked example on the twins, and the question before anything runs."""
+    head = f"Station {number(station)} of {len(STATIONS)}: {station.name}"
+    return [
+        "",
+        head,
+        "=" * len(head),
+        "",
+        *(part for one in station.watch() for part in (folded(one) if len(one) > 96 else [one])),
+    ]
+
+
+def asked(station: Station) -> list[str]:
+    """The question, with its options."""
+    question = station.question
+    options = [f"  {letter}  {option}" for letter, option in zip("abcd", question.options)]
+    return [*folded(f"Predict. {question.asks}"), *options]
+
+
+def guessed(station: Station, letter: str) -> list[str]:
+    """What really comes of the mistake that a question is about."""
+    question = station.question
+    right = question.options["abcd".index(question.right)]
+    said = (
+        "You guessed right."
+        if letter == question.right
+        else f"You guessed {letter}. The answer is {question.right}, {right}."
+    )
+    return [
+        "With that mistake, the book's model gives:",
+        *outcome(station, question.mistake),
+        said,
+        *folded(question.because),
+    ]
+
+
+def explained(station: Station) -> list[str]:
+    """The book's answer, to be compared with the reader's."""
+    return ["Compare your sentence with the book's answer:", *(f"  {one}" for one in folded(station.explain[1], 86))]
+
+
+HEAD = '''"""My Transformer, in {count} stations.
+
+Let `annotated learn` run in a terminal beside this file. It reads the file whenever you save it, runs what you have
+written, and tells you what it found. In each station you guess, replace each `...`, explain in a sentence, and then
+use the idea in another place (you can leave that for later). The comment above a station says what to write. Keep
+the names of functions and classes; inside them, name things as you like, and create layers in the order that is
+given. After your second failed attempt the command names the mistake, if it knows it. A comment `# ?` in the part
+that fails asks for the name at once.
+"""
+
+import math
+
+import torch
+from torch import nn
+
+PAD, BOS, EOS = 0, 2, 3  # the ids of padding, beginning and end
+'''
+
+
+def comment(text: str) -> list[str]:
+    """A text as comments."""
+    return [f"# {one}".rstrip() for line in text.splitlines() for one in (folded(line, 110) or [""])]
+
+
+def template(station: Station, full: bool = True) -> str:
+    """A station as it is found in the reader's file; if not full, only what is to be written."""
+    right, n = pieces(solution()), number(station)
+    parts = [right[name] for name in station.given]
+    parts += [emptied(right[name], station.blanks, station.by_line and full) for name in station.pieces]
+    question, transfer = station.question, station.transfer
+    head = f"# ---- Station {n} of {len(STATIONS)}: {station.name} ".ljust(112, "-")
+    lines = [head, *comment(station.task)]
+    if full:
+        lines += ["#", *comment(f"Predict first. {question.asks}")]
+        lines += [f"#   {letter}  {option}" for letter, option in zip("abcd", question.options)]
+        lines += [f'PREDICT_{n} = ""']
+    text = "\n".join(lines) + "\n\n\n" + "\n\n\n".join(parts) + "\n"
+    if not full:
+        return text
+    text += (
+        "\n\n" + "\n".join([*comment(f"Explain in a sentence: {station.explain[0]}"), f'EXPLAIN_{n} = ""']) + "\n\n\n"
+    )
+    text += (
+        "\n".join([*comment(f"Transfer. {transfer.asks}"), f"def {transfer.name}({transfer.arguments}):", "    ..."])
+        + "\n"
+    )
+    if n % 2 == 0:
+        hunt = (
+            f"Hunt. When you get here, you will find hunt_{n}.py next to this file: a stranger's stations 1 to {n}, "
+            "with one mistake. The command lists three things that the book's model may write with it. Set "
+            f"HUNT_{n} to the number of the wrong line and the letter, as in (12, 'b')."
+        )
+        text += "\n\n" + "\n".join([*comment(hunt), f'HUNT_{n} = (0, "")']) + "\n"
+    return text
+
+
+def new_file() -> str:
+    """The reader's file before anything is written."""
+    return "\n\n".join([HEAD.format(count=len(STATIONS)), *(f"{template(one)}" for one in STATIONS)])
+
+
+class Hunt(NamedTuple):
+    """A stranger's stations with one mistake in them: the text, its lines, and what the book's model does with it."""
+
+    text: str
+    name: str
+    lines: tuple[int, ...]
+    options: tuple[tuple[str, ...], ...]
+    right: str
+
+
+def stations_text(parts: dict[str, str], count: int) -> str:
+    """The first stations, without comments."""
+    chosen = [parts[name] for one in STATIONS[:count] for name in (*one.given, *one.pieces)]
+    head = "import math\n\nimport torch\nfrom torch import nn\n\nPAD, BOS, EOS = 0, 2, 3"
+    return without_comments("\n\n\n".join([head, *chosen]))
+
+
+@cache
+def hunt_for(count: int, seed: int) -> Hunt:
+    """A hunt through the first stations: one mistake, and three things that the book's model may make of it."""
+    draw, right, known = random.Random(f"{seed}-{count}"), pieces(solution()), list(mistaken().values())
+    names = [name for one in STATIONS[:count] for name in one.pieces]
+    found: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {}
+    for one, text, parts in draw.sample(known, len(known)):
+        changed = {name for name in right if parts.get(name) != right[name]}
+        if not changed or not changed <= set(names):
+            continue
+        try:
+            with at_most(5.0), torch.random.fork_rng(devices=[]):
+                does = tuple(STATIONS[count - 1].payoff(made_of(text)))
+        except (Exception, StillRunning):
+            continue
+        if list(does) != right_payoff(count) and does not in found:
+            found[does] = one.name, parts
+        if len(found) == 3:
+            break
+    first, *_ = options = list(found)
+    name, parts = found[first]
+    text = stations_text(parts, count)
+    draw.shuffle(options)
+    lines = tuple(changed_lines(stations_text(right, count), text))
+    return Hunt(text, name, lines, tuple(options), "abc"[options.index(first)])
+
+
+def hunted(station: Station, seed: int, folder: Path, guess: Any) -> list[str]:
+    """Write the file of a hunt, if it is not there, and say whether a guess is right."""
+    n = number(station)
+    hunt, path = hunt_for(n, seed), folder / f"hunt_{n}.py"
+    if not path.exists():
+        write_atomically(path, hunt.text.encode())
+    lines = [
+        "",
+        f"Hunt. {path.name}, a stranger's stations, has one mistake. With it the book's model gives one of these:",
+    ]
+    for letter, option in zip("abc", hunt.options):
+        lines += [f"  {letter}  {option[0]}", *(f"     {one}" for one in option[1:])]
+    if not (isinstance(guess, tuple) and len(guess) == 2 and guess[0]):
+        return [
+            *lines,
+            f"When you know the line and the letter, write them into HUNT_{n}. Of a missing line, take the next.",
+        ]
+    said = ["The line is right." if guess[0] in hunt.lines else f"Line {guess[0]} is as it should be."]
+    said += ["The letter is right." if guess[1] == hunt.right else f"It is not {guess[1] or 'nothing'}."]
+    if said == ["The line is right.", "The letter is right."]:
+        return ["", f"Hunt {n}: found. {hunt.name[0].upper()}{hunt.name[1:]}."]
+    return ["", f"Hunt {n}: {' '.join(said)}"]
+
+
+def today() -> str:
+    """The time, as the record has it."""
+    return datetime.now().isoformat(timespec="seconds")
+
+
+class Look(NamedTuple):
+    """What there is to say of a file, the new record of attempts, and whether nothing is wrong, and all is done."""
+
+    lines: list[str]
+    record: dict[str, Any]
+    fine: bool = True
+    done: bool = False
+
+
+def look(path: Path, record: dict[str, Any], first: bool = False) -> Look:
+    """Look at a file, station by station. Raises InputError where the file cannot be run."""
+    printed = io.StringIO()
+    try:
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (SyntaxError, ValueError) as error:
+        raise InputError(f"{path}: line {getattr(error, 'lineno', '?')}: {getattr(error, 'msg', error)}") from None
+    mine = Mine(text, dict(functions(tree)), {})
+    given, mark = settings_in(tree), short(ast.dump(tree))
+    stations = [one for one in STATIONS if one.name in record.get("again", [one.name])]
+    lines, done, verdict = [], [], "done"
+    with redirect_stderr(printed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for station in stations:
+            state = record.setdefault(station.name, {"attempts": 0, "begun": today()})
+            if "passed" not in state or record.get("file") != mark:
+                if not mine.names and ("passed" in state or given.get(f"PREDICT_{number(station)}") != ""):
+                    mine.names.update(run_file(path, seconds=SECONDS))
+                said, verdict = visit(station, state, mine, given, first)
+                lines += said
+            if verdict != "done":
+                break
+            done.append(station)
+            lines += extras(station, state, mine, given, path, record, first)
+    record["file"] = mark if verdict == "done" else ""
+    if first and not lines and len(done) < len(stations):
+        lines = [*introduced(stations[len(done)]), "", *asked(stations[len(done)])]
+    return Look(
+        [*heard(printed), *lines, "", left(stations, done, record)], record, verdict != "wrong", verdict == "done"
+    )
+
+
+def heard(printed: io.StringIO) -> list[str]:
+    """What a file has printed, labelled and cut."""
+    lines = printed.getvalue().splitlines()
+    more = [f"  ... and {len(lines) - 5} lines more"] if len(lines) > 5 else []
+    return ["Your file printed:", *(f"  {one[:100]}" for one in lines[:5]), *more] if lines else []
+
+
+def visit(station: Station, state: dict[str, Any], mine: Mine, given: dict, first: bool) -> tuple[list[str], str]:
+    """What there is to say of one station, and whether it is `done`, `wrong`, or `waiting` for its reader."""
+    n, lines, was_right = number(station), [], "passed" in state
+    guess = given.get(f"PREDICT_{n}")
+    if guess is not None and "guess" not in state:
+        guess = str(guess).strip().lower()
+        if "shown" not in state or (first and not guess):
+            lines, state["shown"] = [*introduced(station), "", *asked(station)], True
+        if guess not in (*"abcd",):
+            said = f"{guess!r} is none of a, b, c and d." if guess else "Nothing runs before you have guessed."
+            return [*lines, "", f"{said} Write a letter into PREDICT_{n}, and save."], "waiting"
+        state["guess"] = guess
+        lines += ["", *guessed(station, guess)]
+    judged = judge(station.cases, mine)
+    if judged.verdict == "right" and was_right:
+        return [], "done"
+    if judged.verdict in ("unwritten", "partly"):
+        task = [] if judged.lines else folded(f"Now it is your turn. {station.task}")
+        return [*lines, "", *judged.lines, *task], "waiting"
+    shown = payoff(station, mine.names) if not judged.how and not any(map(mine.is_blank, station.blanks)) else []
+    if judged.verdict == "right" and [one.strip() for one in shown] != right_payoff(n):
+        judged = Judgement("wrong", [f"{station.name}: all small inputs are answered as they should be, but look:"])
+    if judged.verdict == "wrong":
+        return [*lines, "", *judged.lines, *missed(station, state, mine, judged, shown)], "wrong"
+    if "right" not in state:
+        state["right"] = today()
+        lines += ["", "Right. With your part in it, the book's model gives:", *shown]
+    reason = given.get(f"EXPLAIN_{n}")
+    if reason is not None and len(str(reason).split()) < 4:
+        asks = f"Explain, in EXPLAIN_{n}, in a sentence of your own; nobody grades it. {station.explain[0]}"
+        return [*lines, "", *folded(asks)], "waiting"
+    if reason is not None:
+        transfer = f"A transfer waits for you, now or later: {station.transfer.name}."
+        lines += ["", *explained(station), transfer]
+    state["passed"] = today()
+    return lines, "done"
+
+
+def settings_in(tree: ast.Module) -> dict[str, Any]:
+    """What a file assigns to names as constants, without running it."""
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            try:
+                found[node.targets[0].id] = ast.literal_eval(node.value)
+            except ValueError:
+                continue
+    return found
+
+
+def missed(station: Station, state: dict[str, Any], mine: Mine, judged: Judgement, shown: list[str]) -> list[str]:
+    """Count an attempt; from the second on, or where it is asked for, the name of the mistake."""
+    mark = mine.mark(station.blanks)
+    if state.get("failed") != mark:
+        state["attempts"], state["failed"] = state["attempts"] + 1, mark
+    written = [pieces(mine.text).get(name, "") for name in station.pieces]
+    wants = any(re.search(r"#\s*\?\s*$", one, re.MULTILINE) for one in written)
+    lines = ["", "With this part the book's model gives:", *shown] if shown else []
+    if (state["attempts"] < 2 and not wants) or judged.how in ("late", "gone") or not judged.part:
+        return lines
+    return [*lines, "", *(part for one in named(station, mine, judged) for part in folded(one))]
+
+
+def extras(
+    station: Station, state: dict[str, Any], mine: Mine, given: dict, path: Path, record: dict, first: bool
+) -> list[str]:
+    """The transfer and the hunt of a station that is passed, if there is something new to say."""
+    n, lines, transfer = number(station), [], station.transfer
+    mark = mine.mark([transfer.name])
+    if transfer.name in mine.nodes and not mine.is_blank(transfer.name) and state.get("transfer tried") != mark:
+        if not mine.names:
+            mine.names.update(run_file(path, seconds=SECONDS))
+        judged, state["transfer tried"] = judge(transfer.cases, mine), mark
+        state["transfer"] = judged.verdict == "right"
+        lines += ["", f"Transfer {n}: {'right.' if state['transfer'] else ''}", *judged.lines]
+    guess = given.get(f"HUNT_{n}")
+    if guess is not None and not state.get("hunt") and (first or state.get("hunt guess") != repr(guess)):
+        state["hunt guess"] = repr(guess)
+        said = hunted(station, record.get("seed", 0), path.parent, guess)
+        state["hunt"] = "found." in said[1]
+        lines += said
+    return lines
+
+
+def left(stations: Sequence[Station], done: Sequence[Station], record: dict[str, Any]) -> str:
+    """Which station is next, how many are left, and which transfers and hunts are open."""
+    states = [(number(one), record[one.name]) for one in done if "again" not in record]
+    open_ones = [f"transfer {n}" for n, state in states if not state.get("transfer")]
+    open_ones += [f"hunt {n}" for n, state in states if n % 2 == 0 and not state.get("hunt")]
+    more = f"; open: {', '.join(open_ones)}" if open_ones else ""
+    if len(done) == len(stations):
+        return f"All {len(done)} stations are done{more}."
+    here = stations[len(done)].name
+    tries = record[here]["attempts"]
+    tried = f", {tries} {'attempt' if tries == 1 else 'attempts'} so far" if tries else ""
+    return f"[{here}{tried}; {len(done)} of {len(stations)} stations done, {len(stations) - len(done)} left{more}]"
+
+
+def the_end(names: dict[str, Any], say: Callable[[str], None], seconds: float = 60.0) -> bool:
+    """Somebody's model and own step, from nothing: it is trained until it reverses five digits. Whether it does."""
+    say("The end. Your file holds the book's weights, and your own search writes:")
+    for line in translated(names):
+        say(f"  {line}")
+    say(
+        "Now your own step trains your own model, starting from random weights: it has to learn to write five digits "
+        "backwards."
+    )
+    torch.manual_seed(0)
+    model = names["Transformer"](14, d_model=32, d_ff=64, num_heads=4, num_layers=1, dropout=0.0)
+    optimizer, unseen = names["make_optimizer"](model), torch.randint(4, 14, (100, 5))
+    begin, end, started = torch.full((64, 1), 2), torch.full((64, 1), 3), time.thread_time()
+    for step in range(1, 1001):
+        digits = torch.randint(4, 14, (64, 5))
+        value = names["train_step"](model, optimizer, step, digits, torch.cat([begin, digits.flip(1), end], 1), 200)
+        if step % 50 == 0:
+            written = names["translate"](model, unseen)[:, :5]
+            right = int((written == unseen.flip(1)).all(1).sum()) if written.shape[1] == 5 else 0
+            shown = [
+                " ".join(str(one - 4) if one > 3 else "-" for one in row.tolist()) for row in (unseen[0], written[0])
+            ]
+            say(f"  step {step:4}, loss {value:.2f}: {shown[0]} -> {shown[1]:9}  {right} of 100 right")
+            if right >= 99:
+                say("It reverses what it has never seen. You have written a Transformer, and it is yours.")
+                return True
+        if time.thread_time() - started > seconds:
+            break
+    say("It does not get there: every station is right by itself, and together they do not learn.")
+    return False
+
+
+def in_fork(task: Callable[[Any], None], seconds: float, once: bool = False) -> Iterator[Any]:
+    """What a task sends, run in a process of its own, which is ended when its time is up.
+
+    It is a copy of a server that has loaded PyTorch and never computed a gradient, since those do not survive a copy;
+    or, if this is to happen once, of this process, which spares the server's start.
+    """
+    methods = multiprocessing.get_all_start_methods()
+    method = "fork" if once and sys.platform != "darwin" else "forkserver"
+    context = multiprocessing.get_context(method if method in methods else "spawn")
+    if method == "forkserver":
+        context.set_forkserver_preload(
+            ["annotated.workbook.learn", "torch._dynamo"]
+        )  # which optimizers would load late
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=task, args=(theirs,), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        while ours.poll(seconds):
+            yield ours.recv()
+    except EOFError:
+        process.join()
+        if process.exitcode:
+            yield "died"
+        return
+    else:
+        yield "late"
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+
+
+def looked(send: Any, path: Path, record: dict[str, Any], first: bool, limit: float) -> None:
+    """A look in a process of its own."""
+    global SECONDS
+    torch.set_num_threads(1)
+    SECONDS = limit
+    try:
+        send.send(look(path, record, first))
+    except InputError as error:
+        send.send(Look([str(error)], record, fine=False))
+
+
+def ended(send: Any, path: Path) -> None:
+    """The end in a process of its own: what it says, and at last whether it was reached."""
+    torch.set_num_threads(1)
+    try:
+        send.send(the_end(run_file(path, seconds=SECONDS), send.send))
+    except Exception as error:
+        send.send("\n".join(failure(error)))
+        send.send(False)
+
+
+def seen_in_fork(
+    path: Path, record: dict[str, Any], first: bool = False, once: bool = False, seconds: float = 120.0
+) -> Look:
+    """A look that nothing in the file can break."""
+    found = next(in_fork(partial(looked, path=path, record=record, first=first, limit=SECONDS), seconds, once), "died")
+    if found == "late":
+        return Look(
+            [f"{path}: no answer after {seconds:g} seconds: something in it does not come back"], record, fine=False
+        )
+    if found == "died":
+        return Look([f"{path}: Python itself has ended while it ran this file"], record, fine=False)
+    return found
+
+
+def watch_file(
+    path: Path, say: Callable[[str], None] = print, *, once: bool = False, again: bool = False, seed: int | None = None
+) -> int:
+    """Write a file with eight stations, if it is not there, and say after each save what to make of it.
+
+    With `once` it is looked at once; with `again`, three stations that were right a day ago are asked anew, in another
+    file. Returns an exit status: 0 where nothing is wrong. Raises InputError for files that cannot be read or written.
+    """
+    if again:
+        path = asked_again(path, random.Random(seed))
+        say(f"{path} asks three stations again.")
+    elif not path.exists():
+        write_atomically(path, new_file().encode())
+        say(f"{path} is written: open it in your editor. This window says after each save what to make of it.")
+    beside_it = path.with_suffix(".json")
+    record = recorded(beside_it) or {"seed": random.Random(seed).randrange(10**6)}
+    first, before = True, None
+    while True:
+        at = stamp(path)
+        if at != before:
+            before = at
+            found = seen_in_fork(path, record, first, once)
+            record, first = found.record, False
+            write_json(beside_it, record)
+            for line in found.lines:
+                say(line)
+            if found.done and "again" not in record and not record.get("end"):
+                for said in in_fork(partial(ended, path=path), 120.0, once):
+                    if isinstance(said, bool):
+                        record["end"] = today() if said else ""
+                        break
+                    say("no answer after two minutes" if said == "late" else said)
+                write_json(beside_it, record)
+            if once or (found.done and (record.get("end") or "again" in record)):
+                return 0 if found.fine else 1
+        time.sleep(0.2)
+
+
+def recorded(path: Path) -> dict[str, Any]:
+    """The record of attempts, empty if there is none yet. Raises InputError where it is something else."""
+    record = read_json(path) if path.exists() else {}
+    if not isinstance(record, dict) or not all(isinstance(record.get(one.name, {}), dict) for one in STATIONS):
+        raise InputError(f"{path}: not the record of `annotated learn`; move it away to begin anew")
+    return record
+
+
+def stamp(path: Path) -> tuple[int, int]:
+    """What changes when a file is saved."""
+    try:
+        state = path.stat()
+    except OSError:
+        return 0, 0
+    return state.st_mtime_ns, state.st_size
+
+
+def asked_again(path: Path, draw: random.Random) -> Path:
+    """A file that asks three stations anew which were right a day ago. Raises InputError if there is none."""
+    beside_it = path.with_suffix(".json")
+    record = recorded(beside_it)
+    right = {one.name: datetime.fromisoformat(record[one.name]["right"]) for one in STATIONS
+             if "right" in record.get(one.name, {})}  # fmt: skip
+    if not right:
+        raise InputError(f"{path}: no station in it is right yet, so none can be asked again")
+    old = [name for name, when in right.items() if datetime.now() - when >= timedelta(days=1)]
+    if not old:
+        soonest = min(right.values()) + timedelta(days=1)
+        raise InputError(f"{path}: no station is a day old; come back after {soonest:%Y-%m-%d %H:%M}")
+    new = path.with_name(f"{path.stem}_again_{datetime.now():%Y-%m-%d}.py")
+    if not new.exists():
+        chosen = sorted(draw.sample(old, min(3, len(old))), key=[one.name for one in STATIONS].index)
+        text, parts = pieces(solution()), [AGAIN.format(names=", ".join(chosen))]
+        for one in STATIONS:
+            parts.append(template(one, full=False) if one.name in chosen
+                         else "\n\n\n".join(text[name] for name in (*one.given, *one.pieces)) + "\n")  # fmt: skip
+        write_atomically(new, "\n\n".join(parts).encode())
+        write_json(new.with_suffix(".json"), {"seed": 0, "again": chosen})
+    return new
+
+
+AGAIN = '''"""Some stations again, from an empty page: {names}. All others are written."""
+
+import math
+
+import torch
+from torch import nn
+
+PAD, BOS, EOS = 0, 2, 3  # the ids of padding, beginning and end
+'''
+
+
+class Notebook:
+    """The stations in a notebook: what the reader has defined in it is asked by number of the station."""
+
+    def __init__(self, names: dict[str, Any]):
+        self.names, self.states = names, {one.name: {"attempts": 0} for one in STATIONS}
+        torch.set_num_threads(1)
+
+    def mine(self) -> Mine:
+        """What the cells that have run define, the latest of each name."""
+        cells = []
+        for cell in self.names.get("In", []):
+            try:
+                ast.parse(cell)
+                cells.append(cell)
+            except SyntaxError:  # a magic
+                continue
+        text = "\n".join(cells)
+        return Mine(text, dict(functions(ast.parse(text))), self.names)
+
+    def watch(self, n: int) -> None:
+        """A worked example."""
+        print("\n".join(introduced(STATIONS[n - 1])[1:]))
+
+    def predict(self, n: int, letter: str) -> None:
+        """A guess, and what really happens."""
+        if letter not in (*"abcd",):
+            print("Guess: a, b, c or d.")
+            return
+        self.states[STATIONS[n - 1].name]["guess"] = letter
+        print("\n".join(guessed(STATIONS[n - 1], letter)))
+
+    def run(self, n: int, name_it: bool = False) -> None:
+        """Ask the station's parts; from the second attempt on, or where it is asked for, with the mistake's name."""
+        station, mine = STATIONS[n - 1], self.mine()
+        state = self.states[station.name]
+        if "guess" not in state:
+            print("Nothing runs before you have guessed.")
+            return
+        if name_it:
+            state["attempts"] = 2
+        lines, _ = visit(station, state, mine, {}, first=False)
+        print("\n".join(lines).strip() or "Right.")
+
+    def explain(self, n: int, sentence: str) -> None:
+        """The book's answer beside one's own."""
+        station = STATIONS[n - 1]
+        if len(sentence.split()) < 4:
+            print("\n".join(folded(f"In a sentence of your own: {station.explain[0]}")))
+        elif "right" not in self.states[station.name]:
+            print("First the station has to be right.")
+        else:
+            print("\n".join(explained(station)))
+
+    def transfer(self, n: int) -> None:
+        """Ask for the same idea in another place."""
+        transfer = STATIONS[n - 1].transfer
+        mine = self.mine()
+        judged = judge(transfer.cases, mine) if transfer.name in mine.nodes else Judgement("unwritten")
+        print(
+            "\n".join(
+                judged.lines
+                or [{"right": "Right.", "unwritten": f"{transfer.name} is not written yet."}[judged.verdict]]
+            )
+        )
+
+    def end(self) -> None:
+        """The end: one's own model, trained by one's own step."""
+        open_ones = [one.name for one in STATIONS if "right" not in self.states[one.name]]
+        if open_ones:
+            print(f"Still to be written: {', '.join(open_ones)}.")
+            return
+        the_end(self.names, print)
+
+
+def notebook() -> dict[str, Any]:
+    """The stations as a notebook, in the form of its JSON."""
+    cells: list[tuple[str, str]] = [
+        ("markdown", NOTEBOOK_HEAD),
+        ("code", NOTEBOOK_FIRST.format(install=installation())),
+    ]
+    for station in STATIONS:
+        n, right, question = number(station), pieces(solution()), station.question
+        options = "\n".join(f"- **{letter}** {option}" for letter, option in zip("abcd", question.options))
+        blanks = [emptied(right[name], station.blanks, station.by_line) for name in station.pieces]
+        transfer = station.transfer
+        cells += [
+            ("markdown", f"## Station {n} of {len(STATIONS)}: {station.name}"),
+            ("code", f"mine.watch({n})"),
+            ("markdown", f"**Predict.** {question.asks}\n\n{options}"),
+            ("code", f'mine.predict({n}, "")'),
+            ("markdown", f"**Write.** {station.task}"),
+            ("code", "\n\n\n".join([*(right[name] for name in station.given), *blanks])),
+            ("code", f"mine.run({n})"),
+            ("markdown", f"**Explain.** {station.explain[0]}"),
+            ("code", f'mine.explain({n}, "")'),
+            ("markdown", f"**Transfer.** {transfer.asks}"),
+            ("code", f"def {transfer.name}({transfer.arguments}):\n    ..."),
+            ("code", f"mine.transfer({n})"),
+        ]
+    cells += [("markdown", "## The end"), ("code", "mine.end()")]
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": {"name": "python3", "language": "python",
+            "display_name": "Python 3"}}, "cells": [cell_of(i, *one) for i, one in enumerate(cells)]}  # fmt: skip
+
+
+def write_notebook(path: Path) -> None:
+    """Write the stations as a notebook. Raises InputError where a file of that name is there."""
+    if path.exists():
+        raise InputError(f"{path}: is there already; move it away, or name another file")
+    write_json(path, notebook())
+
+
+def cell_of(i: int, kind: str, text: str) -> dict[str, Any]:
+    """A cell in the form of a notebook's JSON."""
+    more = {"outputs": [], "execution_count": None} if kind == "code" else {}
+    return {"cell_type": kind, "id": f"cell-{i}", "metadata": {}, "source": text, **more}
+
+
+def installation() -> str:
+    """A line that installs this package where it lacks, if it came from a repository, or lies in a clone of one."""
+    with suppress(PackageNotFoundError, KeyError, ValueError):
+        about = json.loads(distribution("annotated-attention").read_text("direct_url.json") or "{}")
+        return f"%pip install --quiet {about['vcs_info']['vcs']}+{about['url']}\n"
+    with suppress(OSError):
+        asked = ["git", "-C", str(Path(__file__).parent), "remote", "get-url", "origin"]
+        origin = subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+        if origin.startswith("http"):
+            return f"%pip install --quiet git+{origin}\n"
+    return "# On a machine without the package, install it first, as the book's README says.\n"
+
+
+NOTEBOOK_HEAD = """# My Transformer
+
+Eight stations. In each of them, run the first cell, guess, write wherever you see `...`, and run the cell below it
+until it says that the part is right. Then explain it in a sentence, and use the idea in another place. If you are
+stuck, `mine.run(1, name_it=True)` names the mistake of station 1."""
+NOTEBOOK_FIRST = """{install}import math
+
+import torch
+from torch import nn
+
+from annotated.workbook.learn import Notebook
+
+PAD, BOS, EOS = 0, 2, 3  # the ids of padding, beginning and end
+mine = Notebook(globals())"""

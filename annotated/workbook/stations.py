@@ -1,0 +1,1207 @@
+"""The stations of `annotated learn`: what each asks, and how it judges."""
+
+import ast
+import inspect
+import math
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from annotated import plain
+from annotated.doctor.checks import Broken, Scripted
+from annotated.doctor.mistakes import Mistake
+from annotated.masks import causal_mask, padding_mask
+from annotated.regularization import smoothed_targets
+from annotated.search.translation import find_model
+from annotated.text.tokenization import Tokenizer, detokenize, load_tokenizer, tokenize
+
+__all__ = [
+    "Case",
+    "STATIONS",
+    "Station",
+    "as_stations",
+    "beside",
+    "book",
+    "emptied",
+    "functions",
+    "made_of",
+    "pieces",
+    "reference",
+    "same",
+    "solution",
+    "translated",
+    "unwritten",
+]
+
+
+ATTENTION = '''def attention(q, k, v, mask):
+    """Equation (1). q (..., m, d_k), k (..., n, d_k), v (..., n, d_v); mask (..., m, n), True where q may look at k."""
+{}
+    return weights, mixed
+
+
+class Attention('''
+MASKS = '''def source_mask(source):  # (b, n) -> (b, 1, 1, n)
+    """Section 3.2.3: True where there is a word to look at, for all heads and all queries."""
+    return {}
+
+
+def target_mask(target):  # (b, m) -> (m, m)
+    """Section 3.2.3: True where query i, a row, may look at key j, a column."""
+    return {}
+
+
+class Transformer('''
+
+
+def as_stations(text: str) -> str:
+    """The plain file's text, but with equation (1) and the two masks as functions of their own."""
+    found = re.search(r"( {8}k, v = [^\n]*\n)(.*?)\n( {8}return [^\n]*\n)", text, re.DOTALL)
+    masks = re.findall(r" {8}mask = ([^\n]+?)(?:  #[^\n]*)?\n", text)
+    assert found is not None
+    lines = textwrap.indent(textwrap.dedent(found[2]), "    ").replace("self.weights", "weights")
+    called = f"{found[1]}        self.weights, mixed = attention(q, k, v, mask)\n{found[3]}"
+    text = text.replace(found[0], called).replace("class Attention(", ATTENTION.format(lines))
+    for expression, call in zip(masks[:2], ("source_mask(source)", "target_mask(target)")):
+        text = text.replace(f"mask = {expression}", f"mask = {call}", 1)
+    return text.replace("class Transformer(", MASKS.format(*masks[:2]))
+
+
+def made_of(text: str) -> dict[str, Any]:
+    """The names that a text defines."""
+    names: dict[str, Any] = {"__name__": "my_transformer"}
+    exec(compile(text, "<solution>", "exec"), names)
+    return names
+
+
+@cache
+def solution() -> str:
+    """The plain file in the form of the stations."""
+    return as_stations(inspect.getsource(plain))
+
+
+def pieces(text: str) -> dict[str, str]:
+    """The text of each function and class, by name."""
+    lines = text.splitlines()
+    found = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            found[node.name] = "\n".join(lines[first - 1 : node.end_lineno])
+    return found
+
+
+def functions(tree: ast.AST, of: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions of a text and its classes, `Class.method` by name."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield of + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from functions(node, f"{node.name}.")
+
+
+def emptied(text: str, blanks: tuple[str, ...], by_line: bool = False) -> str:
+    """A piece with blanks: the bodies of some functions or, by line, what is assigned in them."""
+    lines = text.splitlines()
+    for name, node in reversed([*functions(ast.parse(text))]):
+        if name not in blanks:
+            continue
+        if by_line:
+            for one in node.body:
+                if isinstance(one, ast.Assign):
+                    line, after = lines[one.lineno - 1], lines[one.end_lineno - 1][one.value.end_col_offset :]
+                    lines[one.lineno - 1 : one.end_lineno] = [f"{line[: one.value.col_offset]}...{after}"]
+        else:
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            lines[body[0].lineno - 1 : node.end_lineno] = [" " * body[0].col_offset + "..."]
+    return "\n".join(lines)
+
+
+def unwritten(node: ast.AST) -> bool:
+    """Whether a blank is left in a function."""
+    return any(isinstance(one, ast.Constant) and one.value is ... for one in ast.walk(node))
+
+
+class Unfit(Exception):
+    """A part that the book's numbers do not fit into."""
+
+
+def hand_over(part: nn.Module, numbers: dict[str, Tensor]) -> nn.Module:
+    """Give a part of somebody's model its learned numbers: by name or, where names differ, in their order.
+
+    Biases that the paper does not have become zero. Raises Unfit where sizes differ.
+    """
+    own, given = dict(part.named_parameters()), list(numbers.items())
+    if own.keys() == numbers.keys():
+        given = [(name, numbers[name]) for name in own]
+    with torch.no_grad():
+        for name, parameter in own.items():
+            is_bias = name.endswith("bias")
+            if given and parameter.shape == given[0][1].shape and is_bias == given[0][0].endswith("bias"):
+                parameter.copy_(given.pop(0)[1])
+            elif is_bias:
+                parameter.zero_()
+            else:
+                given = [("", torch.empty(0))]
+                break
+    if given:
+        theirs, ours = ([tuple(one.shape) for one in some] for some in (own.values(), numbers.values()))
+        wanted, found = (", ".join(map(str, sizes)) or "none" for sizes in (ours, theirs))
+        raise Unfit(f"{type(part).__name__} has learned numbers of the sizes {found}, where {wanted} are due")
+    return part
+
+
+@cache
+def random_numbers(part: str, *sizes: Any) -> dict[str, Tensor]:
+    """Numbers for a part, the same whoever has written it."""
+    draw = torch.Generator().manual_seed(1)
+    right = reference()[part](*sizes)
+    return {name: torch.randn(one.shape, generator=draw) / 2 for name, one in right.named_parameters()}
+
+
+def filled(names: dict[str, Any], part: str, *sizes: Any) -> nn.Module:
+    """A part made of `names`, with numbers in it."""
+    return hand_over(names[part](*sizes), random_numbers(part, *sizes)).eval()
+
+
+@cache
+def reference() -> dict[str, Any]:
+    """What the solution defines."""
+    transfers = (batch_second, target_mask_with_padding, heads_one_by_one, pre_norm, positions_at, smoothed,
+                 one_step_of_many, beam)  # fmt: skip
+    return made_of(solution()) | {one.__name__: one for one in transfers}
+
+
+SIZES = {"vocab_size": 2000, "d_model": 128, "d_ff": 512, "num_heads": 4, "num_layers": 2}
+TWINS = [f"The animal did not cross the street because it was too {word}." for word in ("tired", "wide")]
+
+
+class Book(NamedTuple):
+    """The book's own model: its tokenizer, its weights, and the twins as it reads them."""
+
+    tokenizer: Tokenizer
+    weights: dict[str, Tensor]
+    source: Tensor
+
+    def model(self, names: dict[str, Any]) -> nn.Module:
+        """Somebody's Transformer with the book's weights in it."""
+        return hand_over(names["Transformer"](**SIZES), self.weights).eval()
+
+    def text(self, ids: Tensor) -> list[str]:
+        """What ids say in German, cut where it runs on."""
+        return [text if len(text) < 75 else f"{text[:70]} ..." for text in detokenize(self.tokenizer, ids.tolist())]
+
+    def ids(self, german: str) -> Tensor:
+        """A German sentence as a target."""
+        return torch.tensor([[plain.BOS, *tokenize(self.tokenizer, [german], target=True)[0]]])
+
+    def pieces(self, ids: list[int]) -> list[str]:
+        """The pieces behind ids, without the mark of a new word."""
+        return [self.tokenizer.processor.id_to_piece(one).lstrip("▁") for one in ids]
+
+
+@cache
+def book() -> Book:
+    """The book's model, which comes with the package."""
+    folder = find_model("embedded")
+    tokenizer = load_tokenizer(folder)
+    rows = tokenize(tokenizer, TWINS)
+    longest = max(map(len, rows))
+    source = torch.tensor([row + [plain.PAD] * (longest - len(row)) for row in rows])
+    weights = load_file(folder / "model.safetensors")
+    order = [name for name, _ in reference()["Transformer"](**SIZES).named_parameters()]
+    return Book(tokenizer, {name: weights[name] for name in order}, source)
+
+
+def batch_second(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attention with the batch second and values of another width."""
+    q, k, v = (one.transpose(0, 1) for one in (q, k, v))
+    weights = (q @ k.mT / k.shape[-1] ** 0.5).softmax(-1)
+    return (weights @ v).transpose(0, 1)
+
+
+def target_mask_with_padding(target: Tensor) -> Tensor:
+    """What a place of a padded target may look at."""
+    return causal_mask(target.shape[1]) & padding_mask(target, plain.PAD)
+
+
+def heads_one_by_one(x: Tensor, queries: Tensor, keys: Tensor, values: Tensor, output: Tensor) -> Tensor:
+    """The paper's own form: matrices for each head."""
+    heard = []
+    for of_queries, of_keys, of_values in zip(queries, keys, values):
+        scores = (x @ of_queries) @ (x @ of_keys).mT / of_keys.shape[-1] ** 0.5
+        heard.append(scores.softmax(-1) @ (x @ of_values))
+    return torch.cat(heard, -1) @ output
+
+
+def pre_norm(x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
+    """Normalised before a sub-layer: what is added up is never normalised."""
+    return x + sublayer(norm(x))
+
+
+def positions_at(places: Tensor, d: int) -> Tensor:
+    """The rows of places, in any order."""
+    return plain.positions(int(places.max()) + 1, d)[places]
+
+
+def smoothed(scores: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+    """Cross-entropy with smoothed targets, as a mean over what is no padding."""
+    losses = -(smoothed_targets(wanted, scores.shape[-1], smoothing) * scores.log_softmax(-1)).sum(-1)
+    return losses[wanted != plain.PAD].mean()
+
+
+def one_step_of_many(model: nn.Module, optimizer: torch.optim.Optimizer, batches: list[tuple[Tensor, Tensor]]) -> None:
+    """One step with a batch in parts: each part's mean counts by its ids."""
+    counts = [int((target[:, 1:] != plain.PAD).sum()) for _, target in batches]
+    optimizer.zero_grad()
+    for (source, target), count in zip(batches, counts):
+        (plain.loss(model, source, target, 0.0) * count / sum(counts)).backward()
+    optimizer.step()
+
+
+def beam(next_scores: Callable[[tuple], dict[str, float]], width: int) -> tuple:
+    """The likeliest finished sentence that a beam finds."""
+    kept: dict[tuple, float] = {(): 0.0}
+    finished: dict[tuple, float] = {}
+    while kept and max(finished.values(), default=-math.inf) < max(kept.values()):
+        longer = {
+            (*words, word): sum_ + score for words, sum_ in kept.items() for word, score in next_scores(words).items()
+        }
+        best = sorted(longer, key=lambda words: -longer[words])[:width]
+        finished.update({words: longer[words] for words in best if words[-1] == "eos"})
+        kept = {words: longer[words] for words in best if words[-1] != "eos"}
+    return max(finished, key=lambda words: finished[words])
+
+
+class Case(NamedTuple):
+    """A small input for a part: which function it asks, what it looks like, how it is asked, and what it returns."""
+
+    part: str
+    shows: str
+    run: Callable[[dict[str, Any]], Any]
+    returns: tuple[str, ...] = ()
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two answers are equal but for rounding."""
+    if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        if one.shape != other.shape or (one.dtype == torch.bool) != (other.dtype == torch.bool):
+            return False
+        return torch.allclose(one.double(), other.double(), rtol=1e-4, atol=1e-6, equal_nan=True)
+    if isinstance(one, float) and isinstance(other, (float, Tensor)):
+        return same(torch.tensor(one), torch.as_tensor(float(other))) if numel(other) == 1 else False
+    if isinstance(one, Tensor) and isinstance(other, (float, int)):
+        return one.dim() == 0 and same(float(one), float(other))
+    return type(one) is type(other) and one == other
+
+
+def numel(value: Any) -> int:
+    """How many numbers a value is."""
+    return value.numel() if isinstance(value, Tensor) else 1
+
+
+def rows(value: Any) -> list[str]:
+    """A value in a few lines; of tensors at most six rows and columns."""
+    if isinstance(value, Tensor) and value.dim() in (1, 2) and value.numel():
+        table = value.detach().reshape(-1, value.shape[-1])[:6, :6].tolist()
+        cells = [[str(one) if isinstance(one, (bool, int)) else f"{one + 0.0:.4g}" for one in row] for row in table]
+        widths = [max(map(len, column)) for column in zip(*cells)]
+        return ["  ".join(f"{one:>{width}}" for one, width in zip(row, widths)) for row in cells]
+    if isinstance(value, (Tensor, float)) and numel(value) == 1:
+        return [f"{float(torch.as_tensor(value).detach()):.4g}"]
+    return textwrap.wrap(str(value), 40)[:4] or [""]
+
+
+def kind(value: Any) -> str:
+    """What a value is."""
+    if value is None:
+        return "nothing (is a return missing?)"
+    if isinstance(value, Tensor):
+        what = "True and False" if value.dtype == torch.bool else "numbers"
+        return f"a tensor of {what}, {tuple(value.shape)}"
+    if isinstance(value, (tuple, list)) and any(isinstance(one, Tensor) for one in value):
+        return f"{len(value)} values: {'; '.join(map(kind, value))}"
+    return f"{type(value).__name__} {value!r}"
+
+
+def beside(expected: Any, found: Any, returns: tuple[str, ...] = ()) -> list[str]:
+    """The first place where two answers differ, expected beside found."""
+    if isinstance(expected, tuple) and isinstance(found, (tuple, list)) and len(expected) == len(found):
+        at, (expected, found) = next((i, pair) for i, pair in enumerate(zip(expected, found)) if not same(*pair))
+        name = f"{returns[at]}, " if returns else ""
+        return [f"{name}value {at + 1} of {len(expected)} that are returned:", *beside(expected, found)]
+    if isinstance(expected, Tensor) and isinstance(found, Tensor) and expected.dtype.is_floating_point:
+        found = found if found.dtype == torch.bool else found.to(expected.dtype)
+    comparable = isinstance(expected, (float, list)) and type(expected) is type(found)
+    alike = isinstance(expected, Tensor) and isinstance(found, Tensor) and expected.shape == found.shape
+    if not (comparable or (alike and (expected.dtype == torch.bool) == (found.dtype == torch.bool))):
+        return [f"expected  {kind(expected)}", f"found     {kind(found)}"]
+    place = []
+    while isinstance(expected, Tensor) and expected.dim() > 2:
+        place.append(next(i for i in range(len(expected)) if not same(expected[i], found[i])))
+        expected, found = expected[place[-1]], found[place[-1]]
+    left, right = rows(expected), rows(found)
+    width = max(map(len, [*left, "expected"])) + 6
+    where = f"      (first difference: at [{', '.join(map(str, place))}])" if any(place) else ""
+    lines = [f"{'expected':{width}}found{where}"]
+    return [*lines, *(f"{a:{width}}{b}" for a, b in zip_longest(left, right, fillvalue=""))]
+
+
+def sequence(*shape: int, seed: int = 0) -> Tensor:
+    """Numbers with one digit behind the point, the same whenever they are asked for."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).mul(10).round() / 10
+
+
+def spread(mask: Any, *shape: int) -> Any:
+    """A mask for every row, head, query and key, if it can be spread so."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        return mask
+    while mask.dim() > len(shape) and len(mask) == 1:
+        mask = mask[0]
+    try:
+        return mask.broadcast_to(shape)
+    except RuntimeError:
+        return mask
+
+
+def tokens(*ids: list[int]) -> Tensor:
+    """Rows of ids."""
+    return torch.tensor(ids)
+
+
+OPEN = (sequence(2, 1, 3, 5, seed=2) > -0.5) | torch.eye(3, 5).bool()  # what may be seen
+PADDED = tokens([1, 1, 1, 1, 0], [1, 1, 0, 0, 0]).bool()[:, None, None]
+SOURCES, TARGETS = tokens([5, 6, 7, 3], [8, 3, 0, 0]), tokens([2, 9, 5], [2, 6, 0])
+TREE = {  # next words by how many there are, and by the first: the second one leads further
+    (0, ()): {"a": math.log(0.6), "b": math.log(0.4)},
+    (1, ("a",)): {"c": math.log(0.5), "d": math.log(0.5)}, (1, ("b",)): {"c": math.log(0.9), "d": math.log(0.1)},
+    (2, ("a",)): {"eos": math.log(0.9), "c": math.log(0.1)}, (2, ("b",)): {"eos": math.log(0.9), "c": math.log(0.1)},
+    (3, ("a",)): {"eos": 0.0}, (3, ("b",)): {"eos": 0.0},
+}  # fmt: skip
+
+SHORT = {(): {"eos": math.log(0.4), "a": math.log(0.6)}, ("a",): {"eos": 0.0, "a": -9.0}}
+
+
+def whole(names: dict[str, Any], dropout: float = 0.0) -> nn.Module:
+    """A small Transformer with numbers in it."""
+    return filled(names, "Transformer", 12, 8, 16, 2, 2, dropout)
+
+
+def memory_and_mask(found: Any) -> Any:
+    """What `encode` returns, the mask spread over queries."""
+    return (found[0], spread(found[1], 2, 1, 1, 4)) if isinstance(found, tuple) and len(found) == 2 else found
+
+
+def after_one_step(step: Callable) -> Tensor:
+    """The weights of a small model, after somebody has taken a step with a batch in two parts."""
+    model = Says()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    step(model, optimizer, [(tokens([5]), tokens([2, 5, 6, 7, 3])), (tokens([6]), tokens([2, 3, 0, 0, 0]))])
+    return model.weight.detach()[[2, 5, 6, 7]]
+
+
+class Says(nn.Module):
+    """A model whose scores depend on the word read last, and on the sum of the source: 14 words, d = 8."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(sequence(14, 8, seed=5))
+
+    @property
+    def target_embedding(self) -> nn.Module:
+        return self
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        return (self.weight[target] + 0.1 * self.weight[source].sum(1, keepdim=True)) @ self.weight.T
+
+
+SCRIPT = {5: [6, 7, 8, 6, plain.EOS], 6: [9, plain.EOS], 7: [8] * 1000}
+
+
+def searched(
+    names: dict[str, Any], *sources: list[int], training: bool = True, about: str = "ids", extra: int = 50
+) -> Any:
+    """What a search writes with a model that has a script, or how it has asked it."""
+    model = Scripted(SCRIPT, plain.BOS).train(training)
+    try:
+        found = names["translate"](model, tokens(*sources), extra)
+    except Broken:
+        return "no end after 400 steps"
+    if found is None or about == "ids":
+        return cut(found)
+    if about == "modes":
+        how = "training" if True in model.modes else "evaluation"
+        return f"asked in {how}, left in {'training' if model.training else 'evaluation'}"
+    if about == "length":
+        return f"{max(map(len, cut(found)))} ids"
+    return f"{'at most' if model.calls < 8 else 'more than'} 7 steps"
+
+
+def cut(found: Any) -> Any:
+    """Rows of ids, with as much padding as the longest needs."""
+    if not isinstance(found, (Tensor, list)):
+        return found
+    written = []
+    for row in found.tolist() if isinstance(found, Tensor) else found:
+        row = list(map(int, row))
+        while row and row[-1] == plain.PAD:
+            row.pop()
+        written.append(row)
+    longest = max(map(len, written), default=0)
+    return [row + [plain.PAD] * (longest - len(row)) for row in written]
+
+
+def three_steps(names: dict[str, Any], about: str = "losses") -> Any:
+    """The losses of three training steps, or their rates."""
+    model, losses, rates = Says(), [], []
+    optimizer = names["make_optimizer"](model)
+    source, target = tokens([5, 6], [7, 8]), tokens([2, 5, 6, 3], [2, 7, 3, 0])
+    for step in (1, 2, 3):
+        losses.append(names["train_step"](model, optimizer, step, source, target, 2))
+        if not isinstance(losses[-1], float):
+            return losses[-1]
+        rates.append(optimizer.param_groups[0]["lr"])
+    return torch.tensor(losses if about == "losses" else rates)
+
+
+def settings(names: dict[str, Any]) -> Any:
+    """The optimizer's settings, in words."""
+    optimizer = names["make_optimizer"](Says())
+    group = optimizer.param_groups[0]
+    return f"{type(optimizer).__name__}, betas {group.get('betas')}, eps {group.get('eps')}"
+
+
+class Question(NamedTuple):
+    """A guess before anything runs: what comes of a mistake in this part, and which of the options is right."""
+
+    asks: str
+    options: tuple[str, ...]
+    right: str
+    mistake: str
+    because: str = ""
+
+
+class Transfer(NamedTuple):
+    """The same idea where the lines just written do not fit."""
+
+    name: str
+    arguments: str
+    asks: str
+    solved: str
+    cases: tuple[Case, ...]
+
+
+class Station(NamedTuple):
+    """A part of the Transformer, to be written by the reader."""
+
+    name: str
+    pieces: tuple[str, ...]
+    blanks: tuple[str, ...]
+    task: str
+    question: Question
+    explain: tuple[str, str]
+    transfer: Transfer
+    cell: str
+    watch: Callable[[], list[str]]
+    cases: tuple[Case, ...]
+    payoff: Callable[[dict[str, Any]], list[str]]
+    more: tuple[Mistake, ...] = ()
+    cells: tuple[tuple[str, str], ...] = ()
+    given: tuple[str, ...] = ()
+    by_line: bool = False
+
+
+def translated(names: dict[str, Any]) -> list[str]:
+    """What the book's weights write in somebody's Transformer."""
+    model = book().model(names)
+    german = book().text(names["translate"](model, book().source))
+    return [f"... too {word}  ->  {text or '(nothing)'}" for word, text in zip(("tired", "wide"), german)]
+
+
+@torch.no_grad()
+def inside() -> tuple[nn.Module, list[list[str]], dict[str, Tensor]]:
+    """The book's model after it has read the twins, their pieces, and what its second encoder layer was given."""
+    model, seen = book().model(reference()), {}
+    attention = model.encoder.layers[1].self_attention
+    hook = attention.register_forward_pre_hook(lambda _, inputs: seen.update(x=inputs[0]))
+    model.encode(book().source)
+    hook.remove()
+    return model, [book().pieces(row) for row in book().source.tolist()], seen
+
+
+def table(head: list[str], *lines: list[Any]) -> list[str]:
+    """Columns under a head; numbers stand right."""
+    cells = [head, *([one if isinstance(one, str) else f"{one:.2f}" for one in line] for line in lines)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    lines = [
+        [f"{one:<{w}}" if at == 0 else f"{one:>{w}}" for at, (one, w) in enumerate(zip(row, widths))] for row in cells
+    ]
+    return ["  ".join(line).rstrip() for line in lines]
+
+
+SAME, PRONOUN, NONSENSE = "the same two sentences", "the same pronoun in both twins", "German words without a meaning"
+
+
+def watch_attention() -> list[str]:
+    """A head of the book's model at the word *it*: scores, scores divided by the root, weights."""
+    model, (english, other), seen = inside()
+    layer, at = model.encoder.layers[1].self_attention, english.index("it")
+    with torch.no_grad():
+        scores = layer.split(layer.query(seen["x"]))[0, 0, at] @ layer.split(layer.key(seen["x"]))[0, 0].mT
+    weights, shown = layer.weights[0, 0, at], ("animal", "cross", "street", "tired")
+    lines = [
+        [word, *(float(one[english.index(word)]) for one in (scores, scores / 32**0.5, weights))] for word in shown
+    ]
+    weights = layer.weights[1, 0, other.index("it")]
+    for line, word in zip(lines, ("animal", "cross", "street", "w")):
+        line.append(float(weights[other.index(word)]))
+    lines[-1][0] = "tired / w(ide)"
+    twins = zip(TWINS, translated(reference()))
+    return [
+        "Two sentences go with you through all stations. They are twins, and the book's trained model translates "
+        "them like this:",
+        "",
+        *(f"  {line}" for english, german in twins for line in (english, f"  {german.rpartition('->')[2].strip()}")),
+        "",
+        "With tired, 'it' is the animal (es); with wide, it is the street (sie). Consider one head in the model's "
+        "second layer, and its query for 'it'. The query and each key have 32 numbers. In the first twin:",
+        "",
+        *table(["key of", "product", "/ root of 32", "weight", "in the other twin"], *lines),
+        "",
+        "The weights of all pieces add up to 1, and the head mixes their values in these shares: 'it' hears the "
+        "animal. In the other twin, whose weights are in the last column, the same head is undecided.",
+    ]
+
+
+QUERIES, KEYS = torch.tensor([[2.0, 0, 0, 0], [0, 2, 0, 0]]), torch.tensor([[2.0, 0, 0, 0], [0, 1, 0, 0]])
+ATTENTION_STATION = Station(
+    "attention", ("attention",), ("attention",),
+    "Write equation (1) in three lines. A score says how well a query fits a key: it is their product, divided by "
+    "the square root of d_k, which is how many numbers a key has. The weights are the softmax of a query's scores "
+    "over all keys; before the softmax, a score is set to minus infinity wherever the mask is False. The mixture "
+    "adds up the values, each times its weight.",
+    Question(
+        "Somebody forgets to divide by the root. We put this into the book's trained model. What does it write?",
+        (SAME, PRONOUN, NONSENSE, "the first word again and again"), "a", "scores not scaled",
+        "Without the root all scores grow, and the largest remains the largest. This model needed the root to "
+        "learn."),
+    ("Why are the scores divided by a root, and why by that of d_k?",
+     "A score adds up as many products as a key has numbers. If each product has a variance of 1, the score has a "
+     "variance of d_k. Large scores give nearly all the weight to one key, and then the softmax has hardly any "
+     "gradient. Dividing by the root of d_k keeps the variance at 1. The root is needed for learning: a model that "
+     "has learned with it can often lose it, because its largest weights only become larger."),
+    Transfer("batch_second", "q, k, v",
+             "Another library keeps the batch second: q is (m, b, d_k), k is (n, b, d_k), and v is (n, b, d_v), "
+             "where d_v need not be d_k. Nothing is hidden. Return the mixtures, (m, b, d_v).",
+             "84_build_it_yourself#transfer-attention", (
+                 Case("batch_second", "3 queries and 5 keys of 4 numbers, 5 values of 6, for 2 sentences",
+                      lambda names: names["batch_second"](
+                          sequence(3, 2, 4), sequence(5, 2, 4, seed=1), sequence(5, 2, 6, seed=2))),
+             )),
+    "32_attention#plain-attention", watch_attention,
+    (
+        Case("attention", "2 queries and 2 keys; nothing is hidden\n"
+             "q  2 0 0 0     k  2 0 0 0     v  1 0\n   0 2 0 0        0 1 0 0        0 1",
+             lambda names: names["attention"](QUERIES, KEYS, torch.eye(2), torch.ones(2, 2, dtype=torch.bool)),
+             ("weights", "mixed")),
+        Case("attention", "2 queries and 2 keys; the first query may not look at the second key\n"
+             "q  2 0 0 0     k  2 0 0 0     v  1 0     mask  True False\n"
+             "   0 2 0 0        0 1 0 0        0 1           True True",
+             lambda names: names["attention"](QUERIES, KEYS, torch.eye(2), torch.ones(2, 2).tril().bool()),
+             ("weights", "mixed")),
+        Case("attention", "2 sentences, 2 heads, 3 queries, 5 keys, in this order of axes; some keys are hidden",
+             lambda names: names["attention"](sequence(2, 2, 3, 4), sequence(2, 2, 5, 4, seed=1),
+                                              sequence(2, 2, 5, 4, seed=3), OPEN), ("weights", "mixed")),
+    ),
+    translated, by_line=True, more=(
+        Mistake("divided by the root of the number of keys", "attention", "", (
+            ("math.sqrt(k.shape[-1])", "math.sqrt(k.shape[-2])"),)),
+        Mistake("divided by the root of the number of queries", "attention", "", (
+            ("math.sqrt(k.shape[-1])", "math.sqrt(q.shape[-2])"),)),
+        Mistake("divided after the softmax", "attention", "", (
+            (" / math.sqrt(k.shape[-1])", ""), (".softmax(-1)  # 2", ".softmax(-1) / math.sqrt(k.shape[-1])"))),
+        Mistake("keys mixed instead of values", "attention", "", (("weights @ v", "weights @ k"),)),
+        Mistake("weights transposed", "attention", "", (("weights @ v", "weights.mT @ v"),)),
+    ),
+)  # fmt: skip
+
+
+def watch_masks() -> list[str]:
+    """Both masks for a few words."""
+    names, words = reference(), ["<s>", "Das", "Tier", "war"]
+    padded = names["source_mask"](book().source)[:, 0, 0]
+    lines = [[word, *("yes" if one else "-" for one in row)]
+             for word, row in zip(words, names["target_mask"](torch.ones(1, 4, dtype=torch.long)))]  # fmt: skip
+    return [
+        "Who may look at whom? In the decoder, each word looks at itself and at what stands before it:",
+        "",
+        *table(["", *words], *lines),
+        "",
+        f"In the encoder, every word may look at every word of its sentence. One twin has {int(padded[0].sum())} "
+        "pieces, "
+        f"the other {int(padded[1].sum())}.",
+        f"In one batch, the shorter twin is filled up with {int((~padded[0]).sum())} pieces of padding, "
+        "which no word may look at.",
+    ]
+
+
+MASKS_STATION = Station(
+    "masks", ("source_mask", "target_mask"), ("source_mask", "target_mask"),
+    "Write two functions that say which keys may be looked at: True where it is allowed. The source's mask hides "
+    "padding, and has the shape (b, 1, 1, n), so that it serves all heads and all queries. The target's mask hides "
+    "from each place what comes after it, and has the shape (m, m).",
+    Question(
+        "Somebody uses the decoder's mask in the encoder as well, so that an English word sees only itself and what "
+        "stands before it. We put this into the book's trained model. What does it write?",
+        (SAME, PRONOUN, "the translation of half a sentence", "nothing"), "b", "encoder with a causal mask",
+        "For 'it', both sentences are now the same: the adjective comes later. (Even Der is wrong; Tier needs Das.)"),
+    ("Why may the encoder look at later words, while the decoder may not?",
+     "The English sentence is there as a whole, and the word 'it' is decided by a word that comes after it. The "
+     "German sentence is not there yet. When the model translates, the later words have not been written. In "
+     "training they are there, and a decoder that could see the next word would copy it instead of learning to "
+     "predict it."),
+    Transfer("target_mask_with_padding", "target",
+             "The targets of a batch are padded too, some of them in front. Return a mask (b, 1, m, m): each place "
+             "may look at words up to itself, and at no padding.",
+             "32_attention#masks-plain", (
+                 Case("target_mask_with_padding", "targets  2 7 8 0     2 is the beginning, 0 is padding\n"
+                      "         0 2 9 9",
+                      lambda names: spread(names["target_mask_with_padding"](tokens([2, 7, 8, 0], [0, 2, 9, 9])),
+                                           2, 1, 4, 4)),
+             )),
+    "32_attention#masks-plain", watch_masks,
+    (
+        Case("source_mask", "sources  7 8 0     0 is padding\n         1 0 0",
+             lambda names: spread(names["source_mask"](tokens([7, 8, 0], [1, 0, 0])), 2, 1, 1, 3)),
+        Case("target_mask", "a target of three ids: 2 7 8",
+             lambda names: spread(names["target_mask"](tokens([2, 7, 8])), 3, 3)),
+        Case("target_mask", "two targets of four ids",
+             lambda names: spread(names["target_mask"](tokens([2, 7, 8, 3], [2, 9, 3, 0])), 2, 1, 4, 4)),
+    ),
+    translated, more=(
+        Mistake("True where it is hidden", "source_mask", "", (("(source != PAD)", "(source == PAD)"),)),
+        Mistake("queries hidden instead of keys", "source_mask", "", (
+            ("(source != PAD)[:, None, None, :]", "(source != PAD)[:, None, :, None]"),)),
+        Mistake("True where it is hidden", "target_mask", "", ((".tril().bool()", ".triu(1).bool()"),)),
+        Mistake("a mask of numbers, not of True and False", "target_mask", "", ((".tril().bool()", ".tril()"),)),
+        Mistake("a mask of numbers, not of True and False", "source_mask", "", (
+            ("(source != PAD)[:, None, None, :]", "(source != PAD)[:, None, None, :].float()"),)),
+    ),
+)  # fmt: skip
+
+
+def watch_heads() -> list[str]:
+    """What each head of the second layer looks at most, from *it*."""
+    model, words, _ = inside()
+    lines = []
+    for head in range(4):
+        line = [f"head {head + 1}"]
+        for row, english in enumerate(words):
+            weights = model.encoder.layers[1].self_attention.weights[row, head, english.index("it")]
+            best = int(weights.argmax())
+            line.append(f"{english[best]} {float(weights[best]):.2f}")
+        lines.append(line)
+    return [
+        "Four heads ask at the same word 'it', each with 32 of its 128 numbers. Which piece does each head look at "
+        "most?",
+        "(Wide is a rare word, which the model reads in three pieces: w, id, e.)",
+        "",
+        *table(["", "... too tired", "... too wide"], *lines),
+        "",
+        "Each head has an answer of 32 numbers. Side by side they are 128 again, and the output matrix mixes them.",
+    ]
+
+
+WORDS = torch.tensor([[[1.0, 0, 2, 0], [0, 3, 0, 1]]])
+HEADS_STATION = Station(
+    "heads", ("Attention",), ("Attention.split", "Attention.forward"),
+    "Write the attention of several heads (section 3.2.2). `split` cuts each vector into consecutive blocks of d / h "
+    "numbers, one block for each head. `forward` computes queries from `x`, and keys and values from `memory`, "
+    "splits them, calls your attention, joins what the heads have found, and multiplies by the output matrix.",
+    Question(
+        "Somebody joins the heads without moving their axis back: the numbers are all there, in another order. "
+        "We put this into the book's trained model. What does it write?",
+        (SAME, PRONOUN, NONSENSE, "the first word again and again"), "c", "heads joined without transposing back",
+        "Not even words that exist: the numbers are in places where the output matrix expects others."),
+    ("What can four heads do that one head, as wide as all four together, cannot?",
+     "One head has one set of weights, which add up to 1. If it looks more at one word, it must look less at "
+     "another, and from two words it gets only a mixture. Four heads hear four words, each through its own matrices, "
+     "and the output matrix can still tell their answers apart. Together they need no more multiplications than one "
+     "head of the full width."),
+    Transfer("heads_one_by_one", "x, queries, keys, values, output",
+             "The paper gives each head its own matrices, and lets values have a different width from keys. "
+             "`queries` and `keys` hold such matrices, of shape (h, d, d_k); `values` has the shape (h, d, d_v), and "
+             "`output` has (h * d_v, d). The vectors x (b, n, d) look at each other, and there is no mask. Return "
+             "the result, (b, n, d).",
+             "84_build_it_yourself#transfer-heads", (
+                 Case("heads_one_by_one", "2 heads, d = 6, d_k = 2, d_v = 5, 3 sentences of 4 words",
+                      lambda names: names["heads_one_by_one"](
+                          sequence(3, 4, 6), sequence(2, 6, 2, seed=1), sequence(2, 6, 2, seed=2),
+                          sequence(2, 6, 5, seed=3), sequence(10, 6, seed=4))),
+             )),
+    "32_attention#split", watch_heads,
+    (
+        Case("Attention.split", "one sentence of 2 words, 4 numbers each, for 2 heads\nx  0 1 2 3\n   4 5 6 7",
+             lambda names: names["Attention"](4, 2).split(torch.arange(8.0).view(1, 2, 4))),
+        Case("Attention.forward", "2 words look at each other, 2 heads; all four matrices leave a vector as it is\n"
+             "x and memory  1 0 2 0\n              0 3 0 1",
+             lambda names: hand_over(names["Attention"](4, 2), dict.fromkeys("qkvo", torch.eye(4)))(
+                 WORDS, WORDS, torch.ones(2, 2, dtype=torch.bool))),
+        Case("Attention.forward", "1 word looks at 2 others, 2 heads; all four matrices leave a vector as it is\n"
+             "x  1 1 1 1     memory  1 0 2 0\n                       0 3 0 1",
+             lambda names: hand_over(names["Attention"](4, 2), dict.fromkeys("qkvo", torch.eye(4)))(
+                 torch.ones(1, 1, 4), WORDS, torch.ones(1, 2, dtype=torch.bool))),
+        Case("Attention.forward", "2 sentences: 3 words look at 5 others, some are hidden; 8 numbers, 2 heads",
+             lambda names: filled(names, "Attention", 8, 2)(sequence(2, 3, 8), sequence(2, 5, 8, seed=1), OPEN)),
+    ),
+    translated, more=(
+        Mistake("heads added up", "Attention", "", (
+            ("mixed.transpose(1, 2).flatten(2)", "mixed.sum(1).repeat(1, 1, self.heads)"),)),
+        Mistake("every second number to a head", "Attention", "", (
+            ("x.unflatten(-1, (self.heads, -1)).transpose(1, 2)",
+             "x.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2)"),)),
+        Mistake("keys and values from x", "Attention", "", (
+            ("self.split(self.key(memory)), self.split(self.value(memory))",
+             "self.split(self.key(x)), self.split(self.value(x))"),)),
+        Mistake("the axis of the heads not moved", "Attention", "", (
+            ("(self.heads, -1)).transpose(1, 2)", "(self.heads, -1))"),)),
+    ),
+)  # fmt: skip
+
+
+def watch_layers() -> list[str]:
+    """What a layer does to the vector of *it*: how long it is, and how many inner units are awake."""
+    model, (english, _), seen = inside()
+    layer, at = model.encoder.layers[1], english.index("it")
+    with torch.no_grad():
+        x, mask = seen["x"][:1], reference()["source_mask"](book().source[:1])
+        heard = layer.self_attention(x, x, mask)
+        after = layer.around_self_attention(x, heard)
+        inner = layer.feed_forward.inner(after)[0, at]
+    size = lambda one: float(one[0, at].norm())  # noqa: E731
+    return [
+        "The word 'it' passes the second layer of the encoder. Its vector has 128 numbers.",
+        "",
+        *table(["", "length", "variance"], *(
+            [name, size(one), float(one[0, at].var(correction=0))] for name, one in (
+                ("as it comes in", x), ("what attention adds", heard), ("the sum", x + heard), ("normalised", after)))),
+        "",
+        "(The norm brings the variance to 1, and then multiplies by learned factors, which make it what it is.)",
+        "",
+        f"Then it goes through 512 units of a feed-forward layer. {int((inner > 0).sum())} of them are above 0 here.",
+    ]  # fmt: skip
+
+
+SMALL = {"inner.weight": torch.tensor([[1.0, 0], [0, 1], [1, -1]]), "inner.bias": torch.zeros(3),
+         "outer.weight": torch.tensor([[1.0, 1, 1], [0, 1, 2]]), "outer.bias": torch.zeros(2)}  # fmt: skip
+LAYERS_STATION = Station(
+    "layers", ("FeedForward", "AddNorm", "EncoderLayer", "DecoderLayer"),
+    ("FeedForward.forward", "AddNorm.forward", "EncoderLayer.forward", "DecoderLayer.forward"),
+    "Write what flows through a layer (sections 3.1 and 3.3). The feed-forward layer is a linear map, a ReLU and a "
+    "linear map. Around each sub-layer, apply dropout to its output y, add its input x, and normalise the sum. A "
+    "layer of the encoder is attention and feed-forward. A decoder layer also looks at the memory, between the two.",
+    Question(
+        "Somebody leaves the feed-forward layers out of the decoder; the encoder keeps its own. What does the book's "
+        "trained model write?",
+        (SAME, "the right words, with a wrong pronoun", "it says one word several times, again and again", "nothing"),
+        "c", "the decoder without a feed-forward layer",
+        "The decoder learned with these layers, and half of what it knows is in them."),
+    ("Why is the input of a sub-layer added to its output?",
+     "Then the sub-layer has only to say what changes, and a word stays itself on its way up. And the gradient gets "
+     "a way back that goes around the matrices. Without the sum it would have to pass through every matrix of every "
+     "layer."),
+    Transfer("pre_norm", "x, sublayer, norm",
+             "Later models normalise before a sub-layer instead of after the sum (pre-norm). Both `sublayer` and "
+             "`norm` are functions. Return what one such step makes of x; nothing is dropped out.",
+             "84_build_it_yourself#transfer-layers", (
+                 Case("pre_norm", "x  1 2 3; the sub-layer squares, the norm subtracts the mean",
+                      lambda names: names["pre_norm"](torch.tensor([[1.0, 2.0, 3.0]]), torch.square,
+                                                      lambda one: one - one.mean(-1, keepdim=True))),
+             )),
+    "31_stacks#add-norm-plain", watch_layers,
+    (
+        Case("FeedForward.forward", "one word of 2 numbers, 3 inner units, no biases\n"
+             "x  1 -2     inner.weight  1  0     outer.weight  1 1 1\n"
+             "                          0  1                   0 1 2\n                          1 -1",
+             lambda names: hand_over(names["FeedForward"](2, 3), SMALL)(torch.tensor([[[1.0, -2.0]]]))),
+        Case("AddNorm.forward", "one word of 4 numbers, in evaluation\nx  1 2 3 4     y  0 0 0 8",
+             lambda names: names["AddNorm"](4, 0.0).eval()(torch.tensor([[[1.0, 2, 3, 4]]]),
+                                                           torch.tensor([[[0.0, 0, 0, 8]]]))),
+        Case("AddNorm.forward", "one word of 4 numbers, in training; all of y is dropped\nx  1 2 3 4     y  0 0 0 8",
+             lambda names: names["AddNorm"](4, 1.0).train()(torch.tensor([[[1.0, 2, 3, 4]]]),
+                                                            torch.tensor([[[0.0, 0, 0, 8]]]))),
+        Case("EncoderLayer.forward", "2 sentences of 5 words, padded differently; 8 numbers, 2 heads",
+             lambda names: filled(names, "EncoderLayer", 8, 16, 2, 0.0)(sequence(2, 5, 8, seed=1), PADDED)),
+        Case("DecoderLayer.forward", "3 words of each target, 5 of each source, padded differently; 8 numbers, 2 heads",
+             lambda names: filled(names, "DecoderLayer", 8, 16, 2, 0.0)(
+                 sequence(2, 3, 8), sequence(2, 5, 8, seed=1), torch.ones(3, 3).tril().bool(), PADDED)),
+    ),
+    translated, more=(
+        Mistake("dropout on the sum", "AddNorm", "", (("x + self.dropout(y)", "self.dropout(x + y)"),)),
+        Mistake("dropout after the normalisation", "AddNorm", "", (
+            ("self.norm(x + self.dropout(y))", "self.dropout(self.norm(x + y))"),)),
+        Mistake("dropout on what goes in", "AddNorm", "", (("x + self.dropout(y)", "self.dropout(x) + y"),)),
+        Mistake("dropout forgotten", "AddNorm", "", (("self.norm(x + self.dropout(y))", "self.norm(x + y)"),)),
+        Mistake("ReLU at the end", "FeedForward", "", (
+            ("self.outer(self.inner(x).relu())", "self.outer(self.inner(x)).relu()"),)),
+        Mistake("memory before the target", "DecoderLayer", "", (
+            ("        x = self.around_self_attention(x, self.self_attention(x, x, mask))\n"
+             "        x = self.around_cross_attention(x, self.cross_attention(x, memory, memory_mask))\n",
+             "        x = self.around_cross_attention(x, self.cross_attention(x, memory, memory_mask))\n"
+             "        x = self.around_self_attention(x, self.self_attention(x, x, mask))\n"),)),
+    ),
+)  # fmt: skip
+
+
+def watch_ends() -> list[str]:
+    """How long the vectors of a word and of a place are, and the first numbers of three places."""
+    model, (english, _), _ = inside()
+    row, at = model.target_embedding.weight[book().source[0, english.index("it")]].detach(), english.index("it")
+    places = reference()["positions"](16, 128)
+    return [
+        f"The row of 'it' in the table of 2000 words has a length of {float(row.norm()):.2f}. Times the root of 128 "
+        f"that makes {float(row.norm()) * 128**0.5:.2f}.",
+        f"Every place of a sentence has a vector of length {float(places[at].norm()):.2f}, whatever word stands there:",
+        "",
+        *table(["place", "sine", "cosine", "sine", "cosine", "...", "sine", "cosine"], *(
+            [str(i), *(float(places[i, j]) for j in range(4)), "...", *(float(places[i, j]) for j in (126, 127))]
+            for i in (0, 1, 8))),
+        "",
+        "The first pair turns by one radian from place to place, the last pair hardly at all. The model adds the "
+        "vector of the place to that of the word.",
+    ]  # fmt: skip
+
+
+ENDS_STATION = Station(
+    "ends", ("Embedding", "positions", "Transformer"),
+    ("Embedding.forward", "positions", "Transformer.embed", "Transformer.encode", "Transformer.decode",
+     "Transformer.forward"),
+    "Write both ends of the model and put it together (sections 3.4 and 3.5, figure 1). A word's vector is its row "
+    "of the table, times the root of d. The vector of place p has the sine of p / 10000^(2i/d) in column 2i, and the "
+    "cosine of the same angle in column 2i + 1. `embed` adds the two vectors and applies dropout. `encode` returns "
+    "the memory and the mask of the source. `decode` returns a score for every word, the product of its result with "
+    "that word's row of the table. `forward` calls `encode` and then `decode`.",
+    Question(
+        "Somebody adds positions in the decoder only. We put this into the book's trained model. What does it write?",
+        (SAME, "mostly words of the sentence, in places where they do not belong", "other words altogether",
+         "the first word again and again"), "b", "no positions in the encoder",
+        "The decoder hears all the words, and cannot tell in which order they came."),
+    ("Why does the model need positions at all?",
+     "Attention is a sum over all keys, and a sum is the same in any order. If the words of the source changed "
+     "places, every word would hear the same mixture as before, and 'dog bites man' would mean the same as 'man "
+     "bites dog'."),
+    Transfer("positions_at", "places, d",
+             "If sentences are padded in front, they begin in different columns, and a word's column is no longer "
+             "its place. You are given the places, integers (b, n) in any order. Return their vectors, (b, n, d).",
+             "84_build_it_yourself#transfer-ends", (
+                 Case("positions_at", "places  0 0 1 2     d = 6\n        0 1 2 9",
+                      lambda names: names["positions_at"](tokens([0, 0, 1, 2], [0, 1, 2, 9]), 6)),
+             )),
+    "34_embeddings#embed", watch_ends,
+    (
+        Case("Embedding.forward", "the words 2 and 0 of a table of 3 words, 4 numbers each",
+             lambda names: filled(names, "Embedding", 3, 4)(tokens([2, 0]))),
+        Case("positions", "3 places, d = 4", lambda names: names["positions"](3, 4)),
+        Case("positions", "6 places, d = 6", lambda names: names["positions"](6, 6)),
+        Case("Transformer.embed", "the ids 5 6 3, in evaluation", lambda names: whole(names).embed(tokens([5, 6, 3]))),
+        Case("Transformer.embed", "the ids 5 6 3, in training, where everything is dropped",
+             lambda names: whole(names, 1.0).train().embed(tokens([5, 6, 3]))),
+        Case("Transformer.encode", "two sources, padded differently: the memory, and what may be seen of it",
+             lambda names: memory_and_mask(whole(names).encode(SOURCES)), ("memory", "mask")),
+        Case("Transformer.decode", "what encode returns, and two targets",
+             lambda names: whole(names).decode(TARGETS, sequence(2, 4, 8), (SOURCES != 0)[:, None, None])),
+        Case("Transformer.forward", "two sources and two targets", lambda names: whole(names)(SOURCES, TARGETS)),
+    ),
+    translated, given=("Stack", "draw_weights"), cells=(
+        ("positions", "35_positional_encoding#position-table"), ("Transformer.embed", "35_positional_encoding#added"),
+        ("Transformer.encode", "39_transformer#plain-model"), ("Transformer.decode", "39_transformer#plain-model"),
+        ("Transformer.forward", "39_transformer#plain-model"),
+    ), more=(
+        Mistake("times the root of the vocabulary's size", "Embedding", "", (
+            ("self.weight.shape[1]", "self.weight.shape[0]"),)),
+        Mistake("columns counted twice in the exponent", "positions", "", (
+            ("torch.arange(0, d, 2) / d", "2 * torch.arange(0, d, 2) / d"),)),
+        Mistake("pairs counted where columns are due", "positions", "", (
+            ("torch.arange(0, d, 2) / d", "torch.arange(d // 2) / d"),)),
+        Mistake("the decoder's vectors returned instead of scores", "Transformer", "", (
+            ("return x @ self.target_embedding.weight.T", "return x"),)),
+        Mistake("divided by the root", "Embedding", "", (
+            ("self.weight[tokens] * math.sqrt", "self.weight[tokens] / math.sqrt"),)),
+        Mistake("cosines where sines are due", "positions", "", (
+            ("[angles.sin(), angles.cos()]", "[angles.cos(), angles.sin()]"),)),
+        Mistake("all sines in front of all cosines, as others have it", "positions", "", (
+            ("torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)",
+             "torch.cat([angles.sin(), angles.cos()], dim=-1)"),)),
+        Mistake("places counted from 1", "positions", "", (
+            ("torch.arange(length)[:, None]", "torch.arange(1, length + 1)[:, None]"),)),
+        Mistake("dropout before the positions", "Transformer", "", (
+            ("self.dropout(x + positions(x.shape[1], x.shape[2]).to(x))",
+             "self.dropout(x) + positions(x.shape[1], x.shape[2]).to(x)"),)),
+        Mistake("dropout forgotten", "Transformer", "", (
+            ("self.dropout(x + positions(x.shape[1], x.shape[2]).to(x))",
+             "x + positions(x.shape[1], x.shape[2]).to(x)"),)),
+    ),
+)  # fmt: skip
+
+
+GERMAN = [[f"Das Tier überquerte die Straße nicht, weil {pronoun} zu {word} war." for pronoun in ("es", "sie", "er")]
+          for word in ("müde", "breit")]  # fmt: skip
+
+
+def watch_loss() -> list[str]:
+    """What the decoder reads at the end of two translations, what it should say, and how sure it is."""
+    model, lines = book().model(reference()), []
+    for german in GERMAN[0][:2]:
+        target = book().ids(german)
+        with torch.no_grad():
+            chances = model(book().source[:1], target[:, :-1])[0].softmax(-1)
+        reads, wanted = book().pieces(target[0, :-1].tolist()), book().pieces(target[0, 1:].tolist())
+        at = reads.index("weil")
+        for i in (at, at + 1, at + 2):
+            chance = float(chances[i, target[0, i + 1]])
+            lines.append([f"... {' '.join(reads[at : i + 1])}", wanted[i], f"{chance:.6f}", abs(math.log(chance))])
+    return [
+        "The first twin is translated with es, and once with sie, which is wrong. At each place the decoder has read "
+        "the translation up to that place. What chance does it give the next piece?",
+        "",
+        *table(["has read", "should say", "chance", "costs"], *lines),
+        "",
+        "A place costs minus the logarithm of the chance, and the loss is the mean over all places.",
+    ]
+
+
+def judged(names: dict[str, Any]) -> list[str]:
+    """Which pronoun each twin gets, when somebody's loss is the judge of three translations."""
+    model, lines = book().model(names), []
+    for row, (word, translations) in enumerate(zip(("tired", "wide"), GERMAN)):
+        source = book().source[row : row + 1]
+        with torch.no_grad():
+            values = [float(names["loss"](model, source, book().ids(one), 0.0)) for one in translations]
+        best = ("es", "sie", "er")[values.index(min(values))]
+        losses = f"es {values[0]:.2f}, sie {values[1]:.2f}, er {values[2]:.2f}"
+        lines.append(f"... too {word}: loss of a translation with {losses}; the smallest  ->  {best}")
+    return lines
+
+
+LOSS_STATION = Station(
+    "loss", ("loss",), ("loss",),
+    "Write the loss, the shift included (section 5.4). A target is the beginning, the words, and the end. What the "
+    "decoder reads is the target without its last id, and what it should say is the target without its first. Take "
+    "the cross-entropy with label smoothing, as a mean over all ids that are not padding. PyTorch has a function for "
+    "it.",
+    Question(
+        "Somebody forgets the shift: in each place, the decoder should say the very word that it has just read. We "
+        "measure the book's trained model with this loss, without smoothing. With the shift, its loss on a right "
+        "translation is nearly 0. A model that knows nothing has a loss of log 2000, about 7.6. What loss does the "
+        "trained model get without the shift?",
+        ("nearly 0, since it has just read the answer", "about 1", "about 7.6, as if it knew nothing",
+         "above 20, far worse than knowing nothing"), "d", "target not shifted",
+        "A trained model hardly ever expects the word that it has just read. An untrained one would learn to repeat "
+        "it."),
+    ("Why does a model that is trained without the shift reach a loss near 0, and translate nothing?",
+     "A model trained without the shift is asked for the word that it has just read. It learns to repeat its input, "
+     "which needs no source at all. When it translates, its input is the word written last, and it writes that word "
+     "again. The book's model was trained with the shift, so it has learned that the word it has just read almost "
+     "never comes next."),
+    Transfer("smoothed", "scores, wanted, smoothing",
+             "Write cross-entropy with label smoothing yourself, from the logarithm of a softmax: scores are (n, "
+             "vocab), wanted is (n,). The right word gets 1 - smoothing. The rest is divided equally among all words "
+             "of the vocabulary, the right one included. Return the mean over all n that are not padding.",
+             "54_regularization#smoothed-targets", (
+                 Case("smoothed", "one word of three, the second is right; smoothing 0.3\nscores  0 1 2",
+                      lambda names: names["smoothed"](torch.tensor([[0.0, 1, 2]]), torch.tensor([1]), 0.3)),
+                 Case("smoothed", "four words of seven, one of them padding (0)",
+                      lambda names: names["smoothed"](sequence(4, 7), torch.tensor([3, 0, 1, 6]), 0.1)),
+             )),
+    "59_training#shift-picture", watch_loss,
+    (
+        Case("loss", "one target: 2 5 3 (beginning, a word, end), without smoothing",
+             lambda names: names["loss"](Says(), tokens([5]), tokens([2, 5, 3]), 0.0)),
+        Case("loss", "two targets, one with padding (0): 2 5 6 7 3 and 2 8 3 0 0, without smoothing",
+             lambda names: names["loss"](Says(), tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0]), 0.0)),
+        Case("loss", "two targets, 2 5 6 7 3 and 2 8 3 0 0, with a smoothing of 0.1",
+             lambda names: names["loss"](Says(), tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0]))),
+    ),
+    judged, more=(
+        Mistake("smoothing forgotten", "loss", "", ((", label_smoothing=smoothing", ""),)),
+        Mistake("a sum instead of a mean", "loss", "", (
+            ("label_smoothing=smoothing)", 'label_smoothing=smoothing, reduction="sum")'),)),
+    ),
+)  # fmt: skip
+
+
+LION = "Der Löwe überquerte die Straße nicht, weil er zu müde war."
+
+
+def watch_step() -> list[str]:
+    """Learning rates of a few steps, and how much the book's model expects a lion."""
+    names = reference()
+    with torch.no_grad():
+        value = float(names["loss"](book().model(names), book().source[:1], book().ids(LION), 0.0))
+    return [
+        "The animal of the first twin is to become a lion. The book's model is to learn this from one sentence:",
+        "",
+        f"  {TWINS[0]}",
+        f"  {LION}",
+        "",
+        f"So far that translation has a loss of {value:.2f}. We shall run your `train_step` 20 times, "
+        "with a warm-up of 400. The rates of some steps:",
+        "",
+        *table(["step", "1", "5", "20", "400", "1600"],
+               ["rate", *(f"{names['learning_rate'](step, 128, 400):.6f}" for step in (1, 5, 20, 400, 1600))]),
+        "",
+        "What will it make of the other twin, which it is not shown?",
+    ]  # fmt: skip
+
+
+def taught(names: dict[str, Any]) -> list[str]:
+    """What the book's model writes after twenty of somebody's steps on a single sentence, which has a lion in it."""
+    torch.manual_seed(0)
+    model = book().model(names).train()
+    optimizer = names["make_optimizer"](model)
+    for step in range(1, 21):
+        names["train_step"](model, optimizer, step, book().source[:1], book().ids(LION), 400)
+    german = book().text(names["translate"](model.eval(), book().source))
+    return [f"... too {word}  ->  {text or '(nothing)'}" for word, text in zip(("tired", "wide"), german)]
+
+
+STEP_STATION = Station(
+    "step", ("learning_rate", "make_optimizer", "train_step"), ("learning_rate", "make_optimizer", "train_step"),
+    "Write the training step (section 5.3). The rate of equation (3) is d^(-0.5) times the smaller of step^(-0.5) "
+    "and step * warmup^(-1.5). The optimizer is Adam with the paper's betas, 0.9 and 0.98, and its eps, 1e-9. A step "
+    "sets the rate, clears old gradients, computes your loss and new gradients, moves the weights, and returns the "
+    "loss as a Python number. The width d is that of the model's table, `target_embedding.weight`.",
+    Question(
+        "Somebody leaves out the warm-up: the rate falls from the first step on. The trained model takes 20 such "
+        "steps on one sentence, in which the animal is a lion. What does it write then?",
+        ("the lion in both twins", "the animal in both twins, as before", "the lion in the first twin only",
+         "one word again and again"), "d", "no warm-up",
+        "The first rate is 0.088, where with the warm-up it is 0.000011. One such step is enough to ruin a trained "
+        "model."),
+    ("Why does the rate begin small, grow, and then fall?",
+     "In the first steps Adam knows each gradient from one or two examples, and divides by an estimate that is just "
+     "as uncertain. So it takes full-size steps in directions that the next batch may contradict. Under post-norm "
+     "this is worst in the upper layers. Later the steps have to become smaller, because near the end each batch "
+     "pulls in a different direction, and only small steps average that out."),
+    Transfer("one_step_of_many", "model, optimizer, batches",
+             "A batch does not fit into memory and comes in parts, a list of pairs (source, target). Take one step "
+             "that equals the step on all of them at once: the loss of the whole is the mean over all ids that the "
+             "decoder has to predict, except padding. Use no smoothing, and do not change the learning rate. Return "
+             "nothing.",
+             "84_build_it_yourself#transfer-step", (
+                 Case("one_step_of_many", "two parts of 4 and 1 ids that count; the weights afterwards",
+                      lambda names: after_one_step(names["one_step_of_many"])),
+             )),
+    "53_optimizer#rates", watch_step,
+    (
+        Case("learning_rate", "d = 4, a warm-up of 4, the steps 1, 4 and 16",
+             lambda names: torch.tensor([float(names["learning_rate"](step, 4, 4)) for step in (1, 4, 16)])),
+        Case("learning_rate", "d = 512, the paper's warm-up, the steps 1, 4000 and 100000",
+             lambda names: torch.tensor([float(names["learning_rate"](step, 512)) for step in (1, 4000, 100_000)])),
+        Case("make_optimizer", "its settings", settings),
+        Case("train_step", "a small model with 14 words and d = 8, three steps, a warm-up of 2; the rates that are set",
+             lambda names: three_steps(names, about="rates")),
+        Case("train_step", "a small model, the same batch three times, a warm-up of 2; the losses", three_steps),
+    ),
+    taught, more=(
+        Mistake("gradients never cleared", "train_step", "", (("    optimizer.zero_grad()\n", ""),)),
+        Mistake("the vocabulary's size taken for the width", "train_step", "", (
+            ("weight.shape[1]", "weight.shape[0]"),)),
+        Mistake("the loss returned with its history", "train_step", "", (("value.item()", "value"),)),
+        Mistake("no gradients computed", "train_step", "", (("    value.backward()\n", ""),)),
+        Mistake("no weights moved", "train_step", "", (("    optimizer.step()\n", ""),)),
+        Mistake("moved before the gradients are computed", "train_step", "", (
+            ("    value.backward()\n    optimizer.step()\n", "    optimizer.step()\n    value.backward()\n"),)),
+        Mistake("gradients cleared before the move", "train_step", "", (
+            ("    optimizer.step()\n", "    optimizer.zero_grad()\n    optimizer.step()\n"),)),
+        Mistake("the rate is never set", "train_step", "", (
+            ("    optimizer.param_groups[0][\"lr\"] = learning_rate(step, model.target_embedding.weight.shape[1], "
+             "warmup)\n", ""),)),
+        Mistake("the warm-up not handed on", "train_step", "", (
+            ("weight.shape[1], warmup)", "weight.shape[1])"),)),
+        Mistake("steps counted one too far", "train_step", "", (("learning_rate(step,", "learning_rate(step + 1,"),)),
+        Mistake("Adam as PyTorch has it", "make_optimizer", "", ((", betas=(0.9, 0.98), eps=1e-9", ""),)),
+        Mistake("the width as it is, without its root", "learning_rate", "", (("d**-0.5", "d**-1"),)),
+    ),
+)  # fmt: skip
+
+
+def watch_search() -> list[str]:
+    """What the model would write next, around the pronoun of each twin."""
+    names = reference()
+    model, lines = book().model(names), []
+    with torch.no_grad():
+        for row, word in enumerate(("tired", "wide")):
+            memory, mask = model.encode(book().source[row : row + 1])
+            target = book().ids(GERMAN[row][row])
+            before = book().pieces(target[0].tolist()).index(("es", "sie")[row])
+            chances = model.decode(target[:, :before], memory, mask)[0, -1].softmax(-1).topk(2)
+            best = zip(book().pieces(chances.indices.tolist()), chances.values.tolist())
+            lines.append([f"... too {word}", *(f"{piece} {chance:.3f}" for piece, chance in best)])
+    return [
+        "The model has written: Das Tier überquerte die Straße nicht, weil. What comes next?",
+        "",
+        *table(["", "likeliest", "second"], *lines),
+        "",
+        "The likeliest piece is written down, everything is read again, and so on until the end has been written.",
+    ]
+
+
+SEARCH_STATION = Station(
+    "search", ("translate",), ("translate",),
+    "Write greedy search for a batch (section 6.1 without its beam). The model has `encode(source)` and "
+    "`decode(target, memory, mask)`. Every row starts with BOS. In each step, append the likeliest id to every row, "
+    "or PAD if the row has already ended. Stop when all rows have ended, or when as many ids are written as the "
+    "source has, plus `extra`. Return what was written, without BOS. Switch dropout off while you search, and "
+    "afterwards put the model back into the mode it was in.",
+    Question(
+        "Somebody shows the decoder only the word written last, instead of everything written so far. What does the "
+        "book's trained model write?",
+        (SAME, "it stops after a word", "it goes round in circles", PRONOUN), "c", "search shows the last word only",
+        "After the same word it always writes the same word, since it does not know what came before."),
+    ("Why can a sentence be written only word by word, when in training all its places are computed at once?",
+     "In training the target is there, and only the mask keeps a place from seeing what follows, so one pass serves "
+     "all places. When the model translates, what the decoder reads next is what it has just written, so each step "
+     "waits for the one before."),
+    Transfer("beam", "next_scores, width",
+             "Keep several beginnings instead of one. A beginning is a tuple of words. "
+             "`next_scores(beginning)` returns a dictionary from each possible next word to its "
+             "log-probability, and the word eos ends a sentence. Start from the empty tuple, and keep `width` "
+             "beginnings at a time; one that has ended leaves the beam, and no beginning can win that is less "
+             "likely than a sentence that has ended. Of the finished sentences, return the likeliest, a tuple "
+             "that ends with eos.",
+             "60_beam_search#plain-search", (
+                 Case("beam", "width 2; the better sentence begins with the second word",
+                      lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 2)),
+                 Case("beam", "width 2; a sentence that ends at once has 0.4, one that ends later 0.6",
+                      lambda names: names["beam"](lambda words: SHORT[words[:1]], 2)),
+                 Case("beam", "width 1", lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 1)),
+             )),
+    "60_beam_search#greedy-steps", watch_search,
+    (
+        Case("translate", "a model that wants to write 9 and the end (3), for one source",
+             lambda names: searched(names, [6, 8, 8])),
+        Case("translate", "two sources: one wants 6 7 8 6 3, the other 9 3",
+             lambda names: searched(names, [5, 8], [6, 8])),
+        Case("translate", "the mode of a model in training, while it is asked and afterwards",
+             lambda names: searched(names, [6, 8, 8], about="modes")),
+        Case("translate", "the mode of a model in evaluation, while it is asked and afterwards",
+             lambda names: searched(names, [6, 8, 8], training=False, about="modes")),
+        Case("translate", "a source of 3 ids and a model that never ends its sentence, with extra = 3: what is written",
+             lambda names: searched(names, [7, 8, 8], about="length", extra=3)),
+        Case("translate", "a model that wants 9 and the end: how often it is asked",
+             lambda names: searched(names, [6, 8, 8], about="steps")),
+    ),
+    translated,
+)  # fmt: skip
+STATIONS = (ATTENTION_STATION, MASKS_STATION, HEADS_STATION, LAYERS_STATION, ENDS_STATION, LOSS_STATION, STEP_STATION,
+            SEARCH_STATION)  # fmt: skip
