@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     from annotated.base.corpus import Corpus
     from annotated.base.files import InputError
     from annotated.batching import make_batch
-    from annotated.decoding import beam_search, greedy_search, score_outputs
-    from annotated.doctor.checks import check
+    from annotated.doctor.reporting import check
     from annotated.drawing.visualization import attention_maps
     from annotated.formats.marian import load_marian, save_marian
     from annotated.machine.acceleration import accelerate, tune_machine
@@ -17,12 +16,14 @@ if TYPE_CHECKING:
     from annotated.model import Transformer, TransformerConfig
     from annotated.regularization import label_smoothed_loss
     from annotated.runs.checkpoint import average_weights, load_model, save_model
+    from annotated.runs.training import train, train_on_corpus
     from annotated.schedule import build_optimizer, learning_rate
+    from annotated.search.beam import beam_search, greedy_search, score_outputs
     from annotated.search.translation import Translation, Translator
     from annotated.text.corpora import load_corpus
     from annotated.text.evaluation import evaluate_translations
     from annotated.text.tokenization import Tokenizer, train_tokenizer
-    from annotated.training import TrainingConfig, train, train_on_corpus
+    from annotated.training import TrainingConfig
 
 __version__ = "1.0.0"
 __all__ = [
@@ -73,12 +74,12 @@ _HOME = {  # of each name, the module that is imported when it is first used
     "accelerate": "machine.acceleration",
     "attention_maps": "drawing.visualization",
     "average_weights": "runs.checkpoint",
-    "beam_search": "decoding",
+    "beam_search": "search.beam",
     "build_optimizer": "schedule",
     "causal_mask": "masks",
-    "check": "doctor.checks",
+    "check": "doctor.reporting",
     "evaluate_translations": "text.evaluation",
-    "greedy_search": "decoding",
+    "greedy_search": "search.beam",
     "label_smoothed_loss": "regularization",
     "learning_rate": "schedule",
     "load_corpus": "text.corpora",
@@ -89,9 +90,9 @@ _HOME = {  # of each name, the module that is imported when it is first used
     "save_marian": "formats.marian",
     "save_model": "runs.checkpoint",
     "scaled_dot_product_attention": "attention",
-    "score_outputs": "decoding",
-    "train": "training",
-    "train_on_corpus": "training",
+    "score_outputs": "search.beam",
+    "train": "runs.training",
+    "train_on_corpus": "runs.training",
     "train_tokenizer": "text.tokenization",
     "tune_machine": "machine.acceleration",
 }

@@ -11,13 +11,24 @@ from torch import Tensor, nn
 
 from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
 from annotated.batching import Batch
-from annotated.drawing.visualization import attentions
 from annotated.model import Transformer
 
-__all__ = ["edited", "head_means", "moved", "silenced"]
+__all__ = ["attentions", "edited", "head_means", "moved", "silenced"]
 
 
 # book/80_attention_visualizations.ipynb#edited
+def attentions(model: Transformer) -> dict[str, list[nn.Module]]:
+    """The attention modules of a model by kind (encoder, decoder, cross), from the first layer to the last.
+
+    Defined in chapter 80: `edited`.
+    """
+    return {
+        "encoder": [layer.self_attention for layer in model.encoder.layers],
+        "decoder": [layer.self_attention for layer in model.decoder.layers],
+        "cross": [layer.cross_attention for layer in model.decoder.layers],
+    }
+
+
 Edit = Callable[[Tensor], Tensor]
 Place = tuple[str, int]  # encoder, decoder or cross, and a layer, from 0
 

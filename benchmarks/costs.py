@@ -20,13 +20,15 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from annotated.batching import Pairs, make_batch
+from annotated.batching import make_batch
 from annotated.cost import seconds_of
 from annotated.machine.acceleration import loss_and_surplus, tune_machine
 from annotated.machine.distributed import processes, rank
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs.forecast import Device, moved_numbers, num_calls, num_weights, step_seconds
-from annotated.training import TrainingConfig, train
+from annotated.runs.training import train
+from annotated.text.pairs import Pairs
+from annotated.training import TrainingConfig
 from benchmarks.common import ROOT, record, say
 from tools.processes import torchrun
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 
 from annotated.batching import pad_sequences
-from annotated.formats.marian import save_ctranslate2, vocabularies
+from annotated.formats.ctranslate2 import save_ctranslate2
+from annotated.formats.marian import vocabularies
 from annotated.search.translation import Translator
 from benchmarks.common import both_settings, interleaved, model_folder, pairs, record, say, show, timed
 from benchmarks.engine import Engine

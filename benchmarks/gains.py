@@ -19,7 +19,7 @@ from annotated import decoding
 from annotated.attention import MultiHeadAttention
 from annotated.batching import Batch, pad_sequences
 from annotated.cost import seconds_of
-from annotated.decoding import beam_search, start_decoding
+from annotated.decoding import start_decoding
 from annotated.embeddings import OutputProjection
 from annotated.machine.acceleration import (
     FASTER,
@@ -39,6 +39,7 @@ from annotated.machine.devices import best_device, choose_precision
 from annotated.model import Transformer
 from annotated.regularization import label_smoothed_loss
 from annotated.schedule import build_optimizer, set_learning_rate
+from annotated.search.beam import beam_search
 from annotated.search.translation import Translator
 from annotated.training import LossFunction, TrainingConfig, train_step, training_loss
 from benchmarks import training

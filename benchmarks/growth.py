@@ -10,9 +10,10 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from annotated.batching import Batch
 from annotated.cost import seconds_of, training_flops
-from annotated.decoding import beam_search, start_decoding
+from annotated.decoding import start_decoding
 from annotated.machine.acceleration import chunked_training_loss
 from annotated.model import Transformer, TransformerConfig
+from annotated.search.beam import beam_search
 from benchmarks import training
 from benchmarks.common import record, say
 

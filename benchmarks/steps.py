@@ -20,12 +20,13 @@ from torch.profiler import ProfilerActivity, profile
 
 from annotated.batching import pad_sequences
 from annotated.cost import seconds_of
-from annotated.decoding import Hypothesis, beam_search, start_decoding
+from annotated.decoding import Hypothesis, start_decoding
 from annotated.embeddings import OutputProjection
-from annotated.formats.marian import save_ctranslate2
+from annotated.formats.ctranslate2 import save_ctranslate2
 from annotated.machine.acceleration import accelerate, products_of_few_rows, start_fast_decoding, top_tokens
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs.recipes import RECIPES
+from annotated.search.beam import beam_search
 from annotated.search.translation import Translator
 from annotated.text.tokenization import Tokenizer, train_tokenizer
 from benchmarks.common import interleaved, record, say, show, timed

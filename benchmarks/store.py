@@ -21,13 +21,15 @@ from pathlib import Path
 import torch
 
 from annotated import training
-from annotated.batching import prefetch
 from annotated.model import Transformer, TransformerConfig
+from annotated.runs.examples import batch_all, tokenize_pairs
 from annotated.runs.recipes import RECIPES
+from annotated.runs.training import train
 from annotated.text.corpora import multi30k_folder
+from annotated.text.pairs import prefetch
 from annotated.text.preparation import StoreSettings, prepare, text_of
 from annotated.text.store import open_store
-from annotated.training import TrainingConfig, batch_all, tokenize_pairs, train
+from annotated.training import TrainingConfig
 from benchmarks.common import ROOT, THREADS, in_a_process, record, say
 from benchmarks.engine import peak_memory
 from tools.processes import children

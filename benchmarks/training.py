@@ -12,9 +12,11 @@ import torch.nn.functional as F
 from annotated.batching import Batch, make_batch, token_batches
 from annotated.cost import training_flops
 from annotated.model import Transformer
+from annotated.runs.examples import tokenize_pairs
+from annotated.runs.training import losses_of
 from annotated.schedule import build_optimizer, set_learning_rate
 from annotated.search.translation import Translator
-from annotated.training import TrainingConfig, losses_of, tokenize_pairs, train_step
+from annotated.training import TrainingConfig, train_step
 from benchmarks.common import both_settings, interleaved, model_folder, pairs, record, show, timed
 from benchmarks.peers import TorchTransformer, marian
 

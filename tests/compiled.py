@@ -16,8 +16,9 @@ from torch._dynamo.utils import counters
 from annotated.batching import make_batch
 from annotated.machine.acceleration import accelerate, hidden_states
 from annotated.model import Transformer, TransformerConfig
+from annotated.runs.training import losses_of
 from annotated.schedule import build_optimizer, set_learning_rate
-from annotated.training import TrainingConfig, losses_of, train_step
+from annotated.training import TrainingConfig, train_step
 
 SIZES = ((5, 7), (4, 10), (8, 12), (6, 9))  # sentences, and target tokens: all shapes differ
 BATCHES = [make_batch([([5] * n + [3], [6 + n] * length + [3]) for n in range(1, count)]) for count, length in SIZES]

@@ -14,7 +14,8 @@ from annotated import training
 from annotated.batching import make_batch
 from annotated.machine.distributed import from_all, processes, rank
 from annotated.model import Transformer, TransformerConfig
-from annotated.training import TrainingConfig, train
+from annotated.runs.training import train
+from annotated.training import TrainingConfig
 
 ACCUMULATION = 4
 CONFIG = TrainingConfig(

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from annotated.attention import MultiHeadAttention
 from annotated.base.files import InputError
 from annotated.batching import make_batch, pad_sequences
-from annotated.decoding import DecodingState, beam_search, greedy_search, start_decoding
+from annotated.decoding import DecodingState, start_decoding
 from annotated.embeddings import OutputProjection
 from annotated.interventions import edited
 from annotated.machine import acceleration
@@ -46,17 +46,18 @@ from annotated.machine.acceleration import (
     tune_machine,
     working_copy,
 )
-from annotated.machine.devices import PRECISIONS, choose_precision
+from annotated.machine.devices import choose_precision
 from annotated.masks import causal_mask, padding_mask
 from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss
 from annotated.runs.checkpoint import save_model
 from annotated.schedule import build_optimizer, set_learning_rate
 from annotated.search import translation
+from annotated.search.beam import beam_search, greedy_search
 from annotated.search.translation import Translator
 from annotated.text.grammar import embedded_split
 from annotated.text.tokenization import train_tokenizer
-from annotated.training import TrainingConfig, train_step, training_loss
+from annotated.training import PRECISIONS, TrainingConfig, train_step, training_loss
 from tests.fused import FusedOnCPU, fused_heads
 from tests.messages import refused
 

@@ -14,17 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotated.base.files import InputError
-from annotated.batching import (
-    Batch,
-    Example,
-    Pairs,
-    in_batches,
-    make_batch,
-    pad_sequences,
-    padding_share,
-    prefetch,
-    token_batches,
-)
+from annotated.batching import Batch, Example, make_batch, pad_sequences, padding_share, token_batches
+from annotated.text.pairs import Pairs, in_batches, prefetch
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=60)
 

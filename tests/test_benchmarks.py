@@ -14,9 +14,9 @@ import torch
 from annotated.batching import make_batch, token_batches
 from annotated.machine.acceleration import FASTER, accelerate
 from annotated.runs import forecast
+from annotated.runs.examples import tokenize_pairs
 from annotated.search.translation import Translator
 from annotated.text.grammar import embedded_split
-from annotated.training import tokenize_pairs
 from benchmarks import common, costs, decoding, engine, gains, growth, paint, quality, training
 from benchmarks.peers import TorchTransformer, marian
 

@@ -18,20 +18,10 @@ from torch import nn
 import annotated
 from annotated import Transformer, TransformerConfig, check, plain
 from annotated.command.cli import main
-from annotated.doctor.checks import (
-    CHECKS,
-    FUNCTIONS,
-    LEARNING,
-    RIGHT,
-    UNTRIED,
-    VARIANT,
-    WRONG,
-    check_file,
-    check_loss,
-    check_schedule,
-    check_search,
-)
+from annotated.doctor.asking import CHECKS, LEARNING, RIGHT, UNTRIED, VARIANT, WRONG
+from annotated.doctor.functions import check_loss, check_schedule, check_search
 from annotated.doctor.mistakes import MISTAKES, planted
+from annotated.doctor.running import FUNCTIONS, check_file
 from tests import afresh
 from tests.messages import refused
 from tests.models import SHAPES

@@ -14,28 +14,30 @@ import torch
 from annotated.attention import MultiHeadAttention
 from annotated.batching import make_batch, pad_sequences
 from annotated.decoding import (
-    PENALTIES,
-    STOPS,
     DecodingState,
     KeyValueCache,
     KeyValues,
-    beam_search,
     decoding_step,
-    extend,
-    first_beam,
-    greedy_search,
-    keep_unfinished,
     length_penalty,
-    length_power,
     output_limits,
     plain_beam_search,
     plain_greedy_search,
-    score_outputs,
     start_decoding,
 )
 from annotated.masks import causal_mask
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs.checkpoint import load_model
+from annotated.search.beam import (
+    PENALTIES,
+    STOPS,
+    beam_search,
+    extend,
+    first_beam,
+    greedy_search,
+    keep_unfinished,
+    length_power,
+    score_outputs,
+)
 from annotated.text.tokenization import detokenize, tokenize
 from annotated.training import training_loss
 from tests.fused import FusedOnCPU
@@ -523,7 +525,7 @@ def test_beam_search_is_the_plain_one(seed, end, width, alpha):
     model, sources = confident(seed, output_bias=True), random_sources(4, 9, seed)
     with torch.no_grad():
         model.output.bias[EOS] = end
-    found = beam_search(model, padded(sources), beam_size=width, alpha=alpha, extra=6)
+    found = beam_search(model, padded(sources), beam_size=width, length_penalty=alpha, extra=6)
     for source, (hypothesis,) in zip(sources, found, strict=True):
         plain = plain_beam_search(model, torch.tensor([source]), width, alpha, extra=6)
         assert hypothesis.tokens == plain.tokens
@@ -535,7 +537,7 @@ def test_beam_search_is_the_plain_one(seed, end, width, alpha):
 def test_the_plain_searches_agree_on_a_trained_model(copier):
     for source in random_sources(6, seed=8):
         tokens, total = plain_greedy_search(copier, torch.tensor([source]))
-        one = plain_beam_search(copier, torch.tensor([source]), width=1, length_penalty=0.0)
+        one = plain_beam_search(copier, torch.tensor([source]), width=1, alpha=0.0)
         assert (one.tokens, one.score) == (tokens, pytest.approx(total, abs=1e-4))
         ((wide,),) = beam_search(copier, torch.tensor([source]))
         assert plain_beam_search(copier, torch.tensor([source])).tokens == wide.tokens
@@ -548,7 +550,7 @@ def test_a_second_hypothesis_mends_the_sentence_of_the_chapter():
     source = torch.tensor(tokenize(tokenizer, ["Some tired crocodiles that have followed the cat today play."]))
     wanted = "Einige müde Krokodile, die heute der Katze gefolgt sind, spielen."
     (greedy,), ((beam,),) = greedy_search(model, source), beam_search(model, source, beam_size=2, length_penalty=0.0)
-    plain = plain_beam_search(model, source, width=2, length_penalty=0.0)
+    plain = plain_beam_search(model, source, width=2, alpha=0.0)
     texts = detokenize(tokenizer, [greedy.tokens, beam.tokens, plain.tokens])
     assert texts == [wanted.replace("heute ", ""), wanted, wanted]
     assert beam.log_probability > greedy.log_probability

@@ -30,8 +30,9 @@ from annotated.machine.distributed import (
 )
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs.checkpoint import load_model
+from annotated.runs.training import train
 from annotated.text.corpora import load_corpus
-from annotated.training import TrainingConfig, train
+from annotated.training import TrainingConfig
 from tests import forked
 from tests.messages import message, refused
 from tests.shared_training import ACCUMULATION, examples

@@ -14,9 +14,9 @@ import torch
 from annotated.base.files import locked, read_json, write_together
 from annotated.batching import pad_sequences
 from annotated.command import cli
-from annotated.decoding import Hypothesis, score_outputs
+from annotated.decoding import Hypothesis
 from annotated.formats import ctranslate2 as engine
-from annotated.formats.ctranslate2 import (
+from annotated.formats.engine import (
     FastTranslator,
     check_search,
     engine_settings,
@@ -25,6 +25,7 @@ from annotated.formats.ctranslate2 import (
     read_export,
 )
 from annotated.model import TransformerConfig
+from annotated.search.beam import score_outputs
 from annotated.search.translation import Translator
 from annotated.text.grammar import embedded_split
 from annotated.text.tokenization import train_tokenizer

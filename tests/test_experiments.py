@@ -16,7 +16,7 @@ from annotated.decoding import Hypothesis
 from annotated.machine.devices import choose_precision, describe_machine
 from annotated.positional_encoding import SinusoidalPositions
 from annotated.runs.checkpoint import weights_of
-from annotated.training import tokenize_pairs
+from annotated.runs.examples import tokenize_pairs
 from tools import experiments
 from tools.experiments import ROOT, load_plan, main, missing, plan_hash, train_unit, units
 

@@ -24,8 +24,9 @@ from annotated.runs.forecast import (
     num_weights,
     step_seconds,
 )
+from annotated.runs.training import losses_of
 from annotated.schedule import build_optimizer, set_learning_rate
-from annotated.training import TrainingConfig, losses_of, train_step
+from annotated.training import TrainingConfig, train_step
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = {row["device"]: row for row in yaml.safe_load((ROOT / "data/devices.yml").read_text("utf-8"))["devices"]}

@@ -9,9 +9,9 @@ import torch
 from annotated.base.files import read_json
 from annotated.batching import make_batch
 from annotated.interventions import head_means, silenced
+from annotated.runs.examples import tokenize_pairs
 from annotated.search.translation import Translator
 from annotated.text.grammar import embedded_split
-from annotated.training import tokenize_pairs
 from tools import heads
 
 COUNT = 60

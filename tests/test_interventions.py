@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from annotated.batching import make_batch
-from annotated.decoding import beam_search, greedy_search
-from annotated.drawing.visualization import attention_maps, attentions
-from annotated.interventions import edited, head_means, moved, silenced
+from annotated.drawing.visualization import attention_maps
+from annotated.interventions import attentions, edited, head_means, moved, silenced
 from annotated.model import Transformer, TransformerConfig
+from annotated.search.beam import beam_search, greedy_search
 from annotated.search.translation import Translator
 from annotated.text.tokenization import tokenize
 

@@ -21,21 +21,21 @@ from safetensors.torch import load_file, save_file
 from annotated.base.files import InputError, read_json, write_json
 from annotated.batching import pad_sequences
 from annotated.command.cli import FORMATS, main
-from annotated.decoding import beam_search, block_special_tokens, cut_after, greedy_search, score_outputs
+from annotated.decoding import block_special_tokens
 from annotated.feed_forward import ACTIVATIONS
+from annotated.formats.ctranslate2 import CTRANSLATE2, save_ctranslate2
 from annotated.formats.marian import (
     ACTIVATION_NAMES,
-    CTRANSLATE2,
     MARIAN,
     SETTINGS,
     load_marian,
     option_limits,
-    save_ctranslate2,
     save_marian,
     to_concatenated,
     vocabularies,
 )
 from annotated.model import CHOICES, Transformer, TransformerConfig
+from annotated.search.beam import beam_search, cut_after, greedy_search, score_outputs
 from annotated.search.translation import Translator
 from annotated.text.grammar import embedded_split
 from annotated.text.tokenization import PairTokenizer, detokenize, tokenize, train_tokenizer

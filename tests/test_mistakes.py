@@ -12,8 +12,10 @@ import torch
 
 from annotated import check, plain
 from annotated.command.cli import main
-from annotated.doctor.checks import CHECKS, FUNCTIONS, WRONG, known_fingerprints
+from annotated.doctor.asking import CHECKS, WRONG
 from annotated.doctor.mistakes import MISTAKES, hunt, planted
+from annotated.doctor.reporting import known_fingerprints
+from annotated.doctor.running import FUNCTIONS
 from tests import afresh, strangers
 from tests.planted_afresh import PLANTED
 

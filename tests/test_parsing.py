@@ -17,35 +17,33 @@ from annotated.base.files import InputError, read_json
 from annotated.decoding import output_limits
 from annotated.model import Transformer, TransformerConfig
 from annotated.parsing import (
-    PARSING_SEARCH,
     PUNCTUATION,
-    TREEBANK_SPLITS,
     Outcome,
     Parse,
     Tree,
-    TreeRules,
     bracket_f1,
-    clean_tree,
     count_words,
     labelled_brackets,
     linearise,
     parse_brackets,
     parse_outcome,
     read_tree,
-    read_treebank,
     read_trees,
-    task_corpus,
     total_scores,
-    transduce,
-    tree_symbols,
-    treebank_corpus,
-    treebank_path,
-    write_trees,
 )
+from annotated.runs.examples import tokenize_pairs
 from annotated.search.translation import Translator
+from annotated.search.trees import PARSING_SEARCH, TreeRules, transduce, tree_symbols, write_trees
 from annotated.text.grammar import LONGEST, corpus_fingerprint, embedded_split, words
 from annotated.text.tokenization import train_tokenizer
-from annotated.training import tokenize_pairs
+from annotated.text.treebank import (
+    TREEBANK_SPLITS,
+    clean_tree,
+    read_treebank,
+    task_corpus,
+    treebank_corpus,
+    treebank_path,
+)
 from tests.messages import message, refused
 from tools import experiments
 from tools import parsing as tools_parsing

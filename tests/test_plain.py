@@ -9,11 +9,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import annotated.plain as plain
-from annotated.decoding import greedy_search
 from annotated.model import Transformer
 from annotated.regularization import label_smoothed_loss
 from annotated.runs.checkpoint import load_model
 from annotated.schedule import learning_rate
+from annotated.search.beam import greedy_search
 from annotated.text.grammar import embedded_split
 from annotated.text.tokenization import Tokenizer, tokenize
 

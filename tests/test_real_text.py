@@ -14,8 +14,8 @@ import torch
 from annotated.base.files import InputError, read_json, write_json
 from annotated.command.cli import main as annotated
 from annotated.runs.checkpoint import average_weights, weights_of
+from annotated.runs.state import checkpoints
 from annotated.text.corpora import load_corpus
-from annotated.training import checkpoints
 from tests.test_experiments import small  # noqa: F401 (a fixture)
 from tools import experiments, real_text
 

@@ -9,13 +9,14 @@ import random
 import pytest
 
 from annotated import training
-from annotated.batching import Pairs
 from annotated.command.cli import build_parser
 from annotated.command.options import flag, settings_of
 from annotated.model import TransformerConfig
+from annotated.runs.examples import Group, batch_groups
 from annotated.runs.recipes import RECIPES, recipe_for
 from annotated.text.corpora import EMBEDDED
-from annotated.training import Group, TrainingConfig, batch_groups
+from annotated.text.pairs import Pairs
+from annotated.training import TrainingConfig
 
 FIELDS = {field.name for part in (TransformerConfig, TrainingConfig) for field in dataclasses.fields(part)}
 

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from annotated import decoding
 from annotated import model as model_module
 from annotated.batching import make_batch
-from annotated.decoding import beam_search, greedy_search, score_outputs
 from annotated.drawing.visualization import attention_maps, sentence_maps
 from annotated.interventions import silenced
 from annotated.machine.acceleration import accelerate, chunked_training_loss, top_tokens
@@ -24,19 +23,13 @@ from annotated.machine.devices import best_device
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
 from annotated.runs.checkpoint import load_model, save_model
+from annotated.runs.state import load_state, new_state, save_checkpoint
+from annotated.runs.training import train
 from annotated.schedule import build_optimizer, set_learning_rate
+from annotated.search.beam import beam_search, greedy_search, score_outputs
 from annotated.search.translation import Translator
 from annotated.text.grammar import embedded_split
-from annotated.training import (
-    TrainingConfig,
-    load_state,
-    new_state,
-    save_checkpoint,
-    train,
-    train_step,
-    training_loss,
-    validation_loss,
-)
+from annotated.training import TrainingConfig, train_step, training_loss, validation_loss
 from tests.device import strict_device
 
 SHIPPED = Path(__file__).resolve().parents[1] / "data" / "models" / "embedded"

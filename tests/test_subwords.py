@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from annotated.runs.examples import tokenize_pairs
 from annotated.text.grammar import embedded_split
 from annotated.text.subwords import WAYS, PieceDropout, cut_word
 from annotated.text.tokenization import Tokenizer, load_tokenizer
-from annotated.training import tokenize_pairs
 
 MODEL = Path(__file__).parents[1] / "data" / "models" / "embedded"
 

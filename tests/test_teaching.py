@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from annotated.command.cli import main
-from annotated.doctor.checks import CHECKS, FUNCTIONS
+from annotated.doctor.asking import CHECKS
 from annotated.doctor.mistakes import MISTAKES, hunt
+from annotated.doctor.running import FUNCTIONS
 from annotated.workbook import stations
 
 ROOT = Path(__file__).resolve().parents[1]

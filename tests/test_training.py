@@ -21,37 +21,18 @@ from annotated.attention import MultiHeadAttention
 from annotated.base.files import InputError, locked, read_json, read_notes, read_tensors, write_json
 from annotated.batching import Batch, make_batch, token_batches
 from annotated.machine.acceleration import FusedAttention, chunked_training_loss
-from annotated.machine.devices import PRECISIONS
 from annotated.model import Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss
 from annotated.runs.checkpoint import load_model, save_model, weights_of
+from annotated.runs.examples import batch_all, batch_groups, check_ids, tokenize_pairs
+from annotated.runs.folder import prepare_folder, resumable
+from annotated.runs.log import TrainingLog, share_done
+from annotated.runs.state import TrainingState, checkpoints, load_state, new_state, save_checkpoint
+from annotated.runs.training import losses_of, train, train_on_corpus, validate
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
 from annotated.text.corpora import load_corpus
 from annotated.text.tokenization import PairTokenizer, train_tokenizer
-from annotated.training import (
-    TRAINING_CHOICES,
-    TrainingConfig,
-    TrainingLog,
-    TrainingState,
-    batch_all,
-    batch_groups,
-    check_ids,
-    checkpoints,
-    load_state,
-    losses_of,
-    new_state,
-    prepare_folder,
-    resumable,
-    save_checkpoint,
-    share_done,
-    tokenize_pairs,
-    train,
-    train_on_corpus,
-    train_step,
-    training_loss,
-    validate,
-    validation_loss,
-)
+from annotated.training import PRECISIONS, TRAINING_CHOICES, TrainingConfig, train_step, training_loss, validation_loss
 from tests.messages import message, refused
 from tests.stores import make
 

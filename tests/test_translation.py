@@ -19,13 +19,12 @@ from torch import nn
 
 from annotated.base.files import InputError
 from annotated.batching import make_batch
-from annotated.decoding import greedy_search
-from annotated.machine.devices import PRECISIONS
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs.checkpoint import save_model
+from annotated.search.beam import greedy_search
 from annotated.search.translation import Translation, Translator, find_model
 from annotated.text.tokenization import detokenize, tokenize, train_tokenizer
-from annotated.training import training_loss
+from annotated.training import PRECISIONS, training_loss
 from tests.forked import hearing
 from tests.messages import message, refused
 from tools import limits

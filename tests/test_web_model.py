@@ -16,14 +16,14 @@ from torch import Tensor
 
 from annotated.base.corpus import SentencePair
 from annotated.batching import pad_sequences
-from annotated.decoding import beam_search, greedy_search
 from annotated.interventions import edited, head_means, moved, silenced
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs.checkpoint import save_model
+from annotated.runs.examples import batch_all, tokenize_pairs
+from annotated.search.beam import beam_search, greedy_search
 from annotated.search.translation import Translator
 from annotated.text.grammar import embedded_split
 from annotated.text.tokenization import load_tokenizer, tokenize, train_tokenizer
-from annotated.training import batch_all, tokenize_pairs
 from tests.scripts import strings
 
 ROOT = Path(__file__).resolve().parents[1]

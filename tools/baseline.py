@@ -21,17 +21,20 @@ from pathlib import Path
 import torch
 
 from annotated.base.files import read_json, write_json
-from annotated.batching import in_batches, pad_sequences
+from annotated.batching import pad_sequences
 from annotated.machine.acceleration import tune_machine
 from annotated.machine.devices import describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
 from annotated.runs.checkpoint import load_weights
+from annotated.runs.examples import batch_all, tokenize_pairs
+from annotated.runs.training import train
 from annotated.text.corpora import load_corpus
 from annotated.text.evaluation import evaluate_translations
 from annotated.text.grammar import corpus_fingerprint
+from annotated.text.pairs import in_batches
 from annotated.text.tokenization import Tokenizer, detokenize, load_tokenizer, tokenize
-from annotated.training import Model, TrainingConfig, batch_all, tokenize_pairs, train
+from annotated.training import Model, TrainingConfig
 from tools import ROOT
 
 PARTNER = ROOT / "data" / "runs" / "embedded-sinusoidal" / "run.json"

@@ -29,25 +29,21 @@ from safetensors.torch import save
 from annotated.base.corpus import Corpus, SentencePair
 from annotated.base.files import InputError, read_json, write_atomically, write_json
 from annotated.batching import Example, make_batch
-from annotated.decoding import greedy_search
 from annotated.machine.acceleration import accelerate, tune_machine
 from annotated.machine.devices import best_device, describe_machine
 from annotated.model import Transformer, TransformerConfig
-from annotated.parsing import TASKS
 from annotated.runs.checkpoint import load_weights, weights_of
+from annotated.runs.examples import batch_all, examples_by_epoch, tokenize_pairs
+from annotated.runs.folder import resumable
+from annotated.runs.state import TrainingState
+from annotated.runs.training import train
+from annotated.search.beam import greedy_search
 from annotated.search.translation import Translator
 from annotated.text.evaluation import antecedent_accuracy, evaluate_translations
 from annotated.text.grammar import corpus_fingerprint, words
 from annotated.text.tokenization import Tokenizer, load_tokenizer, train_tokenizer
-from annotated.training import (
-    TrainingConfig,
-    TrainingState,
-    batch_all,
-    examples_by_epoch,
-    resumable,
-    tokenize_pairs,
-    train,
-)
+from annotated.text.treebank import TASKS
+from annotated.training import TrainingConfig
 from annotated.variations import CHANGES
 from tools import ROOT, heads
 from tools.parsing import corpus_of, scores_of_task, ship

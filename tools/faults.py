@@ -40,19 +40,13 @@ from annotated.formats.marian import load_marian, save_marian
 from annotated.machine.devices import describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs.checkpoint import average_weights, load_model, save_model, weights_of
+from annotated.runs.folder import prepare_folder, resumable
+from annotated.runs.state import TrainingState, load_state, new_state, save_checkpoint
+from annotated.runs.training import train
 from annotated.search.translation import Translator
 from annotated.text.corpora import load_corpus
 from annotated.text.tokenization import Tokenizer, train_tokenizer
-from annotated.training import (
-    TrainingConfig,
-    TrainingState,
-    load_state,
-    new_state,
-    prepare_folder,
-    resumable,
-    save_checkpoint,
-    train,
-)
+from annotated.training import TrainingConfig
 from tools import ROOT
 from tools.faulty_disk import KINDS, Crash, FaultyDisk, with_disk
 from tools.processes import children

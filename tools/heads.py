@@ -26,15 +26,15 @@ from torch import Tensor
 from annotated.base.corpus import SentencePair
 from annotated.base.files import write_json
 from annotated.batching import pad_sequences
-from annotated.drawing.visualization import attentions, sentence_maps, word_of_piece
-from annotated.interventions import HeadMeans, Place, edited, head_means, silenced
+from annotated.drawing.visualization import sentence_maps, word_of_piece
+from annotated.interventions import HeadMeans, Place, attentions, edited, head_means, silenced
 from annotated.machine.acceleration import tune_machine
 from annotated.machine.devices import describe_machine
 from annotated.model import Transformer
+from annotated.runs.examples import batch_all, tokenize_pairs
 from annotated.search.translation import Translator
 from annotated.text.grammar import corpus_fingerprint, embedded_split
 from annotated.text.tokenization import Tokenizer, tokenize
-from annotated.training import batch_all, tokenize_pairs
 from tools import ROOT
 
 Head = tuple[str, int, int]

@@ -29,22 +29,17 @@ import sentencepiece
 import torch
 
 from annotated.base.files import InputError, read_json, write_json
-from annotated.batching import in_batches, pad_sequences
-from annotated.decoding import (
-    Hypothesis,
-    beam_search,
-    cut_after,
-    greedy_search,
-    length_power,
-    output_limits,
-    score_outputs,
-)
-from annotated.formats.ctranslate2 import FastTranslator, export_of
-from annotated.formats.marian import load_marian, save_ctranslate2, save_marian, vocabularies
+from annotated.batching import pad_sequences
+from annotated.decoding import Hypothesis, output_limits
+from annotated.formats.ctranslate2 import save_ctranslate2
+from annotated.formats.engine import FastTranslator, export_of
+from annotated.formats.marian import load_marian, save_marian, vocabularies
 from annotated.machine.devices import describe_machine
+from annotated.search.beam import beam_search, cut_after, greedy_search, length_power, score_outputs
 from annotated.search.translation import Translator
 from annotated.text.corpora import load_corpus
 from annotated.text.grammar import embedded_split
+from annotated.text.pairs import in_batches
 
 OUTPUT = Path("data/runs/marian-parity")
 LENGTHS = 100  # sources have 1 to 100 tokens, all in one batch

@@ -29,9 +29,6 @@ from annotated.machine.acceleration import tune_machine
 from annotated.machine.devices import describe_machine
 from annotated.model import Transformer
 from annotated.parsing import (
-    PARSING_SEARCH,
-    TASKS,
-    TREEBANK_SPLITS,
     Outcome,
     Parse,
     Tree,
@@ -40,20 +37,15 @@ from annotated.parsing import (
     parse_brackets,
     parse_outcome,
     read_tree,
-    read_treebank,
-    task_corpus,
     total_scores,
-    transduce,
-    tree_symbols,
-    treebank_corpus,
-    treebank_path,
-    write_trees,
 )
 from annotated.runs.checkpoint import save_model
 from annotated.search.translation import Translator
+from annotated.search.trees import PARSING_SEARCH, transduce, tree_symbols, write_trees
 from annotated.text.corpora import load_corpus
 from annotated.text.grammar import corpus_fingerprint
 from annotated.text.tokenization import Tokenizer
+from annotated.text.treebank import TASKS, TREEBANK_SPLITS, read_treebank, task_corpus, treebank_corpus, treebank_path
 from tools import ROOT
 from tools.tasks import OUTCOMES, TARGETS
 

@@ -30,10 +30,10 @@ from annotated.base.files import InputError, read_json, write_json
 from annotated.machine.acceleration import tune_machine
 from annotated.machine.devices import describe_machine
 from annotated.runs.checkpoint import average_weights, load_weights, weights_of
+from annotated.runs.state import TrainingState, checkpoints, load_state, new_state
 from annotated.search.translation import Translator
 from annotated.text.corpora import load_corpus
 from annotated.text.evaluation import bleu_by_ruler, evaluate_translations
-from annotated.training import TrainingState, checkpoints, load_state, new_state
 from tools import experiments
 from tools.experiments import CPU, data_of, load_plan, start, units
 from tools.record import SAMPLES

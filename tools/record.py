@@ -23,10 +23,10 @@ import torch
 
 from annotated.base.files import read_json, write_json
 from annotated.command.cli import main as annotated
+from annotated.runs.state import checkpoints
 from annotated.search.translation import Translator
 from annotated.text.corpora import EMBEDDED
 from annotated.text.grammar import corpus_fingerprint
-from annotated.training import checkpoints
 from tools import ROOT
 
 SCORES = {

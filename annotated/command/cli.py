@@ -24,20 +24,22 @@ from annotated.base.files import InputError, disk, manifest_of, read_json, write
 from annotated.command.commands import forget_output, outline
 from annotated.command.options import FORMATS, OPTIONS, STORE_OPTIONS, epilog, settings_of
 from annotated.command.terminal import Stop, chunks, columns, ended_like_ctrl_c, input_lines, say, shared, tell
-from annotated.formats.ctranslate2 import FastTranslator, check_search
+from annotated.formats.engine import FastTranslator, check_search
 from annotated.formats.marian import load_marian
 from annotated.machine.acceleration import PROCESS_SETTINGS, tune_machine
-from annotated.machine.devices import PRECISIONS, best_device, choose_precision, describe_machine
+from annotated.machine.devices import best_device, choose_precision, describe_machine
 from annotated.machine.distributed import Abandoned, first_to_tell, from_first, processes, rank, world_size
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs.checkpoint import average_weights, load_config, load_model, load_weights, own_tokenizer, save_model
 from annotated.runs.recipes import recipe_for
+from annotated.runs.state import TrainingState, check_checkpoint, checkpoints
+from annotated.runs.training import train_on_corpus
 from annotated.search.translation import Translator, find_model, search_from
 from annotated.text.corpora import NAMED, load_corpus
 from annotated.text.evaluation import antecedent_accuracy, bleu_by_ruler, choose_ruler, evaluate_translations, too_short
 from annotated.text.preparation import StoreSettings, prepare, text_of, wmt14
 from annotated.text.store import Store, is_store, open_store
-from annotated.training import TrainingConfig, TrainingState, check_checkpoint, checkpoints, train_on_corpus
+from annotated.training import PRECISIONS, TrainingConfig
 
 __all__ = ["main"]
 
@@ -437,7 +439,7 @@ def info_command(arguments: argparse.Namespace) -> None:
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Ask somebody's encoder-decoder what a Transformer must answer. This runs the file."""
-    from annotated.doctor.checks import check_file
+    from annotated.doctor.running import check_file
 
     file, _, name = arguments.file.rpartition(":")
     if not file or not name.isidentifier():  # a path of another system may have a colon in it

@@ -10,19 +10,19 @@ from typing import Any, get_args
 
 from annotated.base.files import InputError
 from annotated.command.commands import READERS
-from annotated.decoding import PENALTIES, STOPS
-from annotated.formats.marian import save_ctranslate2, save_marian
-from annotated.machine.devices import PRECISIONS
+from annotated.formats.ctranslate2 import save_ctranslate2
+from annotated.formats.marian import save_marian
 from annotated.model import CHOICES, TransformerConfig
 from annotated.runs.checkpoint import load_config
 from annotated.runs.recipes import RECIPES, TINY, recipe_for
+from annotated.search.beam import PENALTIES, STOPS
 from annotated.search.translation import find_model
 from annotated.text.corpora import NAMED
 from annotated.text.evaluation import LANGUAGE_RULERS, RULERS
 from annotated.text.grammar import SPLITS
 from annotated.text.preparation import StoreSettings
 from annotated.text.tokenization import CHARACTERS, NORMALIZATIONS
-from annotated.training import TRAINING_CHOICES, TrainingConfig
+from annotated.training import PRECISIONS, TRAINING_CHOICES, TrainingConfig
 
 __all__ = ["FORMATS", "OPTIONS", "STORE_OPTIONS", "epilog", "settings_of"]
 

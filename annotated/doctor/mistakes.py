@@ -16,7 +16,9 @@ from typing import NamedTuple
 import torch
 
 from annotated import plain
-from annotated.doctor.checks import CHECKS, FUNCTIONS, WRONG, check
+from annotated.doctor.asking import CHECKS, WRONG
+from annotated.doctor.reporting import check
+from annotated.doctor.running import FUNCTIONS
 
 __all__ = ["MISTAKES", "Mistake", "changed_lines", "edited", "hunt", "without_comments"]
 

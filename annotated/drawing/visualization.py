@@ -14,11 +14,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from annotated.base.corpus import SentencePair
+from annotated.interventions import attentions
 from annotated.model import Transformer
 from annotated.text.grammar import words
 from annotated.text.tokenization import Tokenizer, tokenize
 
-__all__ = ["IBMModel1", "attention_maps", "attentions", "draw_heads", "sentence_maps", "strongest_links"]
+__all__ = ["IBMModel1", "attention_maps", "draw_heads", "sentence_maps", "strongest_links"]
 
 
 if TYPE_CHECKING:
@@ -32,15 +33,6 @@ class AttentionMaps:
     encoder: Float[Tensor, "layer batch head source source"]
     decoder: Float[Tensor, "layer batch head target target"]
     cross: Float[Tensor, "layer batch head target source"]
-
-
-def attentions(model: Transformer) -> dict[str, list[nn.Module]]:
-    """The attention modules of a model by kind (encoder, decoder, cross), from the first layer to the last."""
-    return {
-        "encoder": [layer.self_attention for layer in model.encoder.layers],
-        "decoder": [layer.self_attention for layer in model.decoder.layers],
-        "cross": [layer.cross_attention for layer in model.decoder.layers],
-    }
 
 
 @torch.no_grad()

@@ -1,8 +1,6 @@
 """Models of Marian and of Hugging Face's Marian, read and written."""
 
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save
-from torch import Tensor, nn
+from torch import Tensor
 
 from annotated.base.files import InputError, read_json, read_tensors, write_atomically, write_json
 from annotated.machine.devices import best_device
@@ -20,7 +18,7 @@ from annotated.runs.checkpoint import build, check_finite, load_weights, weights
 from annotated.search.translation import Translator
 from annotated.text.tokenization import PairTokenizer, Tokenizer, check_vocabulary, naming, read_model_file
 
-__all__ = ["load_marian", "save_ctranslate2", "save_marian", "vocabularies"]
+__all__ = ["load_marian", "save_marian", "vocabularies"]
 
 
 def to_concatenated(name: str, tensor: Tensor, d_model: int) -> Tensor:
@@ -37,7 +35,11 @@ ACTIVATION_NAMES = {  # ours: theirs, of which the first is written
     "swish": ("swish", "silu"),
     "gelu": ("gelu",),
 }
+
+
 NORM_EPS = 1e-5  # of every normalisation in a Marian model
+
+
 SETTINGS = {  # ours: theirs, and what holds when it is absent (None: it must be there)
     "d_model": ("d_model", None),
     "d_ff": ("encoder_ffn_dim", None),
@@ -65,6 +67,8 @@ REQUIRED = {  # a value, or the setting that must be equal
     "add_final_layer_norm": False,
     "static_position_embeddings": True,
 }
+
+
 KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -351,11 +355,9 @@ FREE = dict.fromkeys((  # options of which every format takes any value, or whic
     "d_model", "d_ff", "num_layers", "num_decoder_layers", "attention_bias", "output_bias", "max_length", "start_id",
     "dropout", "attention_dropout", "activation_dropout", "tie_embeddings", "tie_output", "scale_embeddings",
 ))  # fmt: skip
+
+
 MARIAN = FREE | {"activation": ACTIVATION_NAMES, "positions": ("sinusoidal", "concatenated"), "norm_first": (False,)}
-CTRANSLATE2 = FREE | dict.fromkeys(("norm_first", "norm_eps", "pad_id", "end_id")) | {
-    "activation": {"relu": "RELU", "swish": "SWISH", "gelu": "GELU"},  # ours: theirs
-    "positions": ("sinusoidal", "concatenated", "learned"),  # it stores any table
-}  # fmt: skip
 
 
 def option_limits(translator: Translator, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -403,92 +405,3 @@ def save_marian(translator: Translator, folder: str | Path) -> None:
     write_json(folder / "generation_config.json", generation)
     write_json(folder / "config.json", marian_values(config))
     write_atomically(folder / "model.safetensors", save(marian_weights(translator.model), {"format": "pt"}))
-
-
-def fill_linear(spec: Any, *layers: nn.Module) -> None:
-    """Give CTranslate2 the weights of a linear layer, or of several that it runs as one."""
-    spec.weight = torch.cat([layer.weight for layer in layers]).detach().cpu().numpy()
-    if layers[0].bias is not None:
-        spec.bias = torch.cat([layer.bias for layer in layers]).detach().cpu().numpy()
-
-
-def fill_norm(spec: Any, norm: nn.Module) -> None:
-    """Give CTranslate2 the weights of a layer normalisation."""
-    spec.gamma, spec.beta = norm.weight.detach().cpu().numpy(), norm.bias.detach().cpu().numpy()
-
-
-def fill_stack(spec: Any, stack: nn.Module, config: TransformerConfig) -> None:
-    """Give CTranslate2 the weights of an encoder or a decoder."""
-    if config.norm_first:
-        fill_norm(spec.layer_norm, stack.final_norm)
-    for known, layer in zip(spec.layer, stack.layers, strict=True):
-        attention = layer.self_attention
-        fill_linear(known.self_attention.linear[0], attention.query, attention.key, attention.value)
-        fill_linear(known.self_attention.linear[1], attention.output)
-        fill_norm(known.self_attention.layer_norm, layer.around_self_attention.norm)
-        if (cross := getattr(layer, "cross_attention", None)) is not None:
-            parts = ((cross.query,), (cross.key, cross.value), (cross.output,))
-            for linear, layers in zip(known.attention.linear, parts, strict=True):
-                fill_linear(linear, *layers)
-            fill_norm(known.attention.layer_norm, layer.around_cross_attention.norm)
-        fill_linear(known.ffn.linear_0, layer.feed_forward.inner)
-        fill_linear(known.ffn.linear_1, layer.feed_forward.outer)
-        fill_norm(known.ffn.layer_norm, layer.around_feed_forward.norm)
-
-
-def ctranslate2_spec(model: Transformer) -> Any:
-    """The model as CTranslate2 describes it, still without vocabularies."""
-    from ctranslate2.specs import common_spec, transformer_spec
-
-    config = model.config
-    spec = transformer_spec.TransformerSpec.from_config(
-        (len(model.encoder.layers), len(model.decoder.layers)),
-        config.num_heads,
-        pre_norm=config.norm_first,
-        activation=common_spec.Activation[CTRANSLATE2["activation"][config.activation]],
-    )
-    nothing = torch.zeros(1, config.max_length, config.d_model, device=model.target_embedding.weight.device)
-    for part, known, embedding, positions in (
-        (spec.encoder, spec.encoder.embeddings[0], model.source_embedding, model.source_positions),
-        (spec.decoder, spec.decoder.embeddings, model.target_embedding, model.target_positions),
-    ):
-        known.weight = embedding.weight.detach().cpu().numpy()
-        part.scale_embeddings = embedding.scale
-        part.position_encodings.encodings = positions(nothing)[0].detach().cpu().numpy()
-    fill_stack(spec.encoder, model.encoder, config)
-    fill_stack(spec.decoder, model.decoder, config)
-    fill_linear(spec.decoder.projection, model.output)
-    bias = torch.zeros(config.vocab_size) if model.output.bias is None else model.output.bias.detach().cpu().clone()
-    bias[list({config.pad_id, config.start_id} - {config.end_id})] = torch.finfo(torch.float16).min  # as in chapter 60
-    spec.decoder.projection.bias = bias.numpy()
-    return spec
-
-
-def save_ctranslate2(translator: Translator, folder: str | Path) -> None:
-    """Write a translator for CTranslate2, which needs the package `ctranslate2`, and the tokenizer's files beside it.
-
-    The engine adds the end to a source by itself: it takes the pieces that SentencePiece makes, as they are.
-    Raises InputError when that is not installed, or when the model has something that the format cannot express.
-    """
-    folder, config = Path(folder), translator.model.config
-    check_options(translator, "CTranslate2", CTRANSLATE2)
-    try:
-        spec = ctranslate2_spec(translator.model)
-    except ImportError:
-        raise InputError('the package ctranslate2 is not installed: pip install "annotated-attention[fast]"') from None
-    source, target = (sorted(ids, key=ids.__getitem__) for ids in vocabularies(translator.tokenizer))
-    spec.register_source_vocabulary(source)
-    spec.register_target_vocabulary(target)
-    spec.config.layer_norm_epsilon = config.norm_eps
-    spec.config.decoder_start_token, spec.config.eos_token = target[config.start_id], target[config.end_id]
-    spec.config.unk_token = target[translator.tokenizer.unk_id]
-    spec.config.add_source_eos = source[translator.tokenizer.eos_id] == target[config.end_id]  # it knows one end only
-    spec.validate()
-    spec.optimize()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
-        spec.save(unfinished)
-        for name, content in translator.tokenizer.files().items():
-            if name.endswith((".model", ".spm")):  # the lists of pieces are there in the engine's own form
-                (Path(unfinished) / name).write_bytes(content)
-        shutil.copytree(unfinished, folder, dirs_exist_ok=True)

@@ -11,8 +11,9 @@ from pathlib import Path
 import torch
 
 from annotated.base.files import InputError
+from annotated.training import PRECISIONS
 
-__all__ = ["PRECISIONS", "best_device", "choose_precision", "describe_machine", "prepare_worker", "processor"]
+__all__ = ["best_device", "choose_precision", "describe_machine", "prepare_worker", "processor"]
 
 
 def processor() -> dict[str, str]:
@@ -30,9 +31,6 @@ def matrix_instructions() -> list[str]:
     about = processor()
     flags = f"{about.get('flags', '')} {about.get('Features', '')}".split()  # x86, ARM
     return [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "bf16") if flag in flags]
-
-
-PRECISIONS = ("float32", "bfloat16", "float16")  # torch's names of what a model can compute in
 
 
 def choose_precision(name: str, device: torch.device) -> torch.dtype:

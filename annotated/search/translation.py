@@ -13,13 +13,15 @@ from typing import Any
 import torch
 
 from annotated.base.files import InputError
-from annotated.batching import in_batches, pad_sequences, token_batches
-from annotated.decoding import PENALTIES, STOPS, Hypothesis, beam_search, output_limits, score_tokens, start_decoding
+from annotated.batching import pad_sequences, token_batches
+from annotated.decoding import Hypothesis, output_limits, start_decoding
 from annotated.machine.acceleration import accelerate, products_of_few_rows, start_fast_decoding, top_tokens
 from annotated.machine.devices import best_device, choose_precision, prepare_worker
 from annotated.machine.distributed import from_all, own_share, world_size
 from annotated.model import Transformer
 from annotated.runs.checkpoint import load_with_tokenizer, save_model
+from annotated.search.beam import PENALTIES, STOPS, beam_search, score_tokens
+from annotated.text.pairs import in_batches
 from annotated.text.tokenization import Tokenizer, detokenize, tokenize
 
 __all__ = ["Translation", "Translator", "find_model", "search_from"]

@@ -23,9 +23,9 @@ import numpy as np
 from tqdm import tqdm
 
 from annotated.base.files import InputError, disk, finish, json_bytes, locked, read_json, write_together
-from annotated.batching import Ids
 from annotated.machine.devices import prepare_worker
 from annotated.text.corpora import NAMED, load_corpus, split_files, stream_lines, tab_separated
+from annotated.text.pairs import Ids
 from annotated.text.store import FORMAT, Store, id_kind, open_store
 from annotated.text.tokenization import CHARACTERS, NORMALIZATIONS, Tokenizer, train_tokenizer
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from annotated.base.corpus import SentencePair
 from annotated.base.files import InputError, current, disk, read_json, verify
-from annotated.batching import Ids, Pairs, Side, prefetch
 from annotated.text.corpora import read_tsv
+from annotated.text.pairs import Ids, Pairs, Side, prefetch
 from annotated.text.tokenization import Tokenizer, load_tokenizer
 
 __all__ = ["FORMAT", "Store", "id_kind", "is_store", "open_store"]

@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 import torch
 
 from annotated.base.files import InputError, read_json, write_atomically, write_json
-from annotated.doctor.checks import CHECKS, MINE, StillRunning, at_most, run_file
+from annotated.doctor.asking import CHECKS, MINE, StillRunning
 from annotated.doctor.mistakes import MISTAKES, Mistake, changed_lines, edited, without_comments
+from annotated.doctor.running import at_most, run_file
 from annotated.workbook.stations import (
     STATIONS,
     Case,

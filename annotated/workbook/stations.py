@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from annotated import plain
-from annotated.doctor.checks import Broken, Scripted
+from annotated.doctor.asking import Broken
+from annotated.doctor.functions import Scripted
 from annotated.doctor.mistakes import Mistake
 from annotated.masks import causal_mask, padding_mask
 from annotated.regularization import smoothed_targets

@@ -25,8 +25,10 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
 
-from annotated.doctor.checks import CHECKS, FUNCTIONS, known_fingerprints
+from annotated.doctor.asking import CHECKS
 from annotated.doctor.mistakes import MISTAKES, examined, hunt
+from annotated.doctor.reporting import known_fingerprints
+from annotated.doctor.running import FUNCTIONS
 from annotated.workbook import learn, stations
 
 SEEDS = range(1, 7)

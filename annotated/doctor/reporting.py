@@ -1,0 +1,178 @@
+"""What all answers come to: findings, the likeliest mistakes, a report."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from annotated.doctor.asking import (
+    CHECKS,
+    LEARNING,
+    RIGHT,
+    UNTRIED,
+    VARIANT,
+    WRONG,
+    Broken,
+    Subject,
+    Verdict,
+    check_ahead,
+    check_attentions,
+    check_batch,
+    check_both_padded,
+    check_embedding,
+    check_layers,
+    check_past,
+    check_positions,
+    check_scale,
+    check_softmax,
+    check_source,
+    check_source_order,
+    check_source_padding,
+    check_target_order,
+    raised,
+)
+
+__all__ = ["check"]
+
+
+class Finding(NamedTuple):
+    """What one check has found."""
+
+    check: str
+    verdict: str
+    found: str
+    says: str
+    symptom: str
+    cell: str
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """The findings of all checks, and what is likely wrong, the likeliest first: names of `MISTAKES`."""
+
+    findings: tuple[Finding, ...]
+    causes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong. A variant is not wrong, and what was not tried may be."""
+        return all(one.verdict != WRONG for one in self.findings)
+
+    @property
+    def in_order(self) -> list[Finding]:
+        """What is wrong comes first, then variants, then what was not tried, each in the order of the checks."""
+        return sorted(self.findings, key=lambda one: (WRONG, VARIANT, UNTRIED, RIGHT).index(one.verdict))
+
+    def __str__(self) -> str:
+        lines = []
+        for one in self.in_order:
+            says = f"{one.found}: {one.says}" if one.found else one.says
+            lines.append(f"{one.check:20} {one.verdict:9} {says}")
+            if one.verdict == WRONG:
+                lines += [f"{'':30} seen as: {one.symptom}"] if one.symptom else []
+                lines += [f"{'':30} explained: chapter {one.cell.replace('#', ', cell ')}"] if one.cell else []
+        if self.causes:
+            lines.append(f"likely: {'; or '.join(self.causes)}")
+        return "\n".join([*lines, summary(self.findings)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for one in self.in_order:
+            page, _, cell = one.cell.partition("#")
+            name = f'<a href="{page}.html#cell-{cell}">{escape(one.check)}</a>' if cell else escape(one.check)
+            says = f"<b>{escape(one.found)}</b>: {escape(one.says)}" if one.found else escape(one.says)
+            says += f"<br><i>{escape(one.symptom)}</i>" if one.verdict == WRONG and one.symptom else ""
+            verdict = f"<b>{one.verdict}</b>" if one.verdict == WRONG else one.verdict
+            rows.append(f"<tr><td>{name}</td><td>{verdict}</td><td>{says}</td></tr>")
+        likely = f"<p>Likely: {escape('; or '.join(self.causes))}.</p>" if self.causes else ""
+        head = "<thead><tr><th>check</th><th>verdict</th><th>what was found</th></tr></thead>"
+        return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>{likely}<p>{summary(self.findings)}</p>"
+
+
+def summary(findings: tuple[Finding, ...]) -> str:
+    """How many findings there are of each verdict."""
+    counts = {one: sum(finding.verdict == one for finding in findings) for one in (WRONG, VARIANT, UNTRIED, RIGHT)}
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+
+
+def check(
+    model: Callable,
+    call: Callable[[Any, Tensor, Tensor], Tensor] | None = None,
+    *,
+    pad: int = 0,
+    bos: int = 2,
+    eos: int = 3,
+    vocab: int | None = None,
+    learn: bool = False,
+) -> Report:
+    """Ask an encoder-decoder what a Transformer must answer (chapter 82). The model itself stays as it is.
+
+    `model` is a module or a function: ids of a source (batch, source) and of a target (batch, target) in, logits
+    (batch, target, vocabulary) out, or all of them with the batch second. `call(model, source, target)` says how it is
+    called, if otherwise. `pad`, `bos` and `eos` are its special ids, and `vocab` is how many ids it knows, if that is
+    not the number of logits. With `learn` a copy is trained for three hundred steps on copying.
+    """
+    subject = Subject(model, call, pad, bos, eos, vocab)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        first = answer(lambda _: subject.begin(), subject)
+        findings = [Finding("call", *first, "", "")]
+        if first.verdict == WRONG and first.found != "not finite":
+            return Report(tuple(findings), likely(findings))
+        numbers = first.verdict != WRONG
+        for one in [*CHECKS, *([LEARNING] if learn else [])]:
+            if one.ask in COMPARING and any(finding.found == "random in evaluation" for finding in findings):
+                findings.append(Finding(one.name, UNTRIED, "", "outputs are random: nothing can be compared", "", ""))
+            elif numbers or one.ask in FROM_INSIDE:
+                findings.append(Finding(one.name, *answer(one.ask, subject), one.symptom, one.cell))
+    return Report(tuple(findings), likely(findings))
+
+
+COMPARING = (
+    check_ahead, check_past, check_source, check_source_padding, check_both_padded, check_batch, check_source_order,
+    check_target_order,
+)  # fmt: skip
+
+
+FROM_INSIDE = (check_attentions, check_softmax, check_scale, check_embedding, check_positions, check_layers)
+
+
+def answer(ask: Callable[[Subject], Verdict], subject: Subject) -> Verdict:
+    """The verdict of a check; an exception in the model is one."""
+    try:
+        return ask(subject)
+    except Broken as error:
+        return error.verdict
+    except Exception as error:
+        return Verdict(WRONG, "raises", raised(error))
+
+
+def known_fingerprints() -> dict[str, list[str]]:
+    """What each mistake of `annotated.doctor.mistakes` leaves, as check and what it found."""
+    file = resources.files("annotated").joinpath("doctor/fingerprints.json")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def likely(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
+    """Up to three mistakes that leave nearly these findings, the likeliest first; those that leave the same together.
+
+    What few mistakes leave counts more than what many do.
+    """
+    found = {f"{one.check}: {one.found}" for one in findings if one.verdict == WRONG and one.found != "raises"}
+    if not found:
+        return ()
+    known = known_fingerprints()
+    weight = {one: 1 / sum(one in marks for marks in known.values()) for marks in known.values() for one in marks}
+    scores = {}
+    for name, marks in known.items():
+        common, either = found & set(marks), found | set(marks)
+        scores[name] = sum(weight.get(one, 0.5) for one in common) / sum(weight.get(one, 0.5) for one in either)
+    best = sorted(scores, key=lambda name: -scores[name])
+    return tuple(name for name in best[:3] if scores[name] > 0.3 and scores[name] > 0.6 * scores[best[0]])
