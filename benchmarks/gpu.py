@@ -32,7 +32,7 @@ from annotated.machine.acceleration import check_compiler
 from annotated.machine.devices import describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.search.translation import Translator
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from benchmarks import decoding, training
 from benchmarks.common import RECORDS, interleaved, model_folder, say, show, timed
 from benchmarks.peers import TorchTransformer, marian, marian_of

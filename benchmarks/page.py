@@ -12,7 +12,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from annotated.base.files import InputError
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from benchmarks.common import ROOT, record, say
 from tools.browser import chromium_path, launch, new_page, served, visit
 

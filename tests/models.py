@@ -9,7 +9,7 @@ from annotated.base.files import InputError
 from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.search.translation import Translator
 from annotated.text.corpora import load_corpus
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import Tokenizer
 
 SMALL = TransformerConfig(vocab_size=40, d_model=32, d_ff=48, num_heads=4, num_layers=3, max_length=64)

@@ -55,7 +55,7 @@ from annotated.schedule import build_optimizer, set_learning_rate
 from annotated.search import translation
 from annotated.search.beam import beam_search, greedy_search
 from annotated.search.translation import Translator
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import train_tokenizer
 from annotated.training import PRECISIONS, TrainingConfig, train_step, training_loss
 from tests.fused import FusedOnCPU, fused_heads

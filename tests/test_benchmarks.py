@@ -16,7 +16,7 @@ from annotated.machine.acceleration import FASTER, accelerate
 from annotated.runs import forecast
 from annotated.runs.examples import tokenize_pairs
 from annotated.search.translation import Translator
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from benchmarks import common, costs, decoding, engine, gains, growth, paint, quality, training
 from benchmarks.peers import TorchTransformer, marian
 

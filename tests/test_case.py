@@ -8,7 +8,8 @@ import torch
 
 from annotated.base.files import read_json
 from annotated.search.translation import Translator
-from annotated.text.grammar import embedded_split, words
+from annotated.text.grammar.splits import embedded_split
+from annotated.text.grammar.words import words
 from tools import case
 
 COUNT = 40

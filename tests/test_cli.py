@@ -33,7 +33,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.runs.checkpoint import load_model, save_model
 from annotated.search.translation import Translator
 from annotated.text.corpora import NAMED
-from annotated.text.grammar import SPLITS
+from annotated.text.grammar.splits import SPLITS
 from tests import forked
 from tests.forked import hearing
 from tests.messages import message

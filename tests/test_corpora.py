@@ -31,7 +31,7 @@ from annotated.text.corpora import (
     read_tsv,
     split_pairs,
 )
-from annotated.text.grammar import SPLITS, embedded_split
+from annotated.text.grammar.splits import SPLITS, embedded_split
 from tests.messages import refused
 
 

@@ -27,7 +27,7 @@ from annotated.formats.engine import (
 from annotated.model import TransformerConfig
 from annotated.search.beam import score_outputs
 from annotated.search.translation import Translator
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import train_tokenizer
 from tests import forked
 from tests.messages import message, refused

@@ -15,40 +15,25 @@ from random import Random
 import pytest
 
 from annotated.base.corpus import SentencePair
-from annotated.text.grammar import (
+from annotated.text.grammar.clauses import RESULTS, fitting_verbs, german_side, verb_group
+from annotated.text.grammar.phrases import OWNERS, PREPOSITIONS, PRONOUNS, Word, bracket, pronoun
+from annotated.text.grammar.sentences import FRAMES, SEQUENCES, derive, german_words
+from annotated.text.grammar.splits import SPLITS, canonical_text, embedded_split, read_canonical, split_checksum
+from annotated.text.grammar.words import (
     ADJECTIVE_ENTRIES,
     CASES,
     COPULA,
-    FRAMES,
     GENDERS,
     KINDS,
     NAME_ENTRIES,
     NOUN_ENTRIES,
-    OWNERS,
-    PREPOSITIONS,
-    PRONOUNS,
-    RESULTS,
-    SEQUENCES,
-    SPLITS,
     VERB_ENTRIES,
     Adjective,
     Draw,
     Verb,
-    Word,
     adjective_form,
-    bracket,
-    canonical_text,
-    derive,
     determiner_form,
-    embedded_split,
-    fitting_verbs,
-    german_side,
-    german_words,
     nouns_of,
-    pronoun,
-    read_canonical,
-    split_checksum,
-    verb_group,
     words,
 )
 from tools.corpus import known_words

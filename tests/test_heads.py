@@ -11,7 +11,7 @@ from annotated.batching import make_batch
 from annotated.interventions import head_means, silenced
 from annotated.runs.examples import tokenize_pairs
 from annotated.search.translation import Translator
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from tools import heads
 
 COUNT = 60

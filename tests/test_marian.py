@@ -37,7 +37,7 @@ from annotated.formats.marian import (
 from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.search.beam import beam_search, cut_after, greedy_search, score_outputs
 from annotated.search.translation import Translator
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import PairTokenizer, detokenize, tokenize, train_tokenizer
 from tests.messages import TEXTS, message, refused
 from tests.models import PORTABLE, random_translator, sources_to_translate

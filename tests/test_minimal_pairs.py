@@ -12,7 +12,8 @@ from random import Random
 import pytest
 
 from annotated.base.corpus import SentencePair
-from annotated.text.grammar import Draw, derive
+from annotated.text.grammar.sentences import derive
+from annotated.text.grammar.words import Draw
 
 pytestmark = pytest.mark.slow  # the draws take seconds
 

@@ -34,7 +34,8 @@ from annotated.parsing import (
 from annotated.runs.examples import tokenize_pairs
 from annotated.search.translation import Translator
 from annotated.search.trees import PARSING_SEARCH, TreeRules, transduce, tree_symbols, write_trees
-from annotated.text.grammar import LONGEST, corpus_fingerprint, embedded_split, words
+from annotated.text.grammar.splits import LONGEST, corpus_fingerprint, embedded_split
+from annotated.text.grammar.words import words
 from annotated.text.tokenization import train_tokenizer
 from annotated.text.treebank import (
     TREEBANK_SPLITS,

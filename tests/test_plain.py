@@ -14,7 +14,7 @@ from annotated.regularization import label_smoothed_loss
 from annotated.runs.checkpoint import load_model
 from annotated.schedule import learning_rate
 from annotated.search.beam import greedy_search
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import Tokenizer, tokenize
 
 ROOT = Path(__file__).parents[1]

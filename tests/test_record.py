@@ -11,7 +11,7 @@ from annotated.base.files import read_json, read_tensors, write_json
 from annotated.model import TransformerConfig
 from annotated.runs.training import train_on_corpus
 from annotated.text.corpora import EMBEDDED, load_corpus
-from annotated.text.grammar import corpus_fingerprint
+from annotated.text.grammar.splits import corpus_fingerprint
 from annotated.training import TrainingConfig
 from tools.record import record
 

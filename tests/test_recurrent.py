@@ -17,7 +17,7 @@ from annotated.base.files import read_json
 from annotated.batching import make_batch
 from annotated.recurrent import AdditiveAttention, RecurrentConfig, RecurrentTranslator, greedy_translation, gru_step
 from annotated.runs.training import train
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import load_tokenizer
 from annotated.training import TrainingConfig
 from tools import baseline

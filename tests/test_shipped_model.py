@@ -10,7 +10,8 @@ from annotated.runs.recipes import RECIPES
 from annotated.search.translation import Translator
 from annotated.text.corpora import neutral
 from annotated.text.evaluation import antecedent_accuracy, evaluate_translations
-from annotated.text.grammar import corpus_fingerprint, embedded_split, words
+from annotated.text.grammar.splits import corpus_fingerprint, embedded_split
+from annotated.text.grammar.words import words
 
 pytestmark = pytest.mark.slow  # what all of them need takes seconds
 

@@ -22,7 +22,7 @@ from annotated.parsing import read_trees
 from annotated.runs.checkpoint import config_from, load_weights, weights_of
 from annotated.search.translation import Translator
 from annotated.text.corpora import read_lines, read_tsv
-from annotated.text.grammar import canonical_text, read_canonical
+from annotated.text.grammar.splits import canonical_text, read_canonical
 from annotated.text.tokenization import Tokenizer, detokenize, tokenize, train_tokenizer
 from annotated.training import TrainingConfig
 from tools.faults import TEXTS, small_model

@@ -28,7 +28,7 @@ from annotated.runs.training import train
 from annotated.schedule import build_optimizer, set_learning_rate
 from annotated.search.beam import beam_search, greedy_search, score_outputs
 from annotated.search.translation import Translator
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from annotated.training import TrainingConfig, train_step, training_loss, validation_loss
 from tests.device import strict_device
 

@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt
 
 import annotated
 from annotated.text import grammar
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from tests.device import strict_device
 
 BOOK = Path(__file__).resolve().parents[1] / "book"

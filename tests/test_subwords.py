@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from annotated.runs.examples import tokenize_pairs
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from annotated.text.subwords import WAYS, PieceDropout, cut_word
 from annotated.text.tokenization import Tokenizer, load_tokenizer
 

@@ -10,7 +10,7 @@ import pytest
 import sentencepiece
 
 from annotated.base.files import InputError, write_together
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import (
     NORMALIZATIONS,
     PairTokenizer,

@@ -17,7 +17,7 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.positional_encoding import SinusoidalPositions
 from annotated.runs.examples import batch_all, tokenize_pairs
 from annotated.text.evaluation import against_base, judged
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import load_tokenizer
 from annotated.training import validation_loss
 from annotated.variations import CHANGES, RandomStart, RotaryAttention, turned

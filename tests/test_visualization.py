@@ -26,7 +26,8 @@ from annotated.interventions import silenced
 from annotated.model import Transformer, TransformerConfig
 from annotated.search.translation import Translator
 from annotated.text.evaluation import alignment_error_rate, antecedent_accuracy, diagonal_links
-from annotated.text.grammar import embedded_split, words
+from annotated.text.grammar.splits import embedded_split
+from annotated.text.grammar.words import words
 from annotated.text.tokenization import Tokenizer, tokenize, train_tokenizer
 
 pytestmark = pytest.mark.slow  # what all of them need takes seconds

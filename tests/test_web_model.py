@@ -22,7 +22,7 @@ from annotated.runs.checkpoint import save_model
 from annotated.runs.examples import batch_all, tokenize_pairs
 from annotated.search.beam import beam_search, greedy_search
 from annotated.search.translation import Translator
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import load_tokenizer, tokenize, train_tokenizer
 from tests.scripts import strings
 

@@ -20,7 +20,7 @@ from annotated.attention import scaled_dot_product_attention
 from annotated.base.files import read_json
 from annotated.masks import causal_mask
 from annotated.schedule import learning_rate
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 
 ROOT = Path(__file__).resolve().parents[1]
 

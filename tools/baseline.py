@@ -31,7 +31,7 @@ from annotated.runs.examples import batch_all, tokenize_pairs
 from annotated.runs.training import train
 from annotated.text.corpora import load_corpus
 from annotated.text.evaluation import evaluate_translations
-from annotated.text.grammar import corpus_fingerprint
+from annotated.text.grammar.splits import corpus_fingerprint
 from annotated.text.pairs import in_batches
 from annotated.text.tokenization import Tokenizer, detokenize, load_tokenizer, tokenize
 from annotated.training import Model, TrainingConfig

@@ -44,7 +44,8 @@ from annotated.model import Transformer
 from annotated.runs.checkpoint import load_weights
 from annotated.search.translation import Translator
 from annotated.text.corpora import generated
-from annotated.text.grammar import NOUN_ENTRIES, corpus_fingerprint, embedded_split, words
+from annotated.text.grammar.splits import corpus_fingerprint, embedded_split
+from annotated.text.grammar.words import NOUN_ENTRIES, words
 from annotated.text.tokenization import Tokenizer
 from tools import ROOT
 from tools.heads import SENTENCES, Pronouns, share

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from annotated.base.files import write_atomically
-from annotated.text.grammar import SPLITS, canonical_text, embedded_split, split_checksum, words
+from annotated.text.grammar.splits import SPLITS, canonical_text, embedded_split, split_checksum
+from annotated.text.grammar.words import words
 from tools import ROOT
 
 

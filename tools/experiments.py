@@ -40,7 +40,8 @@ from annotated.runs.training import train
 from annotated.search.beam import greedy_search
 from annotated.search.translation import Translator
 from annotated.text.evaluation import antecedent_accuracy, evaluate_translations
-from annotated.text.grammar import corpus_fingerprint, words
+from annotated.text.grammar.splits import corpus_fingerprint
+from annotated.text.grammar.words import words
 from annotated.text.tokenization import Tokenizer, load_tokenizer, train_tokenizer
 from annotated.text.treebank import TASKS
 from annotated.training import TrainingConfig

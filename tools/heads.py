@@ -33,7 +33,7 @@ from annotated.machine.devices import describe_machine
 from annotated.model import Transformer
 from annotated.runs.examples import batch_all, tokenize_pairs
 from annotated.search.translation import Translator
-from annotated.text.grammar import corpus_fingerprint, embedded_split
+from annotated.text.grammar.splits import corpus_fingerprint, embedded_split
 from annotated.text.tokenization import Tokenizer, tokenize
 from tools import ROOT
 

@@ -38,7 +38,7 @@ from annotated.machine.devices import describe_machine
 from annotated.search.beam import beam_search, cut_after, greedy_search, length_power, score_outputs
 from annotated.search.translation import Translator
 from annotated.text.corpora import load_corpus
-from annotated.text.grammar import embedded_split
+from annotated.text.grammar.splits import embedded_split
 from annotated.text.pairs import in_batches
 
 OUTPUT = Path("data/runs/marian-parity")

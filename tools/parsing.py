@@ -43,7 +43,7 @@ from annotated.runs.checkpoint import save_model
 from annotated.search.translation import Translator
 from annotated.search.trees import PARSING_SEARCH, transduce, tree_symbols, write_trees
 from annotated.text.corpora import load_corpus
-from annotated.text.grammar import corpus_fingerprint
+from annotated.text.grammar.splits import corpus_fingerprint
 from annotated.text.tokenization import Tokenizer
 from annotated.text.treebank import TASKS, TREEBANK_SPLITS, read_treebank, task_corpus, treebank_corpus, treebank_path
 from tools import ROOT

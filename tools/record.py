@@ -26,7 +26,7 @@ from annotated.command.cli import main as annotated
 from annotated.runs.state import checkpoints
 from annotated.search.translation import Translator
 from annotated.text.corpora import EMBEDDED
-from annotated.text.grammar import corpus_fingerprint
+from annotated.text.grammar.splits import corpus_fingerprint
 from tools import ROOT
 
 SCORES = {

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from annotated.base.corpus import SentencePair
 from annotated.parsing import Outcome, Tree, labelled_brackets, parse_brackets
-from annotated.text.grammar import NAME_ENTRIES, NOUN_ENTRIES, VERB_ENTRIES, detokenise, words
+from annotated.text.grammar.sentences import detokenise
+from annotated.text.grammar.words import NAME_ENTRIES, NOUN_ENTRIES, VERB_ENTRIES, words
 
 ENTITY_KINDS = {  # tag: kinds of nouns in the tables of chapter 50
     "PER": {"person"}, "ANI": {"animal"}, "LOC": {"building", "home", "room", "town", "way", "road"},

@@ -19,7 +19,7 @@ from annotated.search.beam import PENALTIES, STOPS
 from annotated.search.translation import find_model
 from annotated.text.corpora import NAMED
 from annotated.text.evaluation import LANGUAGE_RULERS, RULERS
-from annotated.text.grammar import SPLITS
+from annotated.text.grammar.splits import SPLITS
 from annotated.text.preparation import StoreSettings
 from annotated.text.tokenization import CHARACTERS, NORMALIZATIONS
 from annotated.training import PRECISIONS, TRAINING_CHOICES, TrainingConfig

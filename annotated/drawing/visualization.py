@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from annotated.base.corpus import SentencePair
 from annotated.interventions import attentions
 from annotated.model import Transformer
-from annotated.text.grammar import words
+from annotated.text.grammar.words import words
 from annotated.text.tokenization import Tokenizer, tokenize
 
 __all__ = ["IBMModel1", "attention_maps", "draw_heads", "sentence_maps", "strongest_links"]

@@ -16,8 +16,10 @@ from pathlib import Path
 from annotated.base.corpus import Corpus, SentencePair
 from annotated.base.files import InputError, disk, write_atomically
 from annotated.text import grammar
-from annotated.text.grammar import ADJECTIVE_ENTRIES, SPLITS, detokenise, words
+from annotated.text.grammar.sentences import detokenise
+from annotated.text.grammar.splits import SPLITS, canonical_text, embedded_split, read_canonical
 from annotated.text.grammar.tables import TABLES
+from annotated.text.grammar.words import ADJECTIVE_ENTRIES, words
 
 __all__ = [
     "EMBEDDED",
@@ -226,9 +228,9 @@ def generated(split: str) -> tuple[SentencePair, ...]:
         file = kept_folder() / f"{split}.tsv"
         checksum, _, text = disk.read(file).decode().partition("\n")
         if hashlib.sha256(text.encode()).hexdigest() == checksum:
-            return tuple(grammar.read_canonical(text))
-    pairs = grammar.embedded_split(split)
-    text = grammar.canonical_text(pairs)
+            return tuple(read_canonical(text))
+    pairs = embedded_split(split)
+    text = canonical_text(pairs)
     with suppress(OSError, InputError):
         if file is not None:
             write_atomically(file, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}".encode())

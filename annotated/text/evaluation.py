@@ -12,7 +12,7 @@ import sacrebleu
 
 from annotated.base.corpus import SentencePair
 from annotated.base.files import InputError
-from annotated.text.grammar import words
+from annotated.text.grammar.words import words
 
 __all__ = [
     "LANGUAGE_RULERS",

@@ -11,7 +11,7 @@ from annotated.base.corpus import Corpus, SentencePair
 from annotated.base.files import InputError
 from annotated.parsing import Tree, linearise, read_tree, read_trees
 from annotated.text.corpora import generated
-from annotated.text.grammar import SPLITS
+from annotated.text.grammar.splits import SPLITS
 
 __all__ = [
     "TASKS",

@@ -13,18 +13,9 @@ from random import Random
 from typing import Any
 
 from annotated.base.corpus import SentencePair
-from annotated.text.grammar import (
-    ADJECTIVE_ENTRIES,
-    FRAMES,
-    PRONOUNS,
-    SIDES,
-    Draw,
-    Noun,
-    coreference,
-    derive,
-    determiner_form,
-    nouns_of,
-)
+from annotated.text.grammar.phrases import PRONOUNS
+from annotated.text.grammar.sentences import FRAMES, SIDES, coreference, derive
+from annotated.text.grammar.words import ADJECTIVE_ENTRIES, Draw, Noun, determiner_form, nouns_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TENSES, CONJUNCTIONS = ("past", "present"), ("because", "although")

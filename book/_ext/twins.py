@@ -10,7 +10,7 @@ from typing import Any
 
 from annotated.drawing.visualization import sentence_maps
 from annotated.search.translation import Translator
-from annotated.text.grammar import words
+from annotated.text.grammar.words import words
 
 HEADS = (0, 3)  # of the last layer of the encoder: the two that lead from "it" to nouns
 

@@ -7,7 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
-from annotated.text import grammar
+from annotated.base.corpus import SentencePair
+from annotated.text.grammar.clauses import CONJUNCTIONS, FORMS, PEOPLE
+from annotated.text.grammar.phrases import PRONOUNS
+from annotated.text.grammar.sentences import derive
+from annotated.text.grammar.tables import Row
+from annotated.text.grammar.words import MODALS, Adjective, Draw, Noun, Verb, words
 
 __all__ = ["DeadEnd", "NEEDS", "Wanted", "english_forms", "express"]
 
@@ -16,13 +21,13 @@ class DeadEnd(Exception):
     """No option goes with the sentence that is wanted."""
 
 
-class Wanted(grammar.Draw):
+class Wanted(Draw):
     """A draw that takes prescribed decisions, then the likeliest of those that go with an English sentence."""
 
     def __init__(self, source: str, path: list[int], known: dict[int, tuple[object, bool]] | None = None):
         super().__init__(Random(0))
         self.known = {} if known is None else known  # options, and whether the sentence has them
-        self.text = f" {' '.join(grammar.words(source.lower()))} "
+        self.text = f" {' '.join(words(source.lower()))} "
         self.path = path
         self.taken: list[int] = []
         self.weights: list[list[float]] = []  # of the options of each decision
@@ -69,39 +74,39 @@ NEEDS = {  # words without which a rule writes nothing
     "relative": ("who", "whom", "that"), "that_clause": ("that",), "coreference": ("because", "although"),
     "adjunct": ("because", "although", "before", "while"), "condition": ("when", "whenever", "if"),
     "chain": ("and", "but"), "joint_subject": ("and",), "sequence": ("and",),
-    "perfect": ("has", "have"), "modal": grammar.MODALS,
+    "perfect": ("has", "have"), "modal": MODALS,
 }  # fmt: skip
 
 
 def english_forms(option: object) -> Sequence[str]:
     """The English forms of which an option of a draw brings one into a sentence; none where that cannot be told."""
-    if isinstance(option, grammar.Noun):
+    if isinstance(option, Noun):
         return option.english, option.plurals[0]
-    if isinstance(option, grammar.Adjective):
+    if isinstance(option, Adjective):
         return option.english, option.more[0]
-    if isinstance(option, grammar.Verb):
-        be = [grammar.FORMS[f"be {tense}"][who] for tense in ("present", "past") for who in "sp1"]
+    if isinstance(option, Verb):
+        be = [FORMS[f"be {tense}"][who] for tense in ("present", "past") for who in "sp1"]
         return be if option.frame == "copula" else option.english
-    if isinstance(option, tuple) and isinstance(option[0], grammar.Row):
+    if isinstance(option, tuple) and isinstance(option[0], Row):
         return english_forms(option[0])
-    if isinstance(option, grammar.Row):
+    if isinstance(option, Row):
         return option.get("english", ""), option.get("plural", "")
-    if option in grammar.PEOPLE:
-        return [grammar.PRONOUNS[option][column] for column in ("subject", "object", "possessive")]
+    if option in PEOPLE:
+        return [PRONOUNS[option][column] for column in ("subject", "object", "possessive")]
     name = getattr(option, "__name__", option)
     if not isinstance(name, str):
         return ()
-    if name in grammar.CONJUNCTIONS or name in grammar.MODALS:
+    if name in CONJUNCTIONS or name in MODALS:
         return (name,)
     return name.split()[:1] if " " in name else NEEDS.get(name, ())
 
 
-def express(source: str, rule: Callable | None = None, limit: int = 10_000) -> grammar.SentencePair | None:
+def express(source: str, rule: Callable | None = None, limit: int = 10_000) -> SentencePair | None:
     """The pair whose English is `source`, by one rule or any, found by trying derivations, the most promising first.
 
     None when the grammar does not have it, as far as so many derivations can tell.
     """
-    wanted, known = Counter(grammar.words(source.lower())), {}
+    wanted, known = Counter(words(source.lower())), {}
     heap: list[tuple[float, float, list[int]]] = [(0.0, 0.0, [])]  # priority, cost and decisions to begin with
     for _ in range(limit):
         if not heap:
@@ -109,10 +114,10 @@ def express(source: str, rule: Callable | None = None, limit: int = 10_000) -> g
         priority, start, path = heapq.heappop(heap)
         draw, bonus = Wanted(source, path, known), start - priority
         with suppress(DeadEnd):
-            pair = grammar.derive(draw, rule)
+            pair = derive(draw, rule)
             if pair.source == source:
                 return pair
-            found = Counter(grammar.words(pair.source.lower()))
+            found = Counter(words(pair.source.lower()))
             bonus = 2.0 * ((found & wanted).total() - (found - wanted).total())
         cost = 0.0
         for at, (taken, weights) in enumerate(zip(draw.taken, draw.weights, strict=True)):
