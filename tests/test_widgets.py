@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -234,6 +235,61 @@ def test_the_recorded_runs_are_as_the_page_says():
         assert not any(run["shares"])
         assert len(Counter(run["written"]) & Counter("31415926")) >= 6  # of the eight digits
     assert all(max(run["shares"]) == 1 for run in of("pronouns", "positions"))
+
+
+ANSWERS = {"mask": 1, "shift": 2, "root": 0, "positions": 2, "warm-up": 2, "heads": 2}  # that the records bear out
+
+
+def reported(loss: float, share: float, written: Sequence[str] = ()) -> dict:
+    return {"loss": loss, "share": share, "written": written, "read": list("31415926")}
+
+
+def test_the_recorded_runs_get_the_recorded_verdict():
+    """Chapter 83: each of them, when it comes out in the page as it is in the record; one seed came out otherwise."""
+    runs = read_json(ROOT / "data" / "runs" / "breaking" / "runs.json")["runs"]
+    at = {(run["task"], run["width"], *run["parts"], run["seed"]): run for run in runs if not run["fault"]}
+    tasks, keys = [], []
+    for task, part, seed in itertools.product(("digits", "pronouns"), ANSWERS, (1, 2, 3)):
+        width, gone = (64, ["heads"]) if part == "root" else (32, [])
+        pair = at[task, width, *gone, seed], at[task, width, part, *gone, seed]
+        both = [reported(run["losses"][-1], run["shares"][-1], run["written"]) for run in pair]
+        guess = 0 if (part, task) == ("positions", "pronouns") else ANSWERS[part]
+        asked = {"ask": "verdict", "parts": [part], "task": task, "settings": {"seed": seed}}
+        tasks.append({**asked, "both": both, "guess": guess})
+        keys.append((part, task, seed))
+    said = dict(zip(keys, ask(*tasks)))
+    assert [key for key, text in said.items() if "say so, too." not in text] == [("positions", "pronouns", 2)]
+    assert "This run, with seed 2, came out otherwise, and so did the recorded one." in said["positions", "pronouns", 2]
+    excepted = {key[:2] for key, text in said.items() if "seed 2" in text}
+    assert excepted == {("positions", "pronouns")}
+
+
+OTHERS = {  # settings that are not recorded, and how the recorded ones differ
+    ("mask", "width", 16, "layers", 1, "rate", 1000): "width 32, 2 layers, the plain learning rate",
+    ("root", "width", 32, "heads", 4): "width 64, 1 head",
+    ("heads", "heads", 2): "4 heads",
+    ("shift", "seed", 4): "seeds 1 to 3",
+}
+
+
+@pytest.mark.parametrize(("changed", "recorded"), OTHERS.items())
+def test_the_record_does_not_answer_for_other_settings(changed: tuple, recorded: str):
+    """Chapter 83: neither its answer nor its reason is told for a run that it does not have."""
+    part, *settings = changed
+    asked = {"ask": "verdict", "parts": [part], "task": "digits", "settings": dict(zip(settings[::2], settings[1::2]))}
+    both, guess = [reported(3102, 0), reported(1761, 0)], ANSWERS[part]
+    (text,) = ask({**asked, "both": both, "guess": guess})
+    assert text.partition("” ")[2] == (
+        f"The recorded runs of chapter 83 have other settings ({recorded}), so they do not answer for this run."
+    )
+
+
+def test_a_run_that_comes_out_otherwise_is_told_so():
+    """Chapter 83: with recorded settings, where a browser's numbers differ, the reason of the record is not told."""
+    asked = {"ask": "verdict", "parts": ["root"], "task": "digits", "settings": {}, "guess": 0}
+    (text,) = ask({**asked, "both": [reported(0.6, 0.9), reported(0.7, 0.45)]})
+    assert "say “It does not learn the task.” This run, with seed 1, came out otherwise." in text
+    assert "eight times" not in text
 
 
 @pytest.mark.slow

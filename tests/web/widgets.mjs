@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 
 import * as breaking from "../../book/web/widgets/break/experiments.js";
+import { verdict } from "../../book/web/widgets/break/verdict.js";
 import { stages } from "../../book/web/widgets/equation.js";
 import { START, fromHash, toHash } from "../../book/web/widgets/lab/address.js";
 import { wordsOf } from "../../book/web/widgets/lab/sentence.js";
@@ -27,6 +28,8 @@ const answer = {
     return [hash, wanted, breaking.fromHash(hash)];
   },
   experiments: ({ hashes }) => hashes.map((hash) => breaking.fromHash(hash)),
+  verdict: ({ parts, task, settings, both, guess }) =>
+    verdict({ ...breaking.startOf(parts, task), ...settings }, both, guess),
   row: ({ scores, visible, values, width }) => stages(scores, visible, values, width),
   leaks: ({ length, mask, shift }) =>
     visibility(length, mask, shift).map((row) => row.map(({ seen, leak }) => [seen, leak])),

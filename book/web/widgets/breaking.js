@@ -1,9 +1,10 @@
 // Chapter 83: two small Transformers are trained in the page, one of them without a part; the reader guesses first.
 // widget-breaking-mask, in another chapter, is the one experiment of that name.
 import { lossChart } from "./break/chart.js";
-import { ANY, CHOICES, EXPERIMENTS, fromHash, startOf, TASKS, toHash } from "./break/experiments.js";
+import { CHOICES, EXPERIMENTS, fromHash, startOf, TASKS, toHash } from "./break/experiments.js";
 import { panel } from "./break/panel.js";
 import { race } from "./break/race.js";
+import { guessesOf, lost, named, verdict } from "./break/verdict.js";
 import { button, choice, fixed, make, percent, pick, slider, teller, tick } from "./dom.js";
 
 const SEVERAL = "several"; // in the list of what can be taken away
@@ -25,10 +26,11 @@ export function mount(place) {
   /** The question about these parts, and nothing learned yet. */
   function ask() {
     [guess, start.disabled] = [null, true];
-    const { parts } = settings;
-    const legend = parts.length
-      ? `The second model lacks ${named(parts)}. What will happen?`
+    const parts = lost(settings);
+    const none = settings.parts.length
+      ? "One head has none to spare: choose two or four."
       : "Take away at least one part.";
+    const legend = parts.length ? `The second model lacks ${named(settings)}. What will happen?` : none;
     const answers = parts.length ? guessesOf(parts).map((text, i) => [i, text]) : [];
     const choose = (value) => {
       guess = value;
@@ -36,7 +38,7 @@ export function mount(place) {
     };
     question.replaceChildren(choice(legend, answers, null, choose));
     panels[0].call("the whole model");
-    panels[1].call(parts.length === 1 ? `without ${named(parts)}` : "without these parts");
+    panels[1].call(parts.length === 1 ? `without ${named(settings)}` : "without these parts");
   }
 
   function clear(steps) {
@@ -46,9 +48,11 @@ export function mount(place) {
   }
 
   function change(changed) {
+    const before = named(settings);
     settings = { ...settings, ...changed };
+    settings.steps = startOf(settings.parts, settings.task).steps;
     history.replaceState(null, "", toHash(settings));
-    if (changed.parts) ask();
+    if (changed.parts || named(settings) !== before) ask();
     end("");
     clear(settings.steps);
   }
@@ -56,9 +60,10 @@ export function mount(place) {
   function begin() {
     end("");
     clear(settings.steps);
-    stopBoth = race(settings, lookOf(settings.parts), hear, end);
+    const parts = lost(settings);
+    stopBoth = race(settings, lookOf(parts), hear, end);
     [start.disabled, stop.hidden, bar.hidden, bar.value] = [true, false, false, 0];
-    watch.textContent = settings.parts.length === 1 ? EXPERIMENTS[settings.parts[0]].watch : "";
+    watch.textContent = parts.length === 1 ? EXPERIMENTS[parts[0]].watch : "";
     tell("Both models begin with the same random numbers.");
   }
 
@@ -120,9 +125,7 @@ export function mount(place) {
     "Take away ",
     pick("what to take away", parts, isSeveral ? SEVERAL : settings.parts[0], choosePart),
     " and let both learn ",
-    pick("what to learn", titles(), settings.task, (task) =>
-      change({ task, steps: startOf(settings.parts, task).steps }),
-    ),
+    pick("what to learn", titles(), settings.task, (task) => change({ task })),
   );
   const alone = make(
     "p",
@@ -165,26 +168,14 @@ export function mount(place) {
 }
 
 const titles = () => Object.entries(TASKS).map(([task, [title]]) => [task, title]);
-const guessesOf = (parts) => (parts.length === 1 ? EXPERIMENTS[parts[0]].guesses : ANY);
 const lookOf = (parts) => (parts.length === 1 && EXPERIMENTS[parts[0]].look) || "cross";
 
-/** "the mask, the shift and positions". */
-function named(parts) {
-  const names = parts.map((part) => EXPERIMENTS[part].name);
-  return names.length === 1 ? names[0] : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-}
-
-/** What has happened so far, from the numbers; at the end, beside the guess and what the recorded runs say. */
-function said(step, [whole, without], { parts, task }, guess) {
+/** What has happened so far, from the numbers; at the end, with what there is to say of the guess. */
+function said(step, both, settings, guess) {
   const right = ({ share }) => `${percent(share)} of unseen examples right`;
+  const [whole, without] = both;
   const text =
     `Step ${step}. Whole: loss ${fixed(whole.loss)}, ${right(whole)}. ` +
-    `Without ${named(parts)}: loss ${fixed(without.loss)}, ${right(without)}.`;
-  if (guess === null) return text;
-  const guesses = guessesOf(parts);
-  const guessed = `${text} You guessed: “${guesses[guess]}”`;
-  if (parts.length > 1) return guessed;
-  const { answer, found } = EXPERIMENTS[parts[0]];
-  const isRight = answer[task] === guess;
-  return `${guessed} The runs of chapter 83 say ${isRight ? "so, too." : `“${guesses[answer[task]]}”`} ${found[task]}`;
+    `Without ${named(settings)}: loss ${fixed(without.loss)}, ${right(without)}.`;
+  return guess === null ? text : `${text} ${verdict(settings, both, guess)}`;
 }

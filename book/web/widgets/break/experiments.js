@@ -1,11 +1,27 @@
 // Chapter 83: what can be taken away, what may happen then, what to look at, and the address of an experiment.
 
-const both = (text) => ({ digits: text, pronouns: text });
+const both = (each) => ({ digits: each, pronouns: each });
+
+// what the two models of a run report at its end, and whether it is so
+const writesNothing = ({ share }) => share <= 0.1;
+const worksAsWell = (whole, without) => without.share >= 0.75 * whole.share && !writesNothing(without);
+const leaks = (whole, without) => writesNothing(without) && without.loss < whole.loss + 0.1;
+const repeats = (whole, without) => leaks(whole, without) && new Set(without.written).size === 1;
+const learnsNothing = (whole, without) => writesNothing(without) && without.loss > whole.loss + 1;
+const writesNothingRight = (whole, without) => writesNothing(without);
+
+/** Whether at least six of the eight digits that were read are written, and no example is right. */
+function isInDisorder(whole, { read, written, share }) {
+  const left = [...read];
+  for (const word of written) if (left.includes(word)) left.splice(left.indexOf(word), 1);
+  return writesNothing({ share }) && left.length <= 2;
+}
 
 /**
  * For each part: what it is called; what may happen without it, among which readers guess; which guess the recorded
- * runs bear out; whose map is shown (the attention of the last decoder layer to the source, or to its own words); what
- * to look at; why it came out so; and settings that differ from the others'.
+ * runs bear out; whether another run bears it out, too; the seed of a recorded run that came out otherwise; whose map
+ * is shown (the attention of the last decoder layer to the source, or to its own words); what to look at; why it came
+ * out so; and settings that differ from the others'.
  */
 export const EXPERIMENTS = {
   mask: {
@@ -15,7 +31,8 @@ export const EXPERIMENTS = {
       "Its loss ends as low, and by itself it writes nothing right.",
       "It works as well as the other.",
     ],
-    answer: { digits: 1, pronouns: 1 },
+    answer: both(1),
+    bears: both(leaks),
     look: "decoder",
     watch:
       "Compare the losses first, then what the two models write. The maps show where the decoder looks among its own words while it learns: the future is to the right of the diagonal.",
@@ -33,7 +50,8 @@ export const EXPERIMENTS = {
       "It learns more slowly.",
       "Its loss is low at once, and by itself it writes one word again and again.",
     ],
-    answer: { digits: 2, pronouns: 2 },
+    answer: both(2),
+    bears: both(repeats),
     watch:
       "Compare how soon the two losses fall, then what the two models write. The maps show where the decoder looks in the source while it writes.",
     found: both(
@@ -43,7 +61,8 @@ export const EXPERIMENTS = {
   root: {
     name: "the root under the scores",
     guesses: ["It does not learn the task.", "It learns, perhaps more slowly.", "It learns faster."],
-    answer: { digits: 0, pronouns: 0 },
+    answer: both(0),
+    bears: both(writesNothingRight),
     watch:
       "Compare the maps, which show where the decoder looks in the source: which of them are sharp sooner, and do they point to the right words?",
     found: {
@@ -62,6 +81,8 @@ export const EXPERIMENTS = {
       "It writes the right words in a wrong order.",
     ],
     answer: { digits: 2, pronouns: 0 },
+    bears: { digits: isInDisorder, pronouns: worksAsWell },
+    otherwise: { pronouns: 2 },
     watch:
       "Look at the words that the second model writes: are they the right ones, and do they stand where they should? The maps show where the decoder looks in the source.",
     found: {
@@ -72,7 +93,8 @@ export const EXPERIMENTS = {
   "warm-up": {
     name: "the warm-up",
     guesses: ["It learns faster.", "It works as well as the other.", "It does not learn at all."],
-    answer: { digits: 2, pronouns: 2 },
+    answer: both(2),
+    bears: both(learnsNothing),
     watch: "Look at the first steps: the second model takes them at full speed. Do its maps ever become sharp?",
     found: both(
       "The first steps are so long that the weights end up far from where they began, and the falling rate does not bring them back.",
@@ -81,9 +103,10 @@ export const EXPERIMENTS = {
   heads: {
     name: "three of its four heads",
     guesses: ["It does not learn at all.", "It learns much more slowly.", "It works as well as the other."],
-    answer: { digits: 2, pronouns: 2 },
+    answer: both(2),
+    bears: both(worksAsWell),
     watch:
-      "Compare the losses, then the maps, which show where the decoder looks in the source: does the lonely head look elsewhere than the four together?",
+      "Compare the losses, then the maps, which show where the decoder looks in the source: does the lonely head look elsewhere than several together?",
     found: both("One wide head learns it as well as four narrow ones: one look at a time is enough here."),
   },
 };
