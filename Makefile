@@ -33,7 +33,6 @@ env: .venv/.locked .venv/.project node_modules/.installed .venv/.browser ## inst
 	@touch $@
 
 .venv/.project: pyproject.toml .venv/.locked
-	@! $(PY) -m pip show --quiet annotated 2>/dev/null || $(PY) -m pip uninstall --quiet --yes annotated # its name before
 	@$(PY) -m pip install --quiet --no-deps -e .
 	@touch $@
 
@@ -67,8 +66,8 @@ pdf: env ## the whole book as one file to print: _build/book.pdf
 execute: env ## run chapters and store their outputs: make execute CH=59 (all without CH; REFRESH=1 renews timings, too)
 	@$(PY) -m tools.execute $(or $(CH),--all)
 
-lab: env ## open Jupyter in book/
-	@$(BIN)/jupyter lab --notebook-dir=book
+lab: env ## open Jupyter in book/; saving a chapter exports it
+	@$(BIN)/jupyter lab --config=tools/lab.py --notebook-dir=book
 
 export: env ## write annotated/ from the chapters
 	@$(PY) -m tools.export

@@ -1,5 +1,5 @@
 # Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
-"""Training data and batching: chapter 51 of the book, section 5.1 of the paper."""
+"""Training data and batching (section 5.1 of the paper)."""
 
 import random
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-__all__ = ["Batch", "Example", "make_batch", "pad_sequences", "token_batches"]
+__all__ = ["Batch", "Example", "make_batch", "pad_sequences", "padding_share", "token_batches"]
 
 
 # book/51_data_and_batching.ipynb#batching
@@ -100,7 +100,10 @@ def token_batches(examples: Sequence[Example], max_tokens: int, seed: int | None
 
 # book/51_data_and_batching.ipynb#padding-share
 def padding_share(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> float:
-    """The share of padding among all source and target positions of these batches."""
+    """The share of padding among all source and target positions of these batches.
+
+    Defined in chapter 51: `padding-share`.
+    """
     real = total = 0
     for batch in batches:
         for side in (0, 1):

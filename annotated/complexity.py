@@ -1,5 +1,5 @@
 # Written by `make export` from book/40_why_self_attention.ipynb: do not edit here, edit the chapter.
-"""Why self-attention: chapter 40 of the book, section 4 of the paper."""
+"""Why self-attention (section 4 of the paper)."""
 
 from collections.abc import Callable
 

@@ -1,5 +1,5 @@
 # Written by `make export` from book/52_hardware_and_schedule.ipynb: do not edit here, edit the chapter.
-"""Hardware and schedule: chapter 52 of the book, section 5.2 of the paper."""
+"""Hardware and schedule (section 5.2 of the paper)."""
 
 import time
 from collections.abc import Callable

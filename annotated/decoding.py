@@ -1,5 +1,5 @@
 # Written by `make export` from book/60_beam_search.ipynb: do not edit here, edit the chapter.
-"""Beam search: chapter 60 of the book, section 6.1 of the paper."""
+"""Beam search (section 6.1 of the paper)."""
 
 import math
 from collections.abc import Callable
@@ -21,12 +21,17 @@ __all__ = [
     "Hypothesis",
     "KeyValueCache",
     "KeyValues",
+    "Result",
     "block_special_tokens",
+    "decoding_step",
     "full_logits",
     "inference",
+    "layer_step",
     "length_penalty",
     "log_softmax",
     "output_limits",
+    "plain_beam_search",
+    "plain_greedy_search",
     "start_decoding",
 ]
 
@@ -107,7 +112,10 @@ def inference(search: Callable[..., Result]) -> Callable[..., Result]:
 def plain_greedy_search(
     model: Transformer, source: Int[Tensor, "1 source"], extra: int = 50
 ) -> tuple[list[int], float]:
-    """Greedy search for one sentence, each step a pass over the whole prefix (section 6.1): tokens, log-probability."""
+    """Greedy search for one sentence, each step a pass over the whole prefix (section 6.1): tokens, log-probability.
+
+    Defined in chapter 60: `plain-greedy`.
+    """
     next_logits, output, total = full_logits(model, source), [model.config.start_id], 0.0
     for _ in range(int(output_limits(model, source, extra))):
         log_probabilities = block_special_tokens(model, next_logits(source.new_tensor([output])).log_softmax(dim=-1))
@@ -228,7 +236,10 @@ def start_decoding(model: Transformer, source: Int[Tensor, "batch source"], widt
 def layer_step(
     layer: DecoderLayer, x: Tensor, memory: KeyValues, cache: KeyValueCache, self_mask: Tensor, source_mask: Tensor
 ) -> Float[Tensor, "batch width d_model"]:
-    """One decoder layer (section 3.1) for new positions alone; keys and values of all others are known."""
+    """One decoder layer (section 3.1) for new positions alone; keys and values of all others are known.
+
+    Defined in chapter 60: `decoding-step`.
+    """
 
     def self_attention(y: Tensor) -> Tensor:
         query, *new = layer.self_attention.project(y, y)
@@ -246,7 +257,10 @@ def layer_step(
 def decoding_step(
     model: Transformer, tokens: Int[Tensor, "batch width"], state: DecodingState
 ) -> Float[Tensor, "batch width vocab"]:
-    """Feed the last token of each hypothesis, return the logits of the next, and advance the state."""
+    """Feed the last token of each hypothesis, return the logits of the next, and advance the state.
+
+    Defined in chapter 60: `decoding-step`.
+    """
     width, decoder = tokens.shape[1], model.decoder
     first, end = state.step * width, (state.step + 1) * width
     state.visible[:, :, first:end] = torch.eye(width, dtype=torch.bool, device=tokens.device)
@@ -272,7 +286,10 @@ def length_penalty(length: int, alpha: float) -> float:
 def plain_beam_search(
     model: Transformer, source: Int[Tensor, "1 source"], width: int = 4, alpha: float = 0.6, extra: int = 50
 ) -> Hypothesis:
-    """Beam search for one sentence (section 6.1), without batch and cache: the best output that it finds."""
+    """Beam search for one sentence (section 6.1), without batch and cache: the best output that it finds.
+
+    Defined in chapter 60: `plain-beam`.
+    """
     next_logits, end_id = full_logits(model, source), model.config.end_id
     beam, finished = [Hypothesis([], 0.0, 0.0)], []
     limit = int(output_limits(model, source, extra))

@@ -1,5 +1,5 @@
 # Written by `make export` from book/34_embeddings.ipynb: do not edit here, edit the chapter.
-"""Embeddings and softmax: chapter 34 of the book, section 3.4 of the paper."""
+"""Embeddings and softmax (section 3.4 of the paper)."""
 
 import math
 

@@ -1,5 +1,5 @@
 # Written by `make export` from book/33_feed_forward.ipynb: do not edit here, edit the chapter.
-"""Position-wise feed-forward networks: chapter 33 of the book, section 3.3 of the paper."""
+"""Position-wise feed-forward networks (section 3.3 of the paper)."""
 
 from collections.abc import Callable
 

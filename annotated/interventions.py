@@ -1,5 +1,5 @@
 # Written by `make export` from book/80_attention_visualizations.ipynb: do not edit here, edit the chapter.
-"""Attention visualizations: chapter 80 of the book, figures 3 to 5 of the paper."""
+"""Attention visualizations (figures 3 to 5 of the paper)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,7 +13,7 @@ from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
 from annotated.batching import Batch
 from annotated.model import Transformer
 
-__all__ = ["attentions", "edited", "head_means", "moved", "silenced"]
+__all__ = ["Edit", "HeadMeans", "Place", "attentions", "edited", "head_means", "moved", "silenced"]
 
 
 # book/80_attention_visualizations.ipynb#edited

@@ -1,5 +1,5 @@
 # Written by `make export` from book/32_attention.ipynb: do not edit here, edit the chapter.
-"""Attention: chapter 32 of the book, section 3.2 of the paper."""
+"""Attention (section 3.2 of the paper)."""
 
 import torch
 from jaxtyping import Bool, Int

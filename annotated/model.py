@@ -1,5 +1,5 @@
 # Written by `make export` from book/39_transformer.ipynb: do not edit here, edit the chapter.
-"""The Transformer: chapter 39 of the book, section 3 of the paper."""
+"""The Transformer (section 3 of the paper)."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,16 @@ from annotated.masks import causal_mask, padding_mask
 from annotated.positional_encoding import LearnedPositions, SinusoidalPositions
 from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLayer
 
-__all__ = ["CHOICES", "Transformer", "TransformerConfig", "build_encoder"]
+__all__ = [
+    "CHOICES",
+    "OPTIONAL_SIZES",
+    "POSITIONS",
+    "REQUIRED_SIZES",
+    "Transformer",
+    "TransformerConfig",
+    "build_decoder",
+    "build_encoder",
+]
 
 
 # book/39_transformer.ipynb#configuration-checks
@@ -128,7 +137,10 @@ def build_encoder(config: TransformerConfig) -> Encoder:
 
 
 def build_decoder(config: TransformerConfig) -> Decoder:
-    """N decoder layers (section 3.1), and a final normalisation if `norm_first`."""
+    """N decoder layers (section 3.1), and a final normalisation if `norm_first`.
+
+    Defined in chapter 39: `layers`.
+    """
     add_norm = partial(AddNorm, config.d_model, config.dropout, config.norm_first, config.norm_eps)
     layers = [
         DecoderLayer(_attention(config), _attention(config), _feed_forward(config), add_norm)

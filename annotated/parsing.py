@@ -1,5 +1,5 @@
 # Written by `make export` from book/63_constituency_parsing.ipynb: do not edit here, edit the chapter.
-"""Constituency parsing: chapter 63 of the book, section 6.3 of the paper."""
+"""Constituency parsing (section 6.3 of the paper)."""
 
 import re
 from collections import Counter
@@ -9,7 +9,23 @@ from itertools import accumulate
 
 from annotated.base.files import InputError
 
-__all__ = ["Tree", "linearise", "read_tree", "read_trees"]
+__all__ = [
+    "EQUAL",
+    "Outcome",
+    "PUNCTUATION",
+    "Parse",
+    "TaskScores",
+    "Tree",
+    "bracket_f1",
+    "count_words",
+    "labelled_brackets",
+    "linearise",
+    "parse_brackets",
+    "parse_outcome",
+    "read_tree",
+    "read_trees",
+    "total_scores",
+]
 
 
 # book/63_constituency_parsing.ipynb#tree
@@ -80,7 +96,10 @@ PUNCTUATION = frozenset({",", ":", "``", "''", "."})  # parts of speech that EVA
 
 
 def count_words(tree: Tree) -> int:
-    """How many words, without punctuation; 's belongs to the word before, as in `LONGEST` of chapter 50 (6.3)."""
+    """How many words, without punctuation; 's belongs to the word before, as in `LONGEST` of chapter 50 (6.3).
+
+    Defined in chapter 63: `parse`.
+    """
     return sum(leaf.label not in PUNCTUATION and leaf.label != "POS" for leaf in tree.leaves())
 
 
@@ -96,7 +115,10 @@ def linearise(tree: Tree, copied: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Parse:
-    """What an output says: a tree, None if it has the wrong number of words, and what was malformed (section 6.3)."""
+    """What an output says: a tree, None if it has the wrong number of words, and what was malformed (section 6.3).
+
+    Defined in chapter 63: `parse`.
+    """
 
     tree: Tree | None
     problems: frozenset[str] = frozenset()
@@ -116,6 +138,8 @@ def parse_brackets(text: str, sentence: Sequence[str]) -> Parse:
 
     Brackets still open at the end are closed; surplus closing ones, and constituents without words, are left out.
     Nothing can be done about a wrong number of words.
+
+    Defined in chapter 63: `parse-brackets`.
     """
     frames: list[tuple[str, list[Tree]]] = [("TOP", [])]
     problems, count = set(), 0
@@ -150,6 +174,8 @@ def labelled_brackets(tree: Tree, skipped: Collection[int] | None = None) -> Cou
 
     Words at the places in `skipped`, by default those tagged as punctuation, are not there. Parts of speech, an outer
     TOP and constituents of skipped words only are not counted; PRT is ADVP.
+
+    Defined in chapter 63: `labelled-brackets`.
     """
     leaves = tree.leaves()
     if skipped is None:
@@ -174,7 +200,10 @@ def labelled_brackets(tree: Tree, skipped: Collection[int] | None = None) -> Cou
 # book/63_constituency_parsing.ipynb#total-scores
 @dataclass(frozen=True)
 class Outcome:
-    """An output beside the truth: the parts of both, whether they are equal, and what was malformed (section 6.3)."""
+    """An output beside the truth: the parts of both, whether they are equal, and what was malformed (section 6.3).
+
+    Defined in chapter 63: `total-scores`.
+    """
 
     gold: Counter
     found: Counter
@@ -184,7 +213,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TaskScores:
-    """Precision, recall and F1 of all parts together from 0 to 100; exact outputs from 0 to 1; counts (section 6.3)."""
+    """Precision, recall and F1 of all parts together from 0 to 100; exact outputs from 0 to 1; counts (section 6.3).
+
+    Defined in chapter 63: `total-scores`.
+    """
 
     precision: float
     recall: float
@@ -195,7 +227,10 @@ class TaskScores:
 
 
 def total_scores(outcomes: Sequence[Outcome]) -> TaskScores:
-    """The scores of all outputs together; raises ValueError when there is none (section 6.3)."""
+    """The scores of all outputs together; raises ValueError when there is none (section 6.3).
+
+    Defined in chapter 63: `total-scores`.
+    """
     if not outcomes:
         raise ValueError("no outputs to score")
     wanted, found = (sum(getattr(outcome, side).total() for outcome in outcomes) for side in ("gold", "found"))
@@ -208,7 +243,10 @@ def total_scores(outcomes: Sequence[Outcome]) -> TaskScores:
 
 # book/63_constituency_parsing.ipynb#bracket-f1
 def parse_outcome(gold: Tree, parse: Parse) -> Outcome:
-    """The brackets of both trees; the gold one says which words are punctuation, and no tree has no brackets (6.3)."""
+    """The brackets of both trees; the gold one says which words are punctuation, and no tree has no brackets (6.3).
+
+    Defined in chapter 63: `bracket-f1`.
+    """
     skipped = {i for i, leaf in enumerate(gold.leaves()) if leaf.label in PUNCTUATION}
     found = labelled_brackets(parse.tree, skipped) if parse.tree else Counter()
     wanted = labelled_brackets(gold, skipped)
@@ -219,6 +257,8 @@ def bracket_f1(gold: Sequence[Tree], parses: Sequence[Parse]) -> TaskScores:
     """Labelled brackets of all sentences against those of the gold trees, by EVALB's rules (section 6.3).
 
     Raises ValueError when the two differ in length or are empty.
+
+    Defined in chapter 63: `bracket-f1`.
     """
     if len(gold) != len(parses):
         raise ValueError(f"{len(parses)} parses for {len(gold)} trees")

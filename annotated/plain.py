@@ -1,5 +1,5 @@
 # Written by `make export` from book/00_whole.ipynb: do not edit here, edit the chapter.
-"""The whole Transformer, once: chapter 0 of the book."""
+"""The whole Transformer, once."""
 
 import math
 

@@ -1,5 +1,5 @@
 # Written by `make export` from book/35_positional_encoding.ipynb: do not edit here, edit the chapter.
-"""Positional encoding: chapter 35 of the book, section 3.5 of the paper."""
+"""Positional encoding (section 3.5 of the paper)."""
 
 import torch
 from jaxtyping import Float

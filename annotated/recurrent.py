@@ -1,5 +1,5 @@
 # Written by `make export` from book/20_recurrent_rival.ipynb: do not edit here, edit the chapter.
-"""The recurrent rival: chapter 20 of the book."""
+"""The recurrent rival."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,24 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-__all__ = ["RecurrentTranslator"]
+__all__ = [
+    "AdditiveAttention",
+    "RecurrentConfig",
+    "RecurrentDecoder",
+    "RecurrentTranslator",
+    "greedy_translation",
+    "gru_step",
+]
 
 
 # book/20_recurrent_rival.ipynb#gru-step
 def gru_step(
     x: Float[Tensor, "batch d_input"], state: Float[Tensor, "batch d_hidden"], cell: nn.GRUCell
 ) -> Float[Tensor, "batch d_hidden"]:
-    """One step h_t = f(h_{t-1}, x_t) of a gated recurrent unit with a PyTorch cell's weights, in full (section 1)."""
+    """One step h_t = f(h_{t-1}, x_t) of a gated recurrent unit with a PyTorch cell's weights, in full (section 1).
+
+    Defined in chapter 20: `gru-step`.
+    """
     of_x = (x @ cell.weight_ih.T + cell.bias_ih).chunk(3, dim=-1)
     of_state = (state @ cell.weight_hh.T + cell.bias_hh).chunk(3, dim=-1)
     r, u = (torch.sigmoid(of_x[gate] + of_state[gate]) for gate in (0, 1))
@@ -28,6 +38,8 @@ class AdditiveAttention(nn.Module):
     """Attention whose compatibility function is a network with one hidden layer (Bahdanau et al. 2014; section 3.2.1).
 
     score(q, k) = a . tanh(q W_q + k W_k), with a hidden layer of width `d_hidden`.
+
+    Defined in chapter 20: `additive-attention`.
     """
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int):
@@ -66,7 +78,10 @@ class AdditiveAttention(nn.Module):
 # book/20_recurrent_rival.ipynb#recurrent-config
 @dataclass(frozen=True)
 class RecurrentConfig:
-    """Sizes of the recurrent translator; the default has as many parameters as the Transformer of chapter 59."""
+    """Sizes of the recurrent translator; the default has as many parameters as the Transformer of chapter 59.
+
+    Defined in chapter 20: `recurrent-config`.
+    """
 
     vocab_size: int
     d_model: int = 128  # embeddings and read-out
@@ -80,7 +95,10 @@ class RecurrentConfig:
 
 # book/20_recurrent_rival.ipynb#recurrent-decoder
 class RecurrentDecoder(nn.Module):
-    """A loop of gated cells that looks back at the source before each step (Bahdanau et al. 2014; section 1)."""
+    """A loop of gated cells that looks back at the source before each step (Bahdanau et al. 2014; section 1).
+
+    Defined in chapter 20: `recurrent-decoder`.
+    """
 
     def __init__(self, config: RecurrentConfig):
         super().__init__()
@@ -176,7 +194,10 @@ class RecurrentTranslator(nn.Module):
 def greedy_translation(
     model: RecurrentTranslator, source: Int[Tensor, "batch source"], max_steps: int
 ) -> Int[Tensor, "batch steps"]:
-    """The likeliest token at each step, until every sentence has ended or `max_steps` are done; pads after the end."""
+    """The likeliest token at each step, until every sentence has ended or `max_steps` are done; pads after the end.
+
+    Defined in chapter 20: `greedy`.
+    """
     config, memory, mask = model.config, model.encode(source), (source != model.config.pad_id)[:, None]
     state, projected = model.decoder.start(memory)
     tokens = source.new_full((len(source), 1), config.start_id)

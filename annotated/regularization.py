@@ -1,5 +1,5 @@
 # Written by `make export` from book/54_regularization.ipynb: do not edit here, edit the chapter.
-"""Regularisation: chapter 54 of the book, section 5.4 of the paper."""
+"""Regularisation (section 5.4 of the paper)."""
 
 import torch
 import torch.nn.functional as F

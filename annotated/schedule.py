@@ -1,5 +1,5 @@
 # Written by `make export` from book/53_optimizer.ipynb: do not edit here, edit the chapter.
-"""Optimizer: chapter 53 of the book, section 5.3 of the paper."""
+"""Optimizer (section 5.3 of the paper)."""
 
 from collections.abc import Iterable
 

@@ -1,5 +1,5 @@
 # Written by `make export` from book/31_stacks.ipynb: do not edit here, edit the chapter.
-"""Encoder and decoder stacks: chapter 31 of the book, section 3.1 of the paper."""
+"""Encoder and decoder stacks (section 3.1 of the paper)."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-__all__ = ["AddNorm", "Decoder", "DecoderLayer", "Encoder", "EncoderLayer"]
+__all__ = ["AddNorm", "Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "layer_norm"]
 
 
 # book/31_stacks.ipynb#layer-norm
@@ -20,6 +20,8 @@ def layer_norm(
     """Normalise every token's vector to mean 0 and variance 1, then scale and shift it (section 3.1; Ba et al. 2016).
 
     `x` has any leading axes; mean and (biased) variance are taken over the last one alone.
+
+    Defined in chapter 31: `layer-norm`.
     """
     mean = x.mean(dim=-1, keepdim=True)
     variance = (x - mean).square().mean(dim=-1, keepdim=True)

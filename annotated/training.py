@@ -1,5 +1,5 @@
 # Written by `make export` from book/59_training.ipynb: do not edit here, edit the chapter.
-"""Training: chapter 59 of the book, section 5 of the paper."""
+"""Training (section 5 of the paper)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ __all__ = [
     "TRAINING_CHOICES",
     "TrainingConfig",
     "total_loss",
+    "train_step",
     "training_loss",
     "training_steps",
     "validation_loss",
@@ -128,6 +129,8 @@ def train_step(
     `loss_of` is `training_loss` of the model unless given; `scaler` keeps gradients in the range of float16. Where
     several processes have a share of the step each, `num_tokens` counts the target tokens of all, and what is returned
     is this process's part of the loss.
+
+    Defined in chapter 59: `train-step`.
     """
     loss_of = loss_of or partial(training_loss, model)
     scaler = scaler or torch.amp.GradScaler(enabled=False)

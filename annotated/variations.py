@@ -1,5 +1,5 @@
 # Written by `make export` from book/62_model_variations.ipynb: do not edit here, edit the chapter.
-"""Model variations: chapter 62 of the book, section 6.2 of the paper."""
+"""Model variations (section 6.2 of the paper)."""
 
 import torch
 from jaxtyping import Float

@@ -232,7 +232,7 @@ def test_every_exercise_has_a_solution_of_its_own():
 def test_the_reference_has_every_module_once():
     paths = (path.relative_to(ROOT / "annotated") for path in (ROOT / "annotated").rglob("*.py"))
     names = {".".join(path.with_suffix("").parts) for path in paths if path.name != "__init__.py"}
-    assert sorted(modules_of(BOOK)) == sorted({*names, "text.grammar"} - {"__main__"})
+    assert sorted(modules_of(BOOK)) == sorted(names - {"__main__"})
 
 
 def test_the_table_and_the_map_come_from_the_chapters_metadata():

@@ -116,8 +116,7 @@ def test_module_has_header_docstring_imports_names_and_markers(book):
     text = book.read("stacks.py")
     tree = ast.parse(text)
     assert text.startswith("# Written by `make export` from book/31_stacks.ipynb: do not edit")
-    assert ast.get_docstring(tree) == "Stacks of layers: chapter 31 of the book, section 3.1 of the paper."
-    assert '__all__ = ["Layer", "norm"]' in text
+    assert ast.get_docstring(tree) == "Stacks of layers (section 3.1 of the paper)."
     assert text.index("# book/31_stacks.ipynb#norm") < text.index("def norm")
     assert text.index("# book/31_stacks.ipynb#helpers") < text.index("class Layer")
     assert "not exported" not in text
@@ -149,33 +148,10 @@ def test_output_is_formatted(book):
     assert subprocess.run([export.RUFF, "check", "--select", "E4,F,I", folder], capture_output=True).returncode == 0
 
 
-def test_all_lists_what_the_top_level_lists_or_somebody_else_imports(book):
-    stacks = STACKS.replace("PAD = 0", "from torch import Tensor\n\nPAD, END, INNER, FAST, _OWN = 0, 1, 2, 3, 4")
-    lazy = 'def f():\n    """F."""\n    from annotated.masks import PAD, Tensor, _OWN'
-    later = chapter("later", lazy, "from annotated.masks import END")
-    folder = book.root / "annotated" / "machine"
-    folder.mkdir(parents=True)
-    (folder / "fast.py").write_text("from annotated.masks import FAST\n", encoding="utf-8")
-    init = INIT.replace('"norm": "stacks", ', "")
-    assert book(init=init, c31_stacks=stacks, c32_attention=LATER, c33_later=later) == 0
-    assert '__all__ = ["Layer", "norm"]' in book.read("stacks.py"), "of the top level, for attention"
-    assert '__all__ = ["END", "FAST", "PAD"]' in book.read("masks.py"), "its own, used by a module, chapter or folder"
-    assert "PAD, END, INNER, FAST, _OWN = 0, 1, 2, 3, 4" in book.read("masks.py")
-    assert '__all__ = ["NAME", "f"]' in book.read("later.py"), "nobody uses it: all of its names"
-
-
-def test_all_leaves_out_what_only_its_own_chapter_tries(book):
-    two = 'def f():\n    """One."""\n\n\ndef g():\n    """Two."""\n'
-    tries = chapter("plain", two, "from annotated.plain import f, g\nprint(f(), g())")
-    assert book(c31_plain=tries) == 0
-    assert '__all__ = ["NAME", "f", "g"]' in book.read("plain.py"), "nobody else uses it: all of its names"
-    other = chapter("later", shown="from annotated.plain import g")
-    assert book(c31_plain=tries, c32_later=other) == 0
-    assert '__all__ = ["g"]' in book.read("plain.py"), "f is tried by its own chapter only"
-    assert "Defined in" not in book.read("plain.py").split("def g")[0]
-    same = tries + "%% code second\n#| export second\nfrom annotated.plain import f\n\nTWICE = (f, f)\n"
-    assert book(c31_plain=same, c32_later=other) == 0
-    assert '__all__ = ["f", "g"]' in book.read("plain.py"), "another module of the same chapter needs f"
+def test_all_lists_every_public_name_but_of_a_file_that_people_copy(book):
+    assert book(c31_stacks=STACKS, c32_plain=chapter("plain", about='{"copied": ["plain"]}')) == 0
+    assert '__all__ = ["Layer", "SIZE", "norm"]' in book.read("stacks.py")
+    assert "__all__" not in book.read("plain.py")
 
 
 def test_only_changed_files_are_written_and_forgotten_ones_removed(book, capsys):
@@ -226,6 +202,10 @@ BAD = {
     "unknown name": ('#| export\ndef f(x):\n    """F."""\n    return numpy.sum(x)', "numpy"),
     "later module": ("from annotated.attention import attend", "chapter 32"),
     "later module, whole": ("import annotated.attention as a", "chapter 32"),
+    "folder": (
+        "#| export\nfrom annotated.machine.fast import f",
+        "imports annotated.machine.fast, and what is exported",
+    ),
     "later name": ("def f():\n    from annotated import attend", "chapter 32"),
     "later attribute": ("import annotated\nannotated.attend(1)", "chapter 32"),
 }
@@ -354,6 +334,23 @@ def test_broken_notebook_is_named(book, capsys):
     (book.root / "book" / "32_attention.ipynb").write_text("{")
     assert book() == 1
     assert "book/32_attention.ipynb" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_saving_a_chapter_in_jupyter_exports_it(book):
+    """With the configuration of `make lab`, and Jupyter's own way of saving."""
+    pytest.importorskip("jupyter_server")
+    from jupyter_server.services.contents.filemanager import FileContentsManager
+    from traitlets.config import PyFileConfigLoader
+
+    book(c31_stacks=STACKS)
+    config = PyFileConfigLoader("lab.py", str(ROOT / "tools")).load_config()
+    manager = FileContentsManager(config=config, root_dir=str(book.root / "book"))
+    model = manager.get("31_stacks.ipynb")
+    for cell in model["content"]["cells"]:
+        cell["source"] = cell["source"].replace("Zero mean.", "Mean of zero.")
+    manager.save(model, "31_stacks.ipynb")
+    assert "Mean of zero." in book.read("stacks.py")
 
 
 # This repository

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import tomllib
 from datetime import date
 from importlib.metadata import distributions
@@ -96,20 +95,6 @@ def test_what_is_said_of_installing_extras_names_this_distribution():
     assert ("annotated-attention", "fast") in said
     assert {name for name, _ in said} <= {PROJECT["name"], "."}
     assert {extra for _, extra in said} <= PROJECT["optional-dependencies"].keys()
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_make_env_takes_away_the_project_of_its_former_name(tmp_path, there):
-    """Two distributions that hold one module, and one command, would be removed together some day."""
-    (tmp_path / ".venv").mkdir()
-    for name in ("pyproject.toml", "requirements.lock", ".venv/.locked"):
-        (tmp_path / name).touch()
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\necho "$*" >> said\n[ "$3" != show ] || exit {1 - there}\n', encoding="utf-8")
-    python.chmod(0o755)
-    subprocess.run(["make", "-f", ROOT / "Makefile", "PY=./python", ".venv/.project"], cwd=tmp_path, check=True)
-    said = [line.split()[2] for line in (tmp_path / "said").read_text(encoding="utf-8").splitlines()]
-    assert said == ["show", *["uninstall"] * there, "install"]
 
 
 def test_book_configuration_executes_nothing_and_asks_no_other_host():

@@ -13,11 +13,11 @@ import pytest
 
 import annotated
 from tools import limits
+from tools.export import LEVELS, imported_modules
 from tools.outputs import file_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "annotated"
-FOLDERS = sorted(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file())
 MODULES = sorted(
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
     for path in PACKAGE.rglob("*.py")
@@ -31,6 +31,9 @@ def in_fresh_python(program: str) -> str:
     done = subprocess.run([sys.executable, "-c", program], **options)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+FOLDERS = {module for module in MODULES if file_of(module, PACKAGE).stem == "__init__"}
 
 
 def tree_of(module: str) -> ast.Module:
@@ -82,17 +85,46 @@ def imported() -> list[tuple[str, str, str]]:
     return [(importer, node.module, alias.name) for importer, node in found for alias in node.names]
 
 
+def apart(one: str, other: str) -> bool:
+    """Whether two modules stand in different folders."""
+    return one.rpartition(".")[0] != other.rpartition(".")[0] or "." not in one
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("module", sorted({*MODULES} - {*FOLDERS}))
+@pytest.mark.parametrize("module", sorted({*MODULES} - FOLDERS))
 def test_a_module_lists_what_others_use_of_it(module, imported):
+    """Those in its own folder may use more."""
     home = importlib.import_module(f"annotated.{module}")
     listed = getattr(home, "__all__", [])  # a file that people copy has none
     top = {name for name, home in annotated._HOME.items() if home == module}
     assert top <= set(listed)
-    used = {name for importer, of, name in imported if importer != module and of == home.__name__ and name[0] != "_"}
+    used = {
+        name for importer, of, name in imported if apart(importer, module) and of == home.__name__ and name[0] != "_"
+    }
     own = {name for name in used if getattr(getattr(home, name), "__module__", home.__name__) == home.__name__}
     assert own - {"__version__"} <= set(listed)
     assert not [name for name in listed if name.startswith("_") or not hasattr(home, name)]
+
+
+def level_of(module: str) -> str:
+    """The folder that a module stands in; "" for one of the chapters'."""
+    folder = module.partition(".")[0]
+    return folder if folder in LEVELS else ""
+
+
+def test_folders_import_downwards_only_and_contributing_says_what_each_is_for():
+    upwards = [
+        f"{importer} imports {name}"
+        for importer in MODULES
+        for name in imported_modules(tree_of(importer), annotated._HOME)
+        if LEVELS.index(level_of(name)) > LEVELS.index(level_of(importer))
+    ]
+    assert upwards == []
+    rows = re.findall(
+        r"(?m)^\| `annotated/(\w*)(?:/|\*\.py)` \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    )
+    assert tuple(rows) == LEVELS
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == {*LEVELS} - {""}
 
 
 def test_star_import_and_unknown_names():

@@ -63,11 +63,6 @@ def {module}(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 %% code {label}-by-hand
 {module}(torch.tensor([1.0, 2.0]))
 
-%% md in-the-package
-## In the package
-
-What the exported form adds to the plain one, and who uses it.
-
 {exercises}%% md next
 {next}
 '''

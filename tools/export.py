@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
@@ -33,6 +33,10 @@ DIRECTIVE = re.compile(r"#\| export(?: ([A-Za-z_]\w*))?")
 WHOLE = (0, 39)  # chapters that show the whole: what they do not export may import everything
 RUFF = Path(sysconfig.get_path("scripts")) / "ruff"
 BY_HAND = ("__init__", "__main__")
+# the folders of the package, and "" for what the chapters write: each may import those before it
+LEVELS = (
+    "base", "", "machine", "text", "runs", "search", "formats", "drawing", "doctor", "workbook", "command",
+)  # fmt: skip
 
 
 class ExportError(Exception):
@@ -135,10 +139,9 @@ def read_chapter(path: Path) -> Chapter:
     prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     title = re.search(r"^# (.+)$", prose, re.MULTILINE)
     docstring = re.sub(r"[\\\"`$]", "", title[1]).strip() if title else path.stem
-    docstring += f": chapter {number(path)} of the book"
     if section := about.get("section"):
         kind = "" if not section[0].isdigit() else "sections " if "," in section else "section "
-        docstring += f", {kind}{section} of the paper"
+        docstring += f" ({kind}{section} of the paper)"
     copied = about.get("copied", [])
     if not isinstance(copied, list) or not all(isinstance(name, str) for name in copied):
         raise ExportError(f'book/{path.name}: "copied" in its metadata is no list of names: write "copied": ["..."]')
@@ -225,6 +228,14 @@ def imported_modules(tree: ast.Module, public: dict[str, str] | None = None) -> 
         yield from ((public or {}).get(name, name) for name in names)
 
 
+def check_level(block: Block) -> None:
+    """Raise ExportError where an exported cell imports from a folder other than base."""
+    for name in imported_modules(block.tree):
+        if name.partition(".")[0] in LEVELS[2:]:
+            said = f"imports annotated.{name}, and what is exported may import annotated.base and other chapters only"
+            raise ExportError(f"{block.place}: {said}")
+
+
 def check_order(cell: Block, homes: dict[str, int], public: dict[str, str]) -> None:
     """Raise ExportError where a cell imports a module of a later chapter, or a public name from one."""
     for name in imported_modules(cell.tree, public):
@@ -277,13 +288,6 @@ def way_between(start: str, end: str, imports: dict[str, set[str]]) -> list[str]
     return []
 
 
-def sources(root: Path) -> list[ast.Module]:
-    """What is written by hand in the package: its two files, and its folders."""
-    folder = root / "annotated"
-    paths = [*sorted(folder.glob("*/**/*.py")), *(folder / f"{name}.py" for name in BY_HAND)]
-    return [ast.parse(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
-
-
 def public_names(root: Path) -> dict[str, str]:
     """The names of the package's top level and their modules, as its `__init__.py` lists them."""
     file = root / "annotated" / "__init__.py"
@@ -293,37 +297,16 @@ def public_names(root: Path) -> dict[str, str]:
     return {}
 
 
-def names_in_use(cells: Sequence[Block], by_hand: Sequence[ast.Module], public: dict[str, str]) -> dict[str, set[str]]:
-    """By module, the names that the top level lists or that other code of the package or another chapter imports.
-
-    A chapter that tries its own finished module in a cell that it does not export is no use of it.
-    """
-    found: dict[str, set[str]] = {}
-    own = {(cell.chapter, cell.module, name) for cell in cells if cell.module for name in cell.names}
-    for name, home in public.items():
-        found.setdefault(home, set()).add(name)
-    for cell, tree in [*((cell, cell.tree) for cell in cells), *((None, tree) for tree in by_hand)]:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("annotated."):
-                home = node.module.partition(".")[2]
-                names = {alias.name for alias in node.names}
-                if cell and not cell.module:
-                    names = {name for name in names if (cell.chapter, home, name) not in own}
-                found.setdefault(home, set()).update(names)
-    return found
-
-
-def module_text(module: str, blocks: list[Block], docstring: str, used: set[str] | None) -> str:
+def module_text(module: str, blocks: list[Block], docstring: str, copied: bool) -> str:
     """The module's text, before formatting: header, docstring, imports, `__all__`, one block a cell.
 
-    `used` are the names that others use; None for a file that people copy, which has no list and no links.
+    `copied` is a file that people copy, which has no list and no links.
     """
     check_module(module, blocks)
     chapters = ", ".join(dict.fromkeys(f"book/{block.chapter.name}" for block in blocks))
     imports = dict.fromkeys(ast.unparse(node) for block in blocks for node in block.tree.body if is_import(node))
-    names = {name for block in blocks for name in block.names if not name.startswith("_")}
+    listed = {name for block in blocks for name in block.names if not (copied or name.startswith("_"))}
     parts = [HEADER.format(chapters), docstring, "", *imports, ""]
-    listed = set() if used is None else names & used or names  # what nothing uses is there for its reader
     parts += [f"__all__ = {sorted(listed)!r}"] if listed else []
     for block in blocks:
         lines = with_back_link(block, listed)
@@ -354,13 +337,14 @@ def package_files(root: Path) -> dict[str, str]:
     for name, home in public.items():
         if home in modules and name not in {held for block in modules[home] for held in block.names}:
             raise ExportError(f"annotated/__init__.py: annotated.{home} has no {name}")
+    for block in (block for chapter in chapters for block in chapter.blocks):
+        check_level(block)
     check_orders(chapters, public, root)
     check_circles((block for chapter in chapters for block in chapter.blocks), public)
-    used = names_in_use([cell for chapter in chapters for cell in chapter.cells], sources(root), public)
     copied = {module for chapter in chapters for module in chapter.copied}
     files = {}
     for module, held in modules.items():
-        text = module_text(module, held, docstrings[module], None if module in copied else used.get(module, set()))
+        text = module_text(module, held, docstrings[module], module in copied)
         text = ruff(["check", "--select", "F401,I", "--fix-only"], text, root, f"{module}.py")
         files[f"{module}.py"] = ruff(["format"], text, root, f"{module}.py")
         ast.parse(files[f"{module}.py"])

@@ -144,6 +144,8 @@ def texts_of(kind: str, root: Path) -> Iterator[tuple[str, str, Any]]:
             for cell in code_cells(nbformat.read(path, as_version=4)):
                 if bool(DIRECTIVE.match(cell.source)) == (kind == "package") and not is_exempt(cell):
                     yield f"book/{path.name}#{cell.id}", cell.source, python_sites
+        for path in sorted((root / "annotated").glob("*/**/*.py")) if kind == "package" else ():
+            yield path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"), python_sites
         return
     patterns = {
         "page": (["book/web/*.js", "book/web/*/*.js", "book/web/*/*/*.js"], script_sites),

@@ -26,12 +26,10 @@ from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
+from tools.export import LEVELS
+
 NO_TERMS = (nodes.title, nodes.reference, nodes.literal, nodes.math, nodes.caption, nodes.literal_block, nodes.table)
 NO_TERMS += (nodes.raw, nodes.emphasis, addnodes.pending_xref, nodes.citation)
-# the folders of the package, each above those that it imports; CONTRIBUTING.md says what each is for
-FOLDERS = (
-    "base", "machine", "text", "runs", "search", "formats", "drawing", "doctor", "workbook", "command",
-)  # fmt: skip
 EXERCISE = re.compile(r"\{exercise\}(?: .*)?\n:label: (?P<label>\S+)\n(?P<text>.*?)\n:::", re.DOTALL)
 
 
@@ -234,10 +232,10 @@ def modules_of(folder: Path) -> list[str]:
             if cell.cell_type == "code" and (match := DIRECTIVE.match(cell.source)):
                 found.setdefault(match[1] or notebook.metadata.annotated.module, True)
     package = folder.parent / "annotated"
-    for level in FOLDERS:
+    for level in filter(None, LEVELS):
         paths = sorted((package / level).rglob("*.py"))
         names = (".".join(path.relative_to(package).with_suffix("").parts) for path in paths)
-        found |= dict.fromkeys(name.removesuffix(".__init__") for name in names if name != f"{level}.__init__")
+        found |= dict.fromkeys(name for name in names if not name.endswith("__init__"))
     return list(found)
 
 

@@ -13,7 +13,7 @@ from annotated.text.grammar.sentences import FRAMES, LONG_RULES, coreference, de
 from annotated.text.grammar.tables import read_table
 from annotated.text.grammar.words import NAME_ENTRIES, Draw, Noun
 
-__all__ = ["LIMIT", "LONGEST", "SPLITS", "embedded_split"]
+__all__ = ["LIMIT", "LONGEST", "SPLITS", "canonical_text", "embedded_split", "read_canonical"]
 
 
 HELD_OUT_USES = {(row["construction"], word) for row in read_table("held_out") for word in row["words"].split()}
