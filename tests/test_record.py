@@ -6,6 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+import yaml
 
 from annotated.base.files import read_json, read_tensors, write_json
 from annotated.model import TransformerConfig
@@ -95,3 +96,18 @@ def test_pages_say_that_a_record_is_of_an_earlier_corpus():
     assert len(pages) >= 2
     silent = [page for page, text in pages.items() if "an earlier version of the corpus" not in text]
     assert version == corpus_fingerprint() or not silent, silent
+
+
+def test_every_record_says_what_makes_it_now():
+    """A module that is there, and for `benchmarks` and the command one of their parts."""
+    from annotated.command.commands import COMMANDS
+    from benchmarks.__main__ import PARTS
+
+    made_by = yaml.safe_load((RUNS / "made_by.yml").read_text(encoding="utf-8"))
+    assert set(made_by) == {path.name for path in RUNS.iterdir() if path.is_dir()}
+    for name, commands in made_by.items():
+        for words in (command.split() for command in commands):
+            parts = {"annotated": COMMANDS, "benchmarks": {*PARTS, "gpu"}}
+            program, *rest = words[2:] if words[0] == "python" else words
+            assert program in parts or (ROOT / f"{program.replace('.', '/')}.py").is_file(), name
+            assert program not in parts or rest[0] in parts[program], name
