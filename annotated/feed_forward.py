@@ -22,8 +22,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, for each position alone.
 
-    Section 3.3, equation (2). `dropout` acts on the hidden layer, which the paper leaves
-    alone. Raises ValueError for an unknown activation.
+    Section 3.3, equation (2). `dropout` acts on the hidden layer, which the paper
+    leaves alone. Raises ValueError for an unknown activation.
 
     Defined in chapter 33: `feed-forward`.
     """

@@ -32,8 +32,8 @@ class AddNorm(nn.Module):
     """The frame around every sub-layer: `LayerNorm(x + Dropout(Sublayer(x)))`.
 
     Sections 3.1 and 5.4. With `norm_first` the normalisation moves to the sub-layer's
-    input, `x + Dropout(Sublayer(LayerNorm(x)))`: not the paper's order, but that of most
-    later code. The paper does not name `norm_eps`; the authors' code has 1e-6.
+    input, `x + Dropout(Sublayer(LayerNorm(x)))`: not the paper's order, but that of
+    most later code. The paper does not name `norm_eps`; the authors' code has 1e-6.
 
     Defined in chapter 31: `add-norm`.
     """
