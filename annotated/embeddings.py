@@ -16,7 +16,8 @@ class TokenEmbedding(nn.Module):
     """A learned vector for each token, times sqrt(d_model) (section 3.4).
 
     Weights start from N(0, 1 / d_model), so that the scaled vectors have unit variance.
-    `scale=False` leaves the factor out; `weight` is another embedding's matrix, which the two then share.
+    `scale=False` leaves the factor out; `weight` is another embedding's matrix, which
+    the two then share.
 
     Defined in chapter 34: `token-embedding`.
     """

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 __all__ = ["ACTIVATIONS", "FeedForward"]
 
 
-# book/33_feed_forward.ipynb#imports
+# book/33_feed_forward.ipynb#activations
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -20,9 +20,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 # book/33_feed_forward.ipynb#feed-forward
 class FeedForward(nn.Module):
-    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, for each position alone (section 3.3, equation (2)).
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, for each position alone.
 
-    `dropout` acts on the hidden layer, which the paper leaves alone. Raises ValueError for an unknown activation.
+    Section 3.3, equation (2). `dropout` acts on the hidden layer, which the paper
+    leaves alone. Raises ValueError for an unknown activation.
 
     Defined in chapter 33: `feed-forward`.
     """

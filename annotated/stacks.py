@@ -17,7 +17,7 @@ def layer_norm(
     bias: Float[Tensor, " d_model"],
     eps: float = 1e-6,
 ) -> Float[Tensor, "*batch d_model"]:
-    """Normalise every token's vector to mean 0 and variance 1, then scale and shift it (section 3.1; Ba et al. 2016).
+    """Normalise every token's vector, then scale and shift it (section 3.1).
 
     `x` has any leading axes; mean and (biased) variance are taken over the last one alone.
 
@@ -30,10 +30,11 @@ def layer_norm(
 
 # book/31_stacks.ipynb#add-norm
 class AddNorm(nn.Module):
-    """The frame around every sub-layer: `LayerNorm(x + Dropout(Sublayer(x)))` (sections 3.1 and 5.4).
+    """The frame around every sub-layer: `LayerNorm(x + Dropout(Sublayer(x)))`.
 
-    With `norm_first` the normalisation moves to the sub-layer's input, `x + Dropout(Sublayer(LayerNorm(x)))`: not the
-    paper's order, but that of most later code. The paper does not name `norm_eps`; the authors' code has 1e-6.
+    Sections 3.1 and 5.4. With `norm_first` the normalisation moves to the sub-layer's
+    input, `x + Dropout(Sublayer(LayerNorm(x)))`: not the paper's order, but that of
+    most later code. The paper does not name `norm_eps`; the authors' code has 1e-6.
 
     Defined in chapter 31: `add-norm`.
     """
@@ -54,9 +55,10 @@ class AddNorm(nn.Module):
 
 # book/31_stacks.ipynb#encoder-layer
 class EncoderLayer(nn.Module):
-    """Self-attention, then a feed-forward network, each inside its own `AddNorm` (section 3.1).
+    """Self-attention, then a feed-forward network, each in its own frame (section 3.1).
 
-    `self_attention(query, memory, mask)` and `feed_forward(x)` are given; `add_norm` makes a fresh frame for each.
+    `self_attention(query, memory, mask)` and `feed_forward(x)` are given; `add_norm`
+    makes a fresh `AddNorm` for each.
 
     Defined in chapter 31: `encoder-layer`.
     """
@@ -73,7 +75,9 @@ class EncoderLayer(nn.Module):
 
 # book/31_stacks.ipynb#encoder
 class Encoder(nn.Module):
-    """A stack of encoder layers (section 3.1); `final_norm` is None for the paper's order, needed with `norm_first`.
+    """A stack of encoder layers (section 3.1).
+
+    `final_norm` is None in the paper's order, and needed with `norm_first`.
 
     Defined in chapter 31: `encoder`.
     """
@@ -91,10 +95,10 @@ class Encoder(nn.Module):
 
 # book/31_stacks.ipynb#decoder-layer
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention over the encoder's output, feed-forward network (section 3.1).
+    """Masked self-attention, attention over the memory, a network (section 3.1).
 
-    `memory` is the encoder's output. `self_mask` says which target positions a target position may see, `cross_mask`
-    which source positions.
+    `memory` is the encoder's output. `self_mask` says which target positions a target
+    position may see, `cross_mask` which source positions.
 
     Defined in chapter 31: `decoder-layer`.
     """
@@ -107,7 +111,7 @@ class DecoderLayer(nn.Module):
         add_norm: Callable[[], AddNorm],
     ):
         super().__init__()
-        self.self_attention, self.cross_attention, self.feed_forward = self_attention, cross_attention, feed_forward
+        self.self_attention, self.cross_attention, self.feed_forward = (self_attention, cross_attention, feed_forward)
         self.around_self_attention, self.around_cross_attention = add_norm(), add_norm()
         self.around_feed_forward = add_norm()
 
@@ -125,7 +129,9 @@ class DecoderLayer(nn.Module):
 
 # book/31_stacks.ipynb#decoder
 class Decoder(nn.Module):
-    """A stack of decoder layers (section 3.1). Every layer attends to the same `memory`: the encoder's last output.
+    """A stack of decoder layers (section 3.1).
+
+    Every layer attends to the same `memory`: the encoder's last output.
 
     Defined in chapter 31: `decoder`.
     """
