@@ -104,7 +104,7 @@ def own_tests(change: Change, root: Path = ROOT) -> list[str]:
     stems = set()
     for path in map(Path, change.files):
         folders = path.parent.parts
-        stems |= {path.stem, *("_".join(folders[first:]) for first in range(len(folders)))}
+        stems |= {path.stem, *folders, *("_".join(folders[first:]) for first in range(len(folders)))}
     known = []
     for path in (Path(file) for file in change.files if file.endswith(".py")):
         folder, name = path.parts[0], path.stem
