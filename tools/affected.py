@@ -1,8 +1,8 @@
 """What changed: files, chapters whose code or outputs did, and the tests whose subject that is.
 
 A test file's subject is what it is named after: a file (tests/test_export.py: tools/export.py, and any other export) or
-a folder (tests/test_web_model.py: book/web/model/), and what of tools, benchmarks, tests or book/_ext it imports.
-Nothing else is guessed: all other quick tests run always.
+a folder (tests/test_web_model.py: book/web/model/) or its data/, and what of tools, benchmarks, tests or book/_ext it
+imports. Nothing else is guessed: all other quick tests run always.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def own_tests(change: Change, root: Path = ROOT) -> list[str]:
     """The test files whose subject changed."""
     stems = set()
     for path in map(Path, change.files):
-        folders = path.parent.parts
+        folders = [name for name in path.parent.parts if name != "data"]
         stems |= {path.stem, *("_".join(folders[first:]) for first in range(len(folders)))}
     known = []
     for path in (Path(file) for file in change.files if file.endswith(".py") and not file.startswith("annotated/")):
