@@ -276,7 +276,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_a_split_is_generated_once_and_then_read(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = generated("pronoun")
     assert list(first) == embedded_split("pronoun")
-    monkeypatch.setattr(corpora.grammar, "embedded_split", lambda *_: pytest.fail("generated again"))
+    monkeypatch.setattr(corpora, "embedded_split", lambda *_: pytest.fail("generated again"))
     generated.cache_clear()
     assert generated("pronoun") == first
 

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from annotated.text import grammar
-from annotated.text.grammar import clauses, phrases, sentences
+from annotated.text.grammar import clauses, phrases, sentences, words
 from annotated.text.grammar.clauses import Clause
 from annotated.text.grammar.derivation import DeadEnd, Wanted, english_forms, express
 from annotated.text.grammar.phrases import Phrase
@@ -61,7 +61,7 @@ def test_the_example_of_a_rule_is_what_it_writes(name: str, monkeypatch: pytest.
 
 
 def test_the_examples_of_words_are_what_they_print() -> None:
-    failed, tried = doctest.testmod(grammar)
+    failed, tried = doctest.testmod(words)
     assert tried >= 4
     assert not failed
 

@@ -13,7 +13,7 @@ import torch
 
 from annotated.base.files import InputError
 from annotated.command.cli import main
-from annotated.doctor import checks
+from annotated.doctor import running
 from annotated.workbook import learn, stations
 from annotated.workbook.stations import STATIONS, pieces, reference, solution
 from tests.messages import message, refused
@@ -286,7 +286,7 @@ def test_a_file_that_cannot_run_is_one_line(learner, edit, line):
 def test_nothing_in_a_file_breaks_the_command(learner, capfd, monkeypatch):
     """It prints, it never ends, it kills its process, it is gone."""
     monkeypatch.setattr(learn, "SECONDS", 1.0)
-    monkeypatch.setattr(checks, "PATIENCE", 1000)
+    monkeypatch.setattr(running, "PATIENCE", 1000)
     learner.guess(STATIONS[0]).put(("# ---- Station 1", "print('from me')\n# ---- Station 1"))
     assert looked(learner.path).lines[:2] == ["Your file printed:", "  from me"]
     assert "from me" not in capfd.readouterr().err

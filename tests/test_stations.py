@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from annotated import plain
-from annotated.doctor import checks
+from annotated.doctor import running
+from annotated.doctor.asking import StillRunning
 from annotated.workbook import learn, stations
 from annotated.workbook.stations import STATIONS, Station, Unfit, hand_over, reference, same, solution
 
@@ -203,7 +204,7 @@ def test_an_endless_loop_ends_with_its_line(monkeypatch):
     station = STATIONS[0]
     theirs = edited(("    scores = q @", "    while True:\n        pass\n    scores = q @"))
     monkeypatch.setattr(learn, "SECONDS", 0.3)
-    monkeypatch.setattr(checks, "PATIENCE", 1000)
+    monkeypatch.setattr(running, "PATIENCE", 1000)
     verdict, lines, _, how = learn.judge(station.cases, theirs)
     assert (verdict, how) == ("wrong", "late")
     assert "still running after 0.3 seconds" in lines[-1]
@@ -212,18 +213,18 @@ def test_an_endless_loop_ends_with_its_line(monkeypatch):
 
 def test_time_that_other_programs_take_does_not_count(monkeypatch):
     """A thread that got no processor yet is not late; one that never gets any, or sleeps, ends all the same."""
-    monkeypatch.setattr(checks.time, "thread_time", lambda: 0.0)
-    monkeypatch.setattr(checks, "PATIENCE", 10_000)
-    with checks.at_most(0.02):
+    monkeypatch.setattr(running.time, "thread_time", lambda: 0.0)
+    monkeypatch.setattr(running, "PATIENCE", 10_000)
+    with running.at_most(0.02):
         time.sleep(0.2)
-    monkeypatch.setattr(checks, "PATIENCE", 4)
-    with pytest.raises(checks.StillRunning, match=r"still waiting after 0\.08 seconds"), checks.at_most(0.02):
+    monkeypatch.setattr(running, "PATIENCE", 4)
+    with pytest.raises(StillRunning, match=r"still waiting after 0\.08 seconds"), running.at_most(0.02):
         time.sleep(600)
 
 
 FRESH = """
 import ast, contextlib, json, sys
-from annotated import learn, stations
+from annotated.workbook import learn, stations
 
 loaded = []
 

@@ -1,5 +1,6 @@
 """Mistakes that the doctor knows by name, each an edit of chapter 0's file."""
 
+import ast
 import difflib
 import inspect
 import io
@@ -11,7 +12,7 @@ import tokenize
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -24,12 +25,16 @@ __all__ = ["MISTAKES", "Mistake", "changed_lines", "edited", "hunt", "without_co
 
 
 class Mistake(NamedTuple):
-    """A mistake as edits of the plain file: a name, the part it is in, the check meant for it, and what is replaced."""
+    """A mistake as edits of the plain file: a name, the part it is in, the check meant for it, and what is replaced.
+
+    An edit is an old and a new text. The name of a function after them, such as `EncoderLayer.forward`, says that only
+    this function changes.
+    """
 
     name: str
     part: str  # Transformer, loss, learning_rate or translate
     check: str
-    edits: tuple[tuple[str, str], ...]
+    edits: tuple[tuple[str, ...], ...]
 
 
 MISTAKES = [
@@ -211,9 +216,9 @@ MISTAKES = [
          "self.outer(self.inner(x))"),
     )),
     Mistake("ReLU in the decoder only", "Transformer", "feed-forward", (
-        ("        return self.around_feed_forward(x, self.feed_forward(x))\n\n\n# book/00_whole.ipynb#decoder",
-         "        return self.around_feed_forward(x, self.feed_forward.outer(self.feed_forward.inner(x)))\n\n\n"
-         "# book/00_whole.ipynb#decoder"),
+        ("self.feed_forward(x)",
+         "self.feed_forward.outer(self.feed_forward.inner(x))",
+         "EncoderLayer.forward"),
     )),
     Mistake("the decoder without a feed-forward layer", "Transformer", "gradients", (
         ("memory, memory_mask))\n        return self.around_feed_forward(x, self.feed_forward(x))",
@@ -449,11 +454,24 @@ MISTAKES = [
 def edited(mistakes: Sequence[Mistake]) -> str | None:
     """The plain file with some mistakes in it; None where an edit finds nothing to replace."""
     text = inspect.getsource(plain)
-    for old, new in (edit for one in mistakes for edit in one.edits):
-        if old not in text:
+    for old, new, *within in (edit for one in mistakes for edit in one.edits):
+        before, place, after = around(text, *within)
+        if old not in place:
             return None
-        text = text.replace(old, new)
+        text = before + place.replace(old, new) + after
     return text
+
+
+def around(text: str, name: str = "") -> tuple[str, str, str]:
+    """A text in three: what stands before a function or class (`Class.method` by name), its own text, and the rest."""
+    if not name:
+        return "", text, ""
+    node: Any = ast.parse(text)
+    for part in name.split("."):
+        node = next(one for one in node.body if getattr(one, "name", "") == part)
+    lines = text.splitlines(keepends=True)
+    first, last = node.lineno - 1, node.end_lineno
+    return "".join(lines[:first]), "".join(lines[first:last]), "".join(lines[last:])
 
 
 def planted(name: str) -> ModuleType:
