@@ -46,13 +46,14 @@ def forward_flops(config: TransformerConfig, batch: int, source: int, target: in
     return {part: batch * flops for part, flops in parts.items()}
 
 
+# book/52_hardware_and_schedule.ipynb#training-flops
 def training_flops(config: TransformerConfig, batch: int, source: int, target: int) -> int:
     """FLOPs of a training step: three forward passes' worth.
 
     The backward pass has two products for each one of the forward pass. One gives
     the gradient of the matrix, the other that of the input.
 
-    Defined in chapter 52: `forward-flops`.
+    Defined in chapter 52: `training-flops`.
     """
     return 3 * sum(forward_flops(config, batch, source, target).values())
 

@@ -13,9 +13,14 @@ __all__ = ["RecurrentTranslator"]
 
 # book/20_recurrent_rival.ipynb#gru-step
 def gru_step(
-    x: Float[Tensor, "batch d_input"], state: Float[Tensor, "batch d_hidden"], cell: nn.GRUCell
+    x: Float[Tensor, "batch d_input"],
+    state: Float[Tensor, "batch d_hidden"],
+    cell: nn.GRUCell,
 ) -> Float[Tensor, "batch d_hidden"]:
-    """One step h_t = f(h_{t-1}, x_t) of a gated recurrent unit with a PyTorch cell's weights, in full (section 1)."""
+    """One step h_t = f(h_{t-1}, x_t) of a gated recurrent unit (section 1), in full.
+
+    The weights are those of a PyTorch cell.
+    """
     of_x = (x @ cell.weight_ih.T + cell.bias_ih).chunk(3, dim=-1)
     of_state = (state @ cell.weight_hh.T + cell.bias_hh).chunk(3, dim=-1)
     r, u = (torch.sigmoid(of_x[gate] + of_state[gate]) for gate in (0, 1))
@@ -25,9 +30,10 @@ def gru_step(
 
 # book/20_recurrent_rival.ipynb#additive-attention
 class AdditiveAttention(nn.Module):
-    """Attention whose compatibility function is a network with one hidden layer (Bahdanau et al. 2014; section 3.2.1).
+    """Attention whose score is a network with one hidden layer (section 3.2.1).
 
-    score(q, k) = a . tanh(q W_q + k W_k), with a hidden layer of width `d_hidden`.
+    score(q, k) = a . tanh(q W_q + k W_k), with a hidden layer of width `d_hidden`
+    (Bahdanau et al. 2014).
     """
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int):
@@ -66,7 +72,10 @@ class AdditiveAttention(nn.Module):
 # book/20_recurrent_rival.ipynb#recurrent-config
 @dataclass(frozen=True)
 class RecurrentConfig:
-    """Sizes of the recurrent translator; the default has as many parameters as the Transformer of chapter 59."""
+    """Sizes of the recurrent translator.
+
+    The default has as many parameters as the Transformer of chapter 59.
+    """
 
     vocab_size: int
     d_model: int = 128  # embeddings and read-out
@@ -80,7 +89,10 @@ class RecurrentConfig:
 
 # book/20_recurrent_rival.ipynb#recurrent-decoder
 class RecurrentDecoder(nn.Module):
-    """A loop of gated cells that looks back at the source before each step (Bahdanau et al. 2014; section 1)."""
+    """A loop of gated cells that looks back at the source before each step.
+
+    Section 1; Bahdanau et al. 2014.
+    """
 
     def __init__(self, config: RecurrentConfig):
         super().__init__()
@@ -98,7 +110,7 @@ class RecurrentDecoder(nn.Module):
     def step(
         self, word: Tensor, state: Tensor, projected: Tensor, memory: Tensor, mask: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Look back at the source, then advance: the new state, and what the output layer reads."""
+        """Look back, then advance: the new state, and what the output layer reads."""
         context = self.attention.attend(state.unsqueeze(1), projected, memory, mask)[0].squeeze(1)
         state = self.cell(torch.cat([word, context], dim=-1), state)
         return state, torch.tanh(self.read_out(torch.cat([word, state, context], dim=-1)))
@@ -118,10 +130,11 @@ class RecurrentDecoder(nn.Module):
 
 # book/20_recurrent_rival.ipynb#recurrent-translator
 class RecurrentTranslator(nn.Module):
-    """A recurrent encoder and decoder with additive attention (Bahdanau et al. 2014): what the paper replaces.
+    """A recurrent encoder and decoder with additive attention: what the paper replaces.
 
-    It is called as `Transformer` is, so the same loop trains both: `forward(source, target)` gives the logits of the
-    token after each target position. Section 1.
+    It is called as `Transformer` is, so the same loop trains both:
+    `forward(source, target)` gives the logits of the token after each target
+    position (section 1; Bahdanau et al. 2014).
 
     Defined in chapter 20: `recurrent-translator`.
     """
@@ -149,9 +162,11 @@ class RecurrentTranslator(nn.Module):
         return self.dropout(self.target_embedding(tokens) * self.config.d_model**0.5)
 
     def encode(
-        self, source: Int[Tensor, "batch source"], source_mask: Bool[Tensor, "batch 1 1 source"] | None = None
+        self,
+        source: Int[Tensor, "batch source"],
+        source_mask: Bool[Tensor, "batch 1 1 source"] | None = None,
     ) -> Float[Tensor, "batch source d_memory"]:
-        """A state for each source token, read forwards and backwards; `source_mask` is not needed."""
+        """A state for each source token, read both ways; needs no `source_mask`."""
         lengths = (source != self.config.pad_id).sum(dim=1).cpu()
         packed = pack_padded_sequence(self.embed(source), lengths, batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(self.encoder(packed)[0], batch_first=True, total_length=source.shape[1])
@@ -176,11 +191,18 @@ class RecurrentTranslator(nn.Module):
 def greedy_translation(
     model: RecurrentTranslator, source: Int[Tensor, "batch source"], max_steps: int
 ) -> Int[Tensor, "batch steps"]:
-    """The likeliest token at each step, until every sentence has ended or `max_steps` are done; pads after the end."""
-    config, memory, mask = model.config, model.encode(source), (source != model.config.pad_id)[:, None]
+    """The likeliest tokens, `max_steps` at most; pads after a sentence's end."""
+    config, memory, mask = (
+        model.config,
+        model.encode(source),
+        (source != model.config.pad_id)[:, None],
+    )
     state, projected = model.decoder.start(memory)
     tokens = source.new_full((len(source), 1), config.start_id)
-    ended, written = torch.zeros(len(source), dtype=torch.bool, device=source.device), []
+    ended, written = (
+        torch.zeros(len(source), dtype=torch.bool, device=source.device),
+        [],
+    )
     while len(written) < max_steps and not ended.all():
         state, hidden = model.decoder.step(model.embed(tokens).squeeze(1), state, projected, memory, mask)
         chosen = model.output(hidden).argmax(dim=-1).masked_fill(ended, config.pad_id)
