@@ -4,18 +4,18 @@
 import time
 from collections.abc import Callable
 
-import torch
-
 from annotated.model import TransformerConfig
 
-__all__ = ["attention_flops", "forward_flops", "product_speed", "seconds_of", "training_flops"]
+__all__ = ["attention_flops", "forward_flops", "seconds_of", "training_flops"]
 
 
-# book/52_hardware_and_schedule.ipynb#forward-flops
+# book/52_hardware_and_schedule.ipynb#attention-flops
 def attention_flops(config: TransformerConfig, queries: int, keys: int) -> tuple[int, int]:
-    """FLOPs of one attention for one sentence: of its projections, and of its scores and weighted sums.
+    """FLOPs of one attention for one sentence: of its projections, and of the rest.
 
-    Defined in chapter 52: `forward-flops`.
+    The rest are the scores and the weighted sums.
+
+    Defined in chapter 52: `attention-flops`.
     """
     d_k = config.d_k or config.d_model // config.num_heads
     d_v = config.d_v or config.d_model // config.num_heads
@@ -23,14 +23,20 @@ def attention_flops(config: TransformerConfig, queries: int, keys: int) -> tuple
     return projections, 2 * config.num_heads * queries * keys * (d_k + d_v)
 
 
+# book/52_hardware_and_schedule.ipynb#forward-flops
 def forward_flops(config: TransformerConfig, batch: int, source: int, target: int) -> dict[str, int]:
-    """FLOPs of a forward pass by part, for `batch` sentences of `source` and `target` positions, padding counted.
+    """FLOPs of a forward pass by part, for `batch` pairs of sentences.
+
+    Each pair has `source` and `target` positions, padding counted.
 
     Defined in chapter 52: `forward-flops`.
     """
     encoder, decoder = config.num_layers, config.num_decoder_layers or config.num_layers
     attentions = [attention_flops(config, source, source)] * encoder
-    attentions += [attention_flops(config, target, target), attention_flops(config, target, source)] * decoder
+    attentions += [
+        attention_flops(config, target, target),
+        attention_flops(config, target, source),
+    ] * decoder
     parts = {
         "projections": sum(projections for projections, _ in attentions),
         "scores and sums": sum(products for _, products in attentions),
@@ -40,30 +46,23 @@ def forward_flops(config: TransformerConfig, batch: int, source: int, target: in
     return {part: batch * flops for part, flops in parts.items()}
 
 
+# book/52_hardware_and_schedule.ipynb#training-flops
 def training_flops(config: TransformerConfig, batch: int, source: int, target: int) -> int:
-    """FLOPs of a training step: three forward passes' worth, since the backward pass has two products for each one.
+    """FLOPs of a training step: three forward passes' worth.
 
-    One gives the gradient of the matrix, the other that of the input.
+    The backward pass has two products for each one of the forward pass. One gives
+    the gradient of the matrix, the other that of the input.
 
-    Defined in chapter 52: `forward-flops`.
+    Defined in chapter 52: `training-flops`.
     """
     return 3 * sum(forward_flops(config, batch, source, target).values())
 
 
-# book/52_hardware_and_schedule.ipynb#ceiling
-def product_speed(dtype: torch.dtype = torch.float32, size: int = 1024, runs: int = 8) -> float:
-    """FLOPs a second of a product of two square matrices, the best of `runs`.
-
-    Defined in chapter 52: `ceiling`.
-    """
-    a, b = (torch.ones(size, size, dtype=dtype) for _ in range(2))  # no random number is drawn
-    return 2 * size**3 / min(seconds_of(lambda: a @ b) for _ in range(runs))
-
-
+# book/52_hardware_and_schedule.ipynb#seconds-of
 def seconds_of(work: Callable[[], object]) -> float:
     """How long `work` takes.
 
-    Defined in chapter 52: `ceiling`.
+    Defined in chapter 52: `seconds-of`.
     """
     start = time.perf_counter()
     work()

@@ -20,7 +20,9 @@ __all__ = [
 
 # book/20_recurrent_rival.ipynb#gru-step
 def gru_step(
-    x: Float[Tensor, "batch d_input"], state: Float[Tensor, "batch d_hidden"], cell: nn.GRUCell
+    x: Float[Tensor, "batch d_input"],
+    state: Float[Tensor, "batch d_hidden"],
+    cell: nn.GRUCell,
 ) -> Float[Tensor, "batch d_hidden"]:
     """One step h_t = f(h_{t-1}, x_t) of a gated recurrent unit with a PyTorch cell's weights, in full (section 1).
 
@@ -35,7 +37,7 @@ def gru_step(
 
 # book/20_recurrent_rival.ipynb#additive-attention
 class AdditiveAttention(nn.Module):
-    """Attention whose compatibility function is a network with one hidden layer (Bahdanau et al. 2014; section 3.2.1).
+    """Attention whose score is a network with one hidden layer (section 3.2.1).
 
     score(q, k) = a . tanh(q W_q + k W_k), with a hidden layer of width `d_hidden`.
 
@@ -116,7 +118,7 @@ class RecurrentDecoder(nn.Module):
     def step(
         self, word: Tensor, state: Tensor, projected: Tensor, memory: Tensor, mask: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Look back at the source, then advance: the new state, and what the output layer reads."""
+        """Look back, then advance: the new state, and what the output layer reads."""
         context = self.attention.attend(state.unsqueeze(1), projected, memory, mask)[0].squeeze(1)
         state = self.cell(torch.cat([word, context], dim=-1), state)
         return state, torch.tanh(self.read_out(torch.cat([word, state, context], dim=-1)))
@@ -136,10 +138,11 @@ class RecurrentDecoder(nn.Module):
 
 # book/20_recurrent_rival.ipynb#recurrent-translator
 class RecurrentTranslator(nn.Module):
-    """A recurrent encoder and decoder with additive attention (Bahdanau et al. 2014): what the paper replaces.
+    """A recurrent encoder and decoder with additive attention: what the paper replaces.
 
-    It is called as `Transformer` is, so the same loop trains both: `forward(source, target)` gives the logits of the
-    token after each target position. Section 1.
+    It is called as `Transformer` is, so the same loop trains both:
+    `forward(source, target)` gives the logits of the token after each target
+    position (section 1; Bahdanau et al. 2014).
 
     Defined in chapter 20: `recurrent-translator`.
     """
@@ -167,9 +170,11 @@ class RecurrentTranslator(nn.Module):
         return self.dropout(self.target_embedding(tokens) * self.config.d_model**0.5)
 
     def encode(
-        self, source: Int[Tensor, "batch source"], source_mask: Bool[Tensor, "batch 1 1 source"] | None = None
+        self,
+        source: Int[Tensor, "batch source"],
+        source_mask: Bool[Tensor, "batch 1 1 source"] | None = None,
     ) -> Float[Tensor, "batch source d_memory"]:
-        """A state for each source token, read forwards and backwards; `source_mask` is not needed."""
+        """A state for each source token, read both ways; needs no `source_mask`."""
         lengths = (source != self.config.pad_id).sum(dim=1).cpu()
         packed = pack_padded_sequence(self.embed(source), lengths, batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(self.encoder(packed)[0], batch_first=True, total_length=source.shape[1])
@@ -201,7 +206,10 @@ def greedy_translation(
     config, memory, mask = model.config, model.encode(source), (source != model.config.pad_id)[:, None]
     state, projected = model.decoder.start(memory)
     tokens = source.new_full((len(source), 1), config.start_id)
-    ended, written = torch.zeros(len(source), dtype=torch.bool, device=source.device), []
+    ended, written = (
+        torch.zeros(len(source), dtype=torch.bool, device=source.device),
+        [],
+    )
     while len(written) < max_steps and not ended.all():
         state, hidden = model.decoder.step(model.embed(tokens).squeeze(1), state, projected, memory, mask)
         chosen = model.output(hidden).argmax(dim=-1).masked_fill(ended, config.pad_id)

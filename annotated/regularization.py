@@ -13,9 +13,10 @@ __all__ = ["label_smoothed_loss", "smoothed_targets"]
 def smoothed_targets(
     targets: Int[Tensor, "*batch"], vocab_size: int, smoothing: float = 0.1
 ) -> Float[Tensor, "*batch vocab"]:
-    """What to learn: 1 - smoothing on the true token, and `smoothing` spread over all tokens (section 5.4).
+    """1 - smoothing on the true token, and `smoothing` spread over all tokens.
 
-    Szegedy et al.'s form: the true token has its share of the spread too.
+    That is what a model learns (section 5.4). The form is that of Szegedy et al.:
+    the true token has its share of the spread too.
 
     Defined in chapter 54: `smoothed-targets`.
     """
@@ -36,5 +37,9 @@ def label_smoothed_loss(
     Defined in chapter 54: `label-smoothed-loss`.
     """
     return F.cross_entropy(
-        logits.flatten(0, 1), targets.flatten(), ignore_index=pad_id, label_smoothing=smoothing, reduction="sum"
+        logits.flatten(0, 1),
+        targets.flatten(),
+        ignore_index=pad_id,
+        label_smoothing=smoothing,
+        reduction="sum",
     )

@@ -23,7 +23,9 @@ __all__ = [
 
 # book/62_model_variations.ipynb#changes
 class NoPositions(nn.Module):
-    """In the place of positions: leaves embeddings as they are, so that the order of tokens is lost (section 3.5).
+    """In the place of positions: leaves embeddings as they are (section 3.5).
+
+    The order of tokens is lost.
 
     Defined in chapter 62: `changes`.
     """
@@ -42,10 +44,13 @@ def without_positions(model: Transformer) -> None:
     model.source_positions = model.target_positions = NoPositions()
 
 
+# book/62_model_variations.ipynb#random-start
 class RandomStart(SinusoidalPositions):
-    """Sinusoids that begin at a random position below `most` in training, and at 0 otherwise (section 3.5).
+    """Sinusoids that begin at a random position below `most` in training.
 
-    Defined in chapter 62: `changes`.
+    Otherwise they begin at 0 (section 3.5).
+
+    Defined in chapter 62: `random-start`.
     """
 
     most = 32
@@ -57,16 +62,18 @@ class RandomStart(SinusoidalPositions):
 
 
 def random_start(model: Transformer) -> None:
-    """Let each batch begin at another position, so that training sees the sinusoids of later ones.
+    """Let each batch begin elsewhere, so that training sees later sinusoids.
 
-    Defined in chapter 62: `changes`.
+    Defined in chapter 62: `random-start`.
     """
     model.source_positions, model.target_positions = (RandomStart(model.config.d_model) for _ in range(2))
 
 
 # book/62_model_variations.ipynb#rotary
-def turned(x: Float[Tensor, "batch head length d_k"]) -> Float[Tensor, "batch head length d_k"]:
-    """Each pair of numbers of the vector at position p, turned by the angle that the sinusoids have there.
+def turned(
+    x: Float[Tensor, "batch head length d_k"],
+) -> Float[Tensor, "batch head length d_k"]:
+    """Each pair of numbers turned, at position p by the sinusoids' angle there.
 
     Defined in chapter 62: `rotary`.
     """
@@ -76,9 +83,10 @@ def turned(x: Float[Tensor, "batch head length d_k"]) -> Float[Tensor, "batch he
 
 
 class RotaryAttention(MultiHeadAttention):
-    """Self-attention with turned queries and keys: a score depends on their distance alone (Su et al. 2021).
+    """Self-attention with turned queries and keys (Su et al. 2021).
 
-    It counts positions from the first of `x`, so it needs whole sequences: decode without a cache.
+    A score depends on their distance alone. Positions count from the first of `x`,
+    so it needs whole sequences: decode without a cache.
 
     Defined in chapter 62: `rotary`.
     """
@@ -88,10 +96,13 @@ class RotaryAttention(MultiHeadAttention):
         return turned(query), turned(key), value
 
 
+# book/62_model_variations.ipynb#rotary-model
 def rotary(model: Transformer) -> None:
-    """Positions in every self-attention instead of below the stacks, as many later models have them.
+    """Positions in every self-attention instead of below the stacks.
 
-    Defined in chapter 62: `rotary`.
+    Many later models have them there.
+
+    Defined in chapter 62: `rotary-model`.
     """
     without_positions(model)
     for layer in (*model.encoder.layers, *model.decoder.layers):
