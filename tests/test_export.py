@@ -198,6 +198,7 @@ BAD = {
     "no space": ("#|export\nx = 1", "unknown directive"),
     "twice": ("#| export\ndef norm(x):\n    '''Again.'''", "norm is already in annotated/stacks.py"),
     "by hand": ("#| export __init__\nx = 1", "annotated/__init__.py is written by hand"),
+    "folded": ("#| export\nFOLDED = 1", "is exported and folded: what is read is what runs"),
     "no docstring": ("#| export\ndef bare(x):\n    return x", "bare is public and has no docstring"),
     "unknown name": ('#| export\ndef f(x):\n    """F."""\n    return numpy.sum(x)', "numpy"),
     "later module": ("from annotated.attention import attend", "chapter 32"),
@@ -215,7 +216,8 @@ BAD = {
 def test_errors_name_notebook_and_cell(book, capsys, fault):
     source, expected = BAD[fault]
     source = f"#| export\n{source}" if fault == "syntax error" else source
-    stacks = f"{STACKS}\n%% code faulty-cell\n{source}\n"
+    tags = ' {"tags": ["hide-input"]}' if fault == "folded" else ""
+    stacks = f"{STACKS}\n%% code faulty-cell{tags}\n{source}\n"
     assert book(init=INIT, c31_stacks=stacks, c32_attention=LATER) == 1
     said = capsys.readouterr().err
     assert "book/31_stacks.ipynb#faulty-cell" in said

@@ -113,6 +113,9 @@ def read_chapter(path: Path) -> Chapter:
     except Exception as error:
         raise ExportError(f"book/{path.name}: not a notebook ({error})") from error
     about = notebook.metadata.get("annotated", {})
+    copied = about.get("copied", [])
+    if not isinstance(copied, list) or not all(isinstance(name, str) for name in copied):
+        raise ExportError(f'book/{path.name}: "copied" in its metadata is no list of names: write "copied": ["..."]')
     cells = []
     for cell in code_cells(notebook):
         place = f"book/{path.name}#{cell.id}"
@@ -132,7 +135,11 @@ def read_chapter(path: Path) -> Chapter:
             raise ExportError(f"{place}: '#| export' without a module, and the notebook's metadata names none")
         if module in BY_HAND:
             raise ExportError(f"{place}: annotated/{module}.py is written by hand: export to another module")
-        case = "case" in cell.metadata.get("tags", [])
+        tags = cell.metadata.get("tags", [])
+        if match and module not in copied and (folded := [tag for tag in tags if tag.startswith(("hide-", "remove-"))]):
+            said = f"is exported and folded: what is read is what runs, so take away the tag {folded[0]}, or the export"
+            raise ExportError(f"{place}: {said}")
+        case = "case" in tags
         if case and match:
             raise ExportError(f"{place}: a cell tagged `case` imports what it needs and is not exported: take one away")
         cells.append(Block(path, cell.id, module, source, tree, case))
@@ -142,9 +149,6 @@ def read_chapter(path: Path) -> Chapter:
     if section := about.get("section"):
         kind = "" if not section[0].isdigit() else "sections " if "," in section else "section "
         docstring += f" ({kind}{section} of the paper)"
-    copied = about.get("copied", [])
-    if not isinstance(copied, list) or not all(isinstance(name, str) for name in copied):
-        raise ExportError(f'book/{path.name}: "copied" in its metadata is no list of names: write "copied": ["..."]')
     chapter = Chapter(path, cells, f'"""{docstring}."""', copied)
     if missing := sorted(set(copied) - {block.module for block in chapter.blocks}):
         said = f'"copied" in its metadata names {", ".join(missing)}, which no cell of it exports'
