@@ -608,7 +608,7 @@ ATTENTION_STATION = Station(
                       lambda names: names["batch_second"](
                           sequence(3, 2, 4), sequence(5, 2, 4, seed=1), sequence(5, 2, 6, seed=2))),
              )),
-    "32_attention#plain-attention", watch_attention,
+    "32_attention#scaled-dot-product-attention", watch_attention,
     (
         Case("attention", "2 queries and 2 keys; nothing is hidden\n"
              "q  2 0 0 0     k  2 0 0 0     v  1 0\n   0 2 0 0        0 1 0 0        0 1",
