@@ -924,8 +924,8 @@ ENDS_STATION = Station(
     ),
     translated, given=("Stack", "draw_weights"), cells=(
         ("positions", "35_positional_encoding#position-table"), ("Transformer.embed", "35_positional_encoding#added"),
-        ("Transformer.encode", "39_transformer#plain-model"), ("Transformer.decode", "39_transformer#plain-model"),
-        ("Transformer.forward", "39_transformer#plain-model"),
+        ("Transformer.encode", "39_transformer#transformer"), ("Transformer.decode", "39_transformer#transformer"),
+        ("Transformer.forward", "39_transformer#transformer"),
     ), more=(
         Mistake("times the root of the vocabulary's size", "Embedding", "", (
             ("self.weight.shape[1]", "self.weight.shape[0]"),)),
