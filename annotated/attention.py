@@ -18,10 +18,11 @@ def scaled_dot_product_attention(
     mask: Bool[Tensor, "..."] | None = None,
     dropout: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Float[Tensor, "*batch query d_v"], Float[Tensor, "*batch query key"]]:
-    """softmax(Q K^T / sqrt(d_k)) V and the softmax's weights, equation (1) of section 3.2.1.
+    """softmax(Q K^T / sqrt(d_k)) V and its weights: equation (1) of section 3.2.1.
 
-    `mask` is true where attention is allowed and broadcasts to the weights' shape. A query that may attend to nothing
-    gets weights and an output of zero, and no gradient. `dropout` acts on the weights used, not on those returned.
+    `mask` is true where attention is allowed and broadcasts to the weights' shape. A
+    query that may attend to nothing gets weights and an output of zero, and no
+    gradient. `dropout` acts on the weights used, not on those returned.
 
     Defined in chapter 32: `scaled-dot-product-attention`.
     """
@@ -30,16 +31,16 @@ def scaled_dot_product_attention(
         scores = scores.masked_fill(~mask, -math.inf)
     weights = scores.softmax(dim=-1)
     if mask is not None:
-        weights = weights.masked_fill(~mask, 0.0)  # changes only a query that may attend to nothing
+        weights = weights.masked_fill(~mask, 0.0)  # a query that may attend to nothing
     return (weights if dropout is None else dropout(weights)) @ value, weights
 
 
 # book/32_attention.ipynb#multi-head-attention
 class MultiHeadAttention(nn.Module):
-    """`num_heads` attentions side by side, each in its own learned subspace (section 3.2.2).
+    """`num_heads` attentions side by side, each in its own subspace (section 3.2.2).
 
-    d_k and d_v default to d_model / num_heads, which must then be a whole number (ValueError). The paper writes no
-    biases (`bias`) and keeps all softmax weights (`dropout`); both are options.
+    d_k and d_v default to d_model / num_heads, which must then be a whole number
+    (ValueError). The paper has neither biases nor dropout of weights.
 
     Defined in chapter 32: `multi-head-attention`.
     """
@@ -75,8 +76,12 @@ class MultiHeadAttention(nn.Module):
         return self.attend(*self.project(x, memory), mask)
 
     def project(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Q W^Q, K W^K and V W^V, split into heads: batch, head, length, d_k or d_v."""
-        return self.split_heads(self.query(x)), self.split_heads(self.key(memory)), self.split_heads(self.value(memory))
+        """Q W^Q, K W^K and V W^V, split: batch, head, length, d_k or d_v."""
+        return (
+            self.split_heads(self.query(x)),
+            self.split_heads(self.key(memory)),
+            self.split_heads(self.value(memory)),
+        )
 
     def split_heads(self, x: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch head length d_head"]:
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
@@ -87,5 +92,5 @@ class MultiHeadAttention(nn.Module):
         return self.output(heads.transpose(1, 2).flatten(2))
 
     def weights(self, x: Tensor, memory: Tensor, mask: Tensor | None = None) -> Float[Tensor, "batch head query key"]:
-        """The softmax's weights for `x` attending to `memory`: what the maps of this book show."""
+        """The weights for `x` attending to `memory`: what this book's maps show."""
         return scaled_dot_product_attention(*self.project(x, memory), mask)[1]

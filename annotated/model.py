@@ -28,43 +28,6 @@ __all__ = [
 ]
 
 
-# book/39_transformer.ipynb#configuration-checks
-REQUIRED_SIZES = ("vocab_size", "d_model", "d_ff", "num_heads", "num_layers", "max_length")
-OPTIONAL_SIZES = ("d_k", "d_v", "source_vocab_size", "num_decoder_layers")
-POSITIONS: dict[str, Callable[["TransformerConfig"], nn.Module]] = {
-    "sinusoidal": lambda config: SinusoidalPositions(config.d_model),
-    "concatenated": lambda config: SinusoidalPositions(config.d_model, interleaved=False),  # sines, then cosines
-    "learned": lambda config: LearnedPositions(config.d_model, config.max_length),
-}
-CHOICES = {"activation": tuple(ACTIVATIONS), "positions": tuple(POSITIONS)}
-
-
-def _check(config: "TransformerConfig") -> None:
-    for name in REQUIRED_SIZES + OPTIONAL_SIZES:
-        size = getattr(config, name)
-        if size is None and name in OPTIONAL_SIZES:
-            continue
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
-    for name in ("dropout", "attention_dropout", "activation_dropout"):
-        if not 0 <= getattr(config, name) < 1:
-            raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(config, name)}")
-    for name, known in CHOICES.items():
-        if getattr(config, name) not in known:
-            raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(config, name)!r}")
-    for name in ("pad_id", "start_id", "end_id"):
-        if not 0 <= getattr(config, name) < config.vocab_size:
-            raise ValueError(f"{name} {getattr(config, name)} is no token of a vocabulary of {config.vocab_size}")
-    if not 0 < config.norm_eps < math.inf:
-        raise ValueError(f"norm_eps must be above 0, not {config.norm_eps}")
-    if None in (config.d_k, config.d_v) and config.d_model % config.num_heads:
-        raise ValueError(f"d_model {config.d_model} is no multiple of num_heads {config.num_heads}: give d_k and d_v")
-    if config.positions != "learned" and config.d_model % 2:
-        raise ValueError(f"d_model must be even for sinusoidal positions, not {config.d_model}")
-    if config.tie_embeddings and config.source_vocab_size not in (None, config.vocab_size):
-        raise ValueError("source_vocab_size differs from vocab_size: set tie_embeddings to False")
-
-
 # book/39_transformer.ipynb#configuration
 @dataclass(frozen=True)
 class TransformerConfig:
@@ -94,7 +57,7 @@ class TransformerConfig:
     norm_eps: float = 1e-6
     tie_embeddings: bool = True  # source and target embedding are one matrix
     tie_output: bool = True  # target embedding and output projection are one matrix
-    source_vocab_size: int | None = None  # None: vocab_size; another size needs tie_embeddings=False
+    source_vocab_size: int | None = None  # None: vocab_size; else tie_embeddings=False
     scale_embeddings: bool = True
     output_bias: bool = False
     num_decoder_layers: int | None = None  # None: num_layers
@@ -114,6 +77,44 @@ class TransformerConfig:
     def big(cls, vocab_size: int, **changes) -> "TransformerConfig":
         """The paper's big model (last row of Table 3)."""
         return cls(vocab_size, **{"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3, **changes})
+
+
+# book/39_transformer.ipynb#options
+REQUIRED_SIZES = ("vocab_size", "d_model", "d_ff", "num_heads", "num_layers", "max_length")
+OPTIONAL_SIZES = ("d_k", "d_v", "source_vocab_size", "num_decoder_layers")
+POSITIONS: dict[str, Callable[["TransformerConfig"], nn.Module]] = {
+    "sinusoidal": lambda config: SinusoidalPositions(config.d_model),
+    "concatenated": lambda config: SinusoidalPositions(config.d_model, interleaved=False),  # sines, then cosines
+    "learned": lambda config: LearnedPositions(config.d_model, config.max_length),
+}
+CHOICES = {"activation": tuple(ACTIVATIONS), "positions": tuple(POSITIONS)}
+
+
+# book/39_transformer.ipynb#configuration-checks
+def _check(config: "TransformerConfig") -> None:
+    for name in REQUIRED_SIZES + OPTIONAL_SIZES:
+        size = getattr(config, name)
+        if size is None and name in OPTIONAL_SIZES:
+            continue
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
+    for name in ("dropout", "attention_dropout", "activation_dropout"):
+        if not 0 <= getattr(config, name) < 1:
+            raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(config, name)}")
+    for name, known in CHOICES.items():
+        if getattr(config, name) not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(config, name)!r}")
+    for name in ("pad_id", "start_id", "end_id"):
+        if not 0 <= getattr(config, name) < config.vocab_size:
+            raise ValueError(f"{name} {getattr(config, name)} is no token of a vocabulary of {config.vocab_size}")
+    if not 0 < config.norm_eps < math.inf:
+        raise ValueError(f"norm_eps must be above 0, not {config.norm_eps}")
+    if None in (config.d_k, config.d_v) and config.d_model % config.num_heads:
+        raise ValueError(f"d_model {config.d_model} is no multiple of num_heads {config.num_heads}: give d_k and d_v")
+    if config.positions != "learned" and config.d_model % 2:
+        raise ValueError(f"d_model must be even for sinusoidal positions, not {config.d_model}")
+    if config.tie_embeddings and config.source_vocab_size not in (None, config.vocab_size):
+        raise ValueError("source_vocab_size differs from vocab_size: set tie_embeddings to False")
 
 
 # book/39_transformer.ipynb#layers
@@ -136,6 +137,7 @@ def build_encoder(config: TransformerConfig) -> Encoder:
     return Encoder(layers, nn.LayerNorm(config.d_model, config.norm_eps) if config.norm_first else None)
 
 
+# book/39_transformer.ipynb#decoder-layers
 def build_decoder(config: TransformerConfig) -> Decoder:
     """N decoder layers (section 3.1), and a final normalisation if `norm_first`.
 
@@ -163,8 +165,8 @@ def _initialise(model: nn.Module) -> None:
 class Transformer(nn.Module):
     """The encoder-decoder of the paper (section 3, Figure 1).
 
-    `forward(source, target)` gives the logits of the token after each target position. Token ids are integers;
-    `config.pad_id` marks padding, which changes nothing.
+    `forward(source, target)` gives the logits of the token after each target position.
+    Token ids are integers; `config.pad_id` marks padding, which changes nothing.
 
     Defined in chapter 39: `transformer`.
     """
@@ -186,7 +188,10 @@ class Transformer(nn.Module):
     def forward(
         self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target vocab"]:
-        """Logits for every target position at once: teacher forcing. `target` begins with the start token."""
+        """Logits for every target position at once: teacher forcing.
+
+        `target` begins with the start token.
+        """
         source_mask = padding_mask(source, self.config.pad_id)
         return self.output(self.decode(target, self.encode(source, source_mask), source_mask))
 
@@ -210,7 +215,7 @@ class Transformer(nn.Module):
         memory: Float[Tensor, "batch source d_model"],
         source_mask: Bool[Tensor, "batch 1 1 source"],
     ) -> Float[Tensor, "batch target d_model"]:
-        """The decoder's output for a whole target prefix; position i sees tokens up to i."""
+        """The decoder's output for a whole target prefix; i sees tokens up to i."""
         self_mask = causal_mask(target.shape[1], target.device) & padding_mask(target, self.config.pad_id)
         self_mask[..., 0] = True  # the start symbol, even where that is the pad token
         x = self.embed(self.target_embedding, self.target_positions, target)

@@ -12,11 +12,12 @@ __all__ = ["LearnedPositions", "SinusoidalPositions", "sinusoidal_encoding"]
 def sinusoidal_encoding(
     length: int, d_model: int, interleaved: bool = True, start: int = 0
 ) -> Float[Tensor, "length d_model"]:
-    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same angle (section 3.5).
+    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), and cos in 2i + 1 (section 3.5).
 
-    Row 0 is position `start`. `interleaved=False` puts all sines before all cosines. That is the order of the authors'
-    code, but these are not its numbers: there i is divided by d_model / 2 - 1, and the further a position, the more its
-    encoding differs (by up to 0.14 in the first 100, for d_model 512). Raises ValueError for an odd d_model.
+    Row 0 is position `start`. `interleaved=False` puts all sines before all cosines,
+    in the order of the authors' code but not with its numbers: there i is divided by
+    d_model / 2 - 1, and the further a position, the more its encoding differs (by up to
+    0.14 in the first 100, for d_model 512). Raises ValueError for an odd d_model.
 
     Defined in chapter 35: `sinusoidal-encoding`.
     """
@@ -31,9 +32,10 @@ def sinusoidal_encoding(
 
 # book/35_positional_encoding.ipynb#positional-encoding
 class SinusoidalPositions(nn.Module):
-    """Adds `sinusoidal_encoding` to embeddings; has no parameters. Positions behind its table are computed anew.
+    """Adds `sinusoidal_encoding` to embeddings; has no parameters.
 
-    In a graph that PyTorch compiles or exports all are, so that one graph serves every length.
+    Positions behind its table are computed anew. In a graph that PyTorch compiles or
+    exports all are, so that one graph serves every length.
 
     Defined in chapter 35: `positional-encoding`.
     """

@@ -608,7 +608,7 @@ ATTENTION_STATION = Station(
                       lambda names: names["batch_second"](
                           sequence(3, 2, 4), sequence(5, 2, 4, seed=1), sequence(5, 2, 6, seed=2))),
              )),
-    "32_attention#plain-attention", watch_attention,
+    "32_attention#scaled-dot-product-attention", watch_attention,
     (
         Case("attention", "2 queries and 2 keys; nothing is hidden\n"
              "q  2 0 0 0     k  2 0 0 0     v  1 0\n   0 2 0 0        0 1 0 0        0 1",
@@ -924,8 +924,8 @@ ENDS_STATION = Station(
     ),
     translated, given=("Stack", "draw_weights"), cells=(
         ("positions", "35_positional_encoding#position-table"), ("Transformer.embed", "35_positional_encoding#added"),
-        ("Transformer.encode", "39_transformer#plain-model"), ("Transformer.decode", "39_transformer#plain-model"),
-        ("Transformer.forward", "39_transformer#plain-model"),
+        ("Transformer.encode", "39_transformer#transformer"), ("Transformer.decode", "39_transformer#transformer"),
+        ("Transformer.forward", "39_transformer#transformer"),
     ), more=(
         Mistake("times the root of the vocabulary's size", "Embedding", "", (
             ("self.weight.shape[1]", "self.weight.shape[0]"),)),
