@@ -12,13 +12,26 @@ from torch import Tensor
 __all__ = ["Batch", "Example", "make_batch", "pad_sequences", "padding_share", "token_batches"]
 
 
+# book/51_data_and_batching.ipynb#pad-sequences
+def pad_sequences(sequences: Sequence[Sequence[int]], pad_id: int = 0) -> Int[Tensor, "batch length"]:
+    """One row a sequence, filled up with `pad_id` at the end.
+
+    Defined in chapter 51: `pad-sequences`.
+    """
+    longest = max(map(len, sequences))
+    rows = [[*ids, *[pad_id] * (longest - len(ids))] for ids in sequences]
+    return torch.tensor(rows, dtype=torch.long)
+
+
 # book/51_data_and_batching.ipynb#batching
-Example = tuple[list[int], list[int]]  # source ids and target ids, each with eos at its end
+Example = tuple[list[int], list[int]]  # source and target ids, each with eos at its end
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs as tensors. `target_input` is the target shifted right: bos first, the last token left out.
+    """Sentence pairs as tensors.
+
+    `target_input` is the target shifted right: bos first, the last token left out.
 
     Defined in chapter 51: `batching`.
     """
@@ -29,29 +42,22 @@ class Batch:
     num_tokens: int  # target tokens, padding not counted
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The batch on another device."""
+        """The batch on another device; a GPU fetches it while the CPU goes on."""
         fetched = torch.device(device).type == "cuda" and self.source.device.type == "cpu"
         batch = self.pinned() if fetched else self
         tensors = (batch.source, batch.target_input, batch.target_output)
-        return Batch(*(tensor.to(device, non_blocking=fetched) for tensor in tensors), self.num_tokens)
+        return Batch(
+            *(tensor.to(device, non_blocking=fetched) for tensor in tensors),
+            self.num_tokens,
+        )
 
     def pinned(self) -> "Batch":
-        """The batch where a GPU fetches it from while the CPU goes on; what is there already is not copied."""
+        """The batch where a GPU can fetch it; what is there already is not copied."""
         tensors = (self.source, self.target_input, self.target_output)
         return Batch(*(tensor.pin_memory() for tensor in tensors), self.num_tokens)
 
 
 # book/51_data_and_batching.ipynb#make-batch
-def pad_sequences(sequences: Sequence[Sequence[int]], pad_id: int = 0) -> Int[Tensor, "batch length"]:
-    """One row a sequence, filled up with `pad_id` at the end.
-
-    Defined in chapter 51: `make-batch`.
-    """
-    longest = max(map(len, sequences))
-    rows = [[*ids, *[pad_id] * (longest - len(ids))] for ids in sequences]
-    return torch.tensor(rows, dtype=torch.long)
-
-
 def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) -> Batch:
     """All examples as one batch: both sides padded, the targets shifted right.
 
@@ -65,15 +71,23 @@ def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) 
     return Batch(source, target_input, target_output, num_tokens)
 
 
+# book/51_data_and_batching.ipynb#padding-share
+def padding_share(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> float:
+    """The share of padding among all source and target positions of these batches."""
+    real = total = 0
+    for batch in batches:
+        for side in (0, 1):
+            lengths = [len(examples[i][side]) for i in batch]
+            real, total = real + sum(lengths), total + max(lengths) * len(lengths)
+    return 1 - real / total
+
+
 # book/51_data_and_batching.ipynb#token-batches
 def token_batches(examples: Sequence[Example], max_tokens: int, seed: int | None = None) -> list[list[int]]:
     """Divide examples into batches of at most `max_tokens` a side (section 5.1).
 
-    Gives lists of indices. Padding counts, and an example that is longer than
-    `max_tokens` is a batch of its own. Neighbours have about the same longer side, and
-    among those about the same difference, which runs up and down in turn, so that it
-    does not jump where the longer side grows by one. With a `seed`, equal lengths are
-    mixed and the batches shuffled; without one, the order is by length.
+    Gives lists of indices. Padding counts, and a longer example is a batch of its own.
+    A `seed` mixes equal lengths and shuffles the batches; None keeps them sorted.
 
     Defined in chapter 51: `token-batches`.
     """

@@ -36,22 +36,15 @@ __all__ = [
 ]
 
 
-# book/60_beam_search.ipynb#output-limits
-def output_limits(
-    model: Module, source: Int[Tensor, "batch source"], extra: int = 50, limit: int | None = None
-) -> Int[Tensor, " batch"]:
-    """The longest output for each sentence: its own length + 50 (section 6.1), or `limit`, within `max_length`.
+# book/60_beam_search.ipynb#next-logits
+def full_logits(model: Transformer, source: Int[Tensor, "batch source"]) -> Callable[[Tensor], Tensor]:
+    """A function from whole prefixes to the logits of their next token.
 
-    Raises ValueError for a `limit` below 1.
-
-    Defined in chapter 60: `output-limits`.
+    Defined in chapter 60: `next-logits`.
     """
-    lengths = (source != model.config.pad_id).sum(dim=1) + extra
-    if limit is not None:
-        if limit < 1:
-            raise ValueError(f"limit must be at least 1, not {limit}")
-        lengths = torch.full_like(lengths, limit)
-    return lengths.clamp(min=1, max=model.config.max_length)
+    source_mask = padding_mask(source, model.config.pad_id)
+    memory = model.encode(source, source_mask)
+    return lambda prefix: model.output(model.decode(prefix, memory, source_mask)[:, -1])
 
 
 # book/60_beam_search.ipynb#next-token-scores
@@ -64,7 +57,7 @@ def log_softmax(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch 
 
 
 def block_special_tokens(model: Module, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
-    """Make pad and the start symbol impossible, in place: no output contains them, unless one of them is the end.
+    """Make pad and the start symbol impossible, in place, unless one is the end.
 
     Defined in chapter 60: `next-token-scores`.
     """
@@ -72,15 +65,26 @@ def block_special_tokens(model: Module, logits: Float[Tensor, "*batch vocab"]) -
     return logits.index_fill_(-1, torch.tensor(blocked, device=logits.device), -math.inf)
 
 
-# book/60_beam_search.ipynb#next-logits
-def full_logits(model: Transformer, source: Int[Tensor, "batch source"]) -> Callable[[Tensor], Tensor]:
-    """A function from prefixes to the logits of their next token that decodes the whole prefix each time.
+# book/60_beam_search.ipynb#output-limits
+def output_limits(
+    model: Module,
+    source: Int[Tensor, "batch source"],
+    extra: int = 50,
+    limit: int | None = None,
+) -> Int[Tensor, " batch"]:
+    """The longest output for each sentence, in tokens, within `max_length`.
 
-    Defined in chapter 60: `next-logits`.
+    It is the source's own length + 50 (section 6.1), or `limit`. Raises ValueError for
+    a `limit` below 1.
+
+    Defined in chapter 60: `output-limits`.
     """
-    source_mask = padding_mask(source, model.config.pad_id)
-    memory = model.encode(source, source_mask)
-    return lambda prefix: model.output(model.decode(prefix, memory, source_mask)[:, -1])
+    lengths = (source != model.config.pad_id).sum(dim=1) + extra
+    if limit is not None:
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, not {limit}")
+        lengths = torch.full_like(lengths, limit)
+    return lengths.clamp(min=1, max=model.config.max_length)
 
 
 # book/60_beam_search.ipynb#inference
@@ -88,7 +92,7 @@ Result = TypeVar("Result")
 
 
 def inference(search: Callable[..., Result]) -> Callable[..., Result]:
-    """Makes a function of a model run without gradients and without dropout; the model's modes are then as before.
+    """Makes a function of a model run without gradients and without dropout.
 
     Defined in chapter 60: `inference`.
     """
@@ -126,10 +130,19 @@ def plain_greedy_search(
     return output[1:], total
 
 
+# book/60_beam_search.ipynb#length-penalty
+def length_penalty(length: int, alpha: float) -> float:
+    """lp(Y) = ((5 + |Y|) / 6)^alpha, which divides log P (Wu et al. 2016; 6.1).
+
+    Defined in chapter 60: `length-penalty`.
+    """
+    return ((5 + length) / 6) ** alpha
+
+
 # book/60_beam_search.ipynb#hypothesis
 @dataclass(frozen=True)
 class Hypothesis:
-    """An output: its tokens (eos included, if it was reached), their summed log-probability, and its score.
+    """An output: its tokens (with eos, if reached), their summed log P, its score.
 
     Defined in chapter 60: `hypothesis`.
     """
@@ -139,30 +152,64 @@ class Hypothesis:
     score: float
 
 
-# book/60_beam_search.ipynb#key-value-cache
+# book/60_beam_search.ipynb#plain-beam
+@inference
+def plain_beam_search(
+    model: Transformer,
+    source: Int[Tensor, "1 source"],
+    width: int = 4,
+    alpha: float = 0.6,
+    extra: int = 50,
+) -> Hypothesis:
+    """The best output for one sentence that a beam finds (section 6.1), uncached."""
+    next_logits, end_id = full_logits(model, source), model.config.end_id
+    beam, finished = [Hypothesis([], 0.0, 0.0)], []
+    limit = int(output_limits(model, source, extra))
+    for length in range(1, limit + 1):
+        candidates = []
+        for prefix in beam:
+            logits = next_logits(source.new_tensor([[model.config.start_id, *prefix.tokens]]))[0]
+            scores = block_special_tokens(model, logits.log_softmax(dim=-1))
+            best = scores.topk(min(2 * width, len(scores)))
+            for value, token in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+                total = prefix.log_probability + value
+                candidates.append(Hypothesis([*prefix.tokens, token], total, total / length_penalty(length, alpha)))
+        candidates.sort(key=lambda candidate: -candidate.log_probability)
+        finished += [found for found in candidates[:width] if found.tokens[-1] == end_id or length == limit]
+        beam = [candidate for candidate in candidates if candidate.tokens[-1] != end_id][:width]
+        longest = max(length_penalty(length + 1, alpha), length_penalty(limit, alpha))
+        if finished and max(found.score for found in finished) >= beam[0].log_probability / longest:
+            break  # no prefix can reach more
+    return max(finished, key=lambda found: found.score)
+
+
+# book/60_beam_search.ipynb#key-values
 class KeyValues(NamedTuple):
     """Projected keys and values, ready to be attended to.
 
-    Defined in chapter 60: `key-value-cache`.
+    Defined in chapter 60: `key-values`.
     """
 
     keys: Float[Tensor, "batch head key d_k"]
     values: Float[Tensor, "batch head key d_v"]
 
 
+# book/60_beam_search.ipynb#key-value-cache
 class KeyValueCache:
-    """Keys and values of the target positions decoded so far, in buffers that are filled in place.
+    """Keys and values of the target positions so far, in buffers filled in place.
 
     Defined in chapter 60: `key-value-cache`.
     """
 
     def __init__(
-        self, keys: Float[Tensor, "batch head capacity d_k"], values: Float[Tensor, "batch head capacity d_v"]
+        self,
+        keys: Float[Tensor, "batch head capacity d_k"],
+        values: Float[Tensor, "batch head capacity d_v"],
     ):
         self.keys, self.values, self.length = keys, values, 0
 
     def append(self, new: KeyValues) -> KeyValues:
-        """Store the new positions and return all positions so far. Raises ValueError when the buffers are full."""
+        """Store new positions and return all; ValueError when the buffers are full."""
         start, end = self.length, self.length + new.keys.shape[2]
         if end > self.keys.shape[2]:
             raise ValueError(f"the cache holds {self.keys.shape[2]} positions, not {end}")
@@ -172,7 +219,7 @@ class KeyValueCache:
         return KeyValues(self.keys[:, :, :end], self.values[:, :, :end])
 
     def select(self, rows: Tensor) -> None:
-        """Keep these rows of the batch; positions that are still empty are not copied."""
+        """Keep these rows of the batch; positions still empty are not copied."""
         self.keys, self.values = (self.kept(buffer, rows) for buffer in (self.keys, self.values))
 
     def kept(self, buffer: Tensor, rows: Tensor) -> Tensor:
@@ -184,10 +231,10 @@ class KeyValueCache:
 # book/60_beam_search.ipynb#decoding-state
 @dataclass
 class DecodingState:
-    """What step-by-step decoding carries along: keys and values, of the source and of the steps so far.
+    """Keys and values of the source and of the steps so far, for step-by-step decoding.
 
-    Step t of `width` hypotheses a sentence fills the slots t * width to (t + 1) * width of the caches. `visible` says
-    which slots belong to each hypothesis, so nothing is copied when hypotheses change places.
+    Step t of `width` hypotheses a sentence fills the slots t * width to (t + 1) * width
+    of the caches. `visible` says which slots belong to each hypothesis.
 
     Defined in chapter 60: `decoding-state`.
     """
@@ -216,7 +263,7 @@ class DecodingState:
 
 # book/60_beam_search.ipynb#start-decoding
 def start_decoding(model: Transformer, source: Int[Tensor, "batch source"], width: int, capacity: int) -> DecodingState:
-    """Encode the source once and make room for `capacity` steps of `width` hypotheses a sentence.
+    """Encode the source; make room for `capacity` steps of `width` hypotheses each.
 
     Defined in chapter 60: `start-decoding`.
     """
@@ -232,9 +279,14 @@ def start_decoding(model: Transformer, source: Int[Tensor, "batch source"], widt
     return DecodingState(known, source_mask, caches, visible)
 
 
-# book/60_beam_search.ipynb#decoding-step
+# book/60_beam_search.ipynb#layer-step
 def layer_step(
-    layer: DecoderLayer, x: Tensor, memory: KeyValues, cache: KeyValueCache, self_mask: Tensor, source_mask: Tensor
+    layer: DecoderLayer,
+    x: Tensor,
+    memory: KeyValues,
+    cache: KeyValueCache,
+    self_mask: Tensor,
+    source_mask: Tensor,
 ) -> Float[Tensor, "batch width d_model"]:
     """One decoder layer (section 3.1) for new positions alone; keys and values of all others are known.
 
@@ -254,6 +306,7 @@ def layer_step(
     return layer.around_feed_forward(x, layer.feed_forward)
 
 
+# book/60_beam_search.ipynb#decoding-step
 def decoding_step(
     model: Transformer, tokens: Int[Tensor, "batch width"], state: DecodingState
 ) -> Float[Tensor, "batch width vocab"]:

@@ -31,7 +31,7 @@ __all__ = [
 # book/63_constituency_parsing.ipynb#tree
 @dataclass(frozen=True)
 class Tree:
-    """A constituent, its label and its parts; a word has its part of speech as label, and no parts (section 6.3).
+    """A constituent: its label and its parts; or a tag and its word (section 6.3).
 
     Defined in chapter 63: `tree`.
     """
@@ -52,15 +52,27 @@ class Tree:
         return f"({self.label} {self.word or ' '.join(map(str, self.children))})"
 
 
+# book/63_constituency_parsing.ipynb#linearise
+def linearise(tree: Tree, copied: bool = False) -> str:
+    """The tree with a tag for each word, or with a copy of the word (section 6.3).
+
+    Defined in chapter 63: `linearise`.
+    """
+    if tree.word:
+        return tree.word if copied else tree.label
+    return f"({tree.label} {' '.join(linearise(child, copied) for child in tree.children)} )"
+
+
 # book/63_constituency_parsing.ipynb#read-trees
 def read_trees(text: str) -> list[Tree]:
-    """All trees in a text with brackets, such as "(S (NP (PRP It)) (VP (VBZ works)) (. .))" (section 6.3).
+    """All trees in a text like "(S (NP (PRP It)) (VP (VBZ works)) (. .))".
 
-    Raises InputError, naming the position, where brackets do not match or something else stands between them.
+    Raises InputError, naming the position, for what is not a tree (section 6.3).
 
     Defined in chapter 63: `read-trees`.
     """
-    frames: list[tuple[list[str], list[Tree]]] = [([], [])]  # for each open bracket: label and word, parts
+    # for each open bracket: label and word, parts
+    frames: list[tuple[list[str], list[Tree]]] = [([], [])]
     for match in re.finditer(r"[()]|[^\s()]+", text):
         place = f"at position {match.start()}"
         if match[0] == "(":
@@ -80,10 +92,11 @@ def read_trees(text: str) -> list[Tree]:
     return frames[0][1]
 
 
+# book/63_constituency_parsing.ipynb#read-tree
 def read_tree(text: str) -> Tree:
-    """The one tree in a text; raises InputError when there is none, or more, or what `read_trees` refuses (6.3).
+    """The one tree in a text; InputError unless there is exactly one (6.3).
 
-    Defined in chapter 63: `read-trees`.
+    Defined in chapter 63: `read-tree`.
     """
     trees = read_trees(text)
     if len(trees) != 1:
@@ -91,8 +104,8 @@ def read_tree(text: str) -> Tree:
     return trees[0]
 
 
-# book/63_constituency_parsing.ipynb#parse
-PUNCTUATION = frozenset({",", ":", "``", "''", "."})  # parts of speech that EVALB leaves out
+# book/63_constituency_parsing.ipynb#count-words
+PUNCTUATION = frozenset({",", ":", "``", "''", "."})  # tags that EVALB leaves out
 
 
 def count_words(tree: Tree) -> int:
@@ -103,16 +116,72 @@ def count_words(tree: Tree) -> int:
     return sum(leaf.label not in PUNCTUATION and leaf.label != "POS" for leaf in tree.leaves())
 
 
-def linearise(tree: Tree, copied: bool = False) -> str:
-    """The tree with a tag for each word, "(S (NP PRP ) (VP VBZ ) . )", or with a copy of the word (section 6.3).
+# book/63_constituency_parsing.ipynb#labelled-brackets
+EQUAL = {"PRT": "ADVP"}  # labels that EVALB takes for equal
 
-    Defined in chapter 63: `parse`.
+
+def labelled_brackets(tree: Tree, skipped: Collection[int] | None = None) -> Counter:
+    """The constituents: label, first word, word after the last, and how often (6.3).
+
+    Words at the places in `skipped`, by default punctuation, are not there.
     """
-    if tree.word:
-        return tree.word if copied else tree.label
-    return f"({tree.label} {' '.join(linearise(child, copied) for child in tree.children)} )"
+    leaves = tree.leaves()
+    if skipped is None:
+        skipped = {i for i, leaf in enumerate(leaves) if leaf.label in PUNCTUATION}
+    number = list(accumulate((i not in skipped for i in range(len(leaves))), initial=0))
+    brackets: Counter[tuple[str, int, int]] = Counter()
+
+    def visit(node: Tree, start: int) -> int:
+        if node.word:
+            return start + 1
+        end = start
+        for child in node.children:
+            end = visit(child, end)
+        if number[start] < number[end] and node.label != "TOP":
+            brackets[EQUAL.get(node.label, node.label), number[start], number[end]] += 1
+        return end
+
+    visit(tree, 0)
+    return brackets
 
 
+# book/63_constituency_parsing.ipynb#outcome
+@dataclass(frozen=True)
+class Outcome:
+    """An output beside the truth (section 6.3)."""
+
+    gold: Counter  # the parts of the truth
+    found: Counter  # the parts of the output
+    exact: bool  # whether the two are equal
+    problems: frozenset[str] = frozenset()  # what was malformed
+
+
+@dataclass(frozen=True)
+class TaskScores:
+    """Scores of all parts together from 0 to 100, `exact` from 0 to 1; counts (6.3)."""
+
+    precision: float
+    recall: float
+    f1: float
+    exact: float
+    malformed: int
+    sentences: int
+
+
+# book/63_constituency_parsing.ipynb#total-scores
+def total_scores(outcomes: Sequence[Outcome]) -> TaskScores:
+    """The scores of all outputs together; ValueError when there is none (6.3)."""
+    if not outcomes:
+        raise ValueError("no outputs to score")
+    wanted, found = (sum(getattr(outcome, side).total() for outcome in outcomes) for side in ("gold", "found"))
+    right = sum((outcome.gold & outcome.found).total() for outcome in outcomes)
+    shares = (right / found if found else 0.0, right / wanted if wanted else 0.0, 2 * right / max(wanted + found, 1))
+    exact = sum(outcome.exact for outcome in outcomes) / len(outcomes)
+    malformed = sum(bool(outcome.problems) for outcome in outcomes)
+    return TaskScores(*(100 * share for share in shares), exact, malformed, len(outcomes))
+
+
+# book/63_constituency_parsing.ipynb#parse
 @dataclass(frozen=True)
 class Parse:
     """What an output says: a tree, None if it has the wrong number of words, and what was malformed (section 6.3).
@@ -134,7 +203,7 @@ def _close(frames: list[tuple[str, list[Tree]]], problems: set[str]) -> None:
 
 # book/63_constituency_parsing.ipynb#parse-brackets
 def parse_brackets(text: str, sentence: Sequence[str]) -> Parse:
-    """The tree of a linearised one and its sentence's words; what is malformed is repaired and named (section 6.3).
+    """The tree that an output and its sentence's words make, repaired (section 6.3).
 
     Brackets still open at the end are closed; surplus closing ones, and constituents without words, are left out.
     Nothing can be done about a wrong number of words.
@@ -254,7 +323,7 @@ def parse_outcome(gold: Tree, parse: Parse) -> Outcome:
 
 
 def bracket_f1(gold: Sequence[Tree], parses: Sequence[Parse]) -> TaskScores:
-    """Labelled brackets of all sentences against those of the gold trees, by EVALB's rules (section 6.3).
+    """Labelled brackets of all sentences against those of the gold trees (6.3).
 
     Raises ValueError when the two differ in length or are empty.
 

@@ -67,6 +67,28 @@ def test_batches_are_those_of_a_plain_loop(number: int, max_tokens: int, seed: i
     assert token_batches(examples, max_tokens, seed) == plain_batches(examples, max_tokens, seed)
 
 
+@pytest.mark.parametrize("seed", [None, 3])
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).filter(any), max_size=60), st.integers(1, 100))
+def test_the_plain_forms_agree_with_the_fast_ones(
+    seed: int | None, lengths: list[tuple[int, int]], max_tokens: int
+) -> None:
+    """Lists (chapter 51) and flat rows: the same batches and tensors, with an empty side and above the limit, too."""
+    choose = random.Random(len(lengths))
+    examples = [tuple([choose.randint(4, 99) for _ in range(length)] for length in pair) for pair in lengths]
+    batches, pairs = token_batches(examples, max_tokens, seed), Pairs.of(examples)
+    planned = pairs.plan(max_tokens, seed)
+    assert [batch.tolist() for batch in planned] == batches
+    for chosen in planned:
+        if not any(examples[i][1] for i in chosen):
+            continue  # flat rows keep a start symbol where there is no target at all: each has its eos
+        plain, fast = make_batch([examples[i] for i in chosen], 1, 7), pairs.batch(chosen, pad_id=1, start_id=7)
+        for name in ("source", "target_input", "target_output"):
+            assert getattr(plain, name).dtype == getattr(fast, name).dtype
+            assert getattr(plain, name).tolist() == getattr(fast, name).tolist()
+        assert plain.num_tokens == fast.num_tokens
+
+
 @settings(max_examples=60, deadline=None)
 @given(LENGTHS, st.integers(1, 100), st.one_of(st.none(), st.integers(0, 5)))
 def test_every_example_is_in_one_batch(lengths: list[tuple[int, int]], max_tokens: int, seed: int | None) -> None:

@@ -625,7 +625,7 @@ def test_the_reported_case_of_two_best_outputs():
     with torch.no_grad():
         for weight in model.parameters():
             weight *= 1.5
-    options = {"beam_size": 2, "alpha": 1.0, "penalty": "power", "limit": 12}  # alpha: the older name
+    options = {"beam_size": 2, "length_penalty": 1.0, "penalty": "power", "limit": 12}
     one, two = (beam_search(model, torch.tensor([[5, 6, 7, 3]]), n_best=n_best, **options)[0] for n_best in (1, 2))
     assert one[0] == two[0]
     assert one[0].score > -0.8667  # an unfinished one, now that these compete
