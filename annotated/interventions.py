@@ -16,11 +16,11 @@ from annotated.model import Transformer
 __all__ = ["Edit", "HeadMeans", "Place", "attentions", "edited", "head_means", "moved", "silenced"]
 
 
-# book/80_attention_visualizations.ipynb#edited
+# book/80_attention_visualizations.ipynb#attentions
 def attentions(model: Transformer) -> dict[str, list[nn.Module]]:
-    """The attention modules of a model by kind (encoder, decoder, cross), from the first layer to the last.
+    """The attention modules by kind (encoder, decoder, cross), first layer to last.
 
-    Defined in chapter 80: `edited`.
+    Defined in chapter 80: `attentions`.
     """
     return {
         "encoder": [layer.self_attention for layer in model.encoder.layers],
@@ -29,34 +29,10 @@ def attentions(model: Transformer) -> dict[str, list[nn.Module]]:
     }
 
 
+# book/80_attention_visualizations.ipynb#attend
 Edit = Callable[[Tensor], Tensor]
 Place = tuple[str, int]  # encoder, decoder or cross, and a layer, from 0
-
-
-@contextmanager
-def edited(
-    model: Transformer,
-    *,
-    weights: Mapping[Place, Edit] | None = None,
-    values: Mapping[Place, Edit] | None = None,
-    outputs: Mapping[Place, Edit] | None = None,
-) -> Iterator[None]:
-    """Within it, attentions use what functions make of their own weights, values and outputs, all heads at once.
-
-    Weights are (batch, head, query, key), values (batch, head, key, d_v), outputs (batch, head, query, d_v), before
-    $W^O$. It holds for the searches, too. Raises ValueError for an attention that is being edited already.
-
-    Defined in chapter 80: `edited`.
-    """
-    edits = [weights or {}, values or {}, outputs or {}]
-    with ExitStack() as undo:
-        for kind, layer in dict.fromkeys(place for edit in edits for place in edit):
-            module = attentions(model)[kind][layer]
-            if "attend" in vars(module):
-                raise ValueError(f"{kind}, layer {layer}: is being edited already; give all edits at once")
-            module.attend = partial(_attend, module, *(edit.get((kind, layer), _same) for edit in edits))
-            undo.callback(vars(module).pop, "attend")
-        yield
+HeadMeans = dict[str, Float[Tensor, "layer head d_v"]]
 
 
 def _same(x: Tensor) -> Tensor:
@@ -72,15 +48,45 @@ def _attend(
     return module.output(heads.transpose(1, 2).flatten(2))
 
 
-# book/80_attention_visualizations.ipynb#silenced
-HeadMeans = dict[str, Float[Tensor, "layer head d_v"]]
-
-
+# book/80_attention_visualizations.ipynb#edited
 @contextmanager
-def silenced(model: Transformer, heads: Sequence[tuple[str, int, int]], by: HeadMeans | None = None) -> Iterator[None]:
-    """Within it, these heads contribute nothing, or always their mean; each is a kind, a layer and a head, from 0.
+def edited(
+    model: Transformer,
+    *,
+    weights: Mapping[Place, Edit] | None = None,
+    values: Mapping[Place, Edit] | None = None,
+    outputs: Mapping[Place, Edit] | None = None,
+) -> Iterator[None]:
+    """Within it, attentions use what functions make of weights, values and outputs.
 
-    `by` are the means, from `head_means`. Raises ValueError for a head that is not there.
+    All heads at once: weights are (batch, head, query, key), values (batch, head, key,
+    d_v), outputs (batch, head, query, d_v), before $W^O$. It holds for the searches,
+    too. Raises ValueError for an attention that is being edited already.
+
+    Defined in chapter 80: `edited`.
+    """
+    edits = [weights or {}, values or {}, outputs or {}]
+    with ExitStack() as undo:
+        for kind, layer in dict.fromkeys(place for edit in edits for place in edit):
+            module = attentions(model)[kind][layer]
+            if "attend" in vars(module):
+                raise ValueError(f"{kind}, layer {layer}: is being edited already; give all edits at once")
+            module.attend = partial(_attend, module, *(edit.get((kind, layer), _same) for edit in edits))
+            undo.callback(vars(module).pop, "attend")
+        yield
+
+
+# book/80_attention_visualizations.ipynb#silenced
+@contextmanager
+def silenced(
+    model: Transformer,
+    heads: Sequence[tuple[str, int, int]],
+    by: HeadMeans | None = None,
+) -> Iterator[None]:
+    """Within it, these heads contribute nothing, or always their mean.
+
+    Each is a kind, a layer and a head, from 0. `by` are the means, from `head_means`.
+    Raises ValueError for a head that is not there.
 
     Defined in chapter 80: `silenced`.
     """
@@ -101,11 +107,12 @@ def silenced(model: Transformer, heads: Sequence[tuple[str, int, int]], by: Head
         yield
 
 
+# book/80_attention_visualizations.ipynb#head-means
 @torch.no_grad()
 def head_means(model: Transformer, batches: Sequence[Batch]) -> HeadMeans:
     """What each head puts out on average, over all positions that are no padding.
 
-    Defined in chapter 80: `silenced`.
+    Defined in chapter 80: `head-means`.
     """
     kept: dict[Place, list[Tensor]] = {
         (kind, n): [] for kind, modules in attentions(model).items() for n in range(len(modules))
@@ -125,11 +132,12 @@ def head_means(model: Transformer, batches: Sequence[Batch]) -> HeadMeans:
     return {kind: torch.stack([means[kind, layer] for layer in range(count)]) for kind, count in kinds.items()}
 
 
+# book/80_attention_visualizations.ipynb#moved
 @contextmanager
 def moved(model: Transformer, offset: int) -> Iterator[None]:
     """Within it, positions are counted from `offset`, in source and target.
 
-    Defined in chapter 80: `silenced`.
+    Defined in chapter 80: `moved`.
     """
 
     def later(_: nn.Module, args: tuple) -> tuple:

@@ -36,9 +36,10 @@ Model = Transformer | RecurrentTranslator  # what this loop trains: both are cal
 def training_loss(
     model: Model, batch: Batch, smoothing: float, precision: torch.dtype = torch.float32
 ) -> Float[Tensor, ""]:
-    """The summed loss of all target positions in one pass: teacher forcing (section 3.1's mask and shift).
+    """The summed loss of all target positions in one pass: teacher forcing.
 
-    `precision` is that of the products, by PyTorch's autocast.
+    That is section 3.1's mask and shift. `precision` is that of the products, by
+    PyTorch's autocast.
 
     Defined in chapter 59: `training-loss`.
     """
@@ -48,21 +49,49 @@ def training_loss(
     return label_smoothed_loss(exact, batch.target_output, smoothing, model.config.pad_id)
 
 
+# book/59_training.ipynb#validation-loss
+@torch.no_grad()
+def total_loss(model: Model, batches: Sequence[Batch], loss_of: Callable[..., Tensor] = training_loss) -> float:
+    """The summed negative log-probability of the true tokens, in nats.
+
+    It is measured without smoothing and dropout. `loss_of` takes the model, a batch
+    and the smoothing, as `training_loss` does.
+
+    Defined in chapter 59: `validation-loss`.
+    """
+    was_training = model.training
+    model.eval()
+    device = model.target_embedding.weight.device
+    total = sum(loss_of(model, batch.to(device), 0.0).item() for batch in batches)
+    model.train(was_training)
+    return total
+
+
+def validation_loss(model: Model, batches: Sequence[Batch], loss_of: Callable[..., Tensor] = training_loss) -> float:
+    """`total_loss` a target token, in nats: what training lowers (section 5.4).
+
+    Defined in chapter 59: `validation-loss`.
+    """
+    return total_loss(model, batches, loss_of) / sum(batch.num_tokens for batch in batches)
+
+
 # book/59_training.ipynb#training-config
-PRECISIONS = ("float32", "bfloat16", "float16")  # torch's names of what a model computes in
+# What a model computes in, by torch's names:
+PRECISIONS = ("float32", "bfloat16", "float16")
 TRAINING_CHOICES = {"precision": ("auto", *PRECISIONS)}
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How to train; the defaults are the paper's where a small machine allows (sections 5.1 to 5.4).
+    """How to train; defaults are the paper's where a small machine allows (section 5).
 
-    Training ends at the first of `max_steps`, `max_epochs` and `max_minutes`. Raises ValueError for values of no use.
+    Training ends at the first of `max_steps`, `max_epochs` and `max_minutes`. Raises
+    ValueError for values of no use.
 
     Defined in chapter 59: `training-config`.
     """
 
-    max_tokens: int = 4096  # source and target tokens a batch, each side, padding counted (paper: 25,000)
+    max_tokens: int = 4096  # tokens a batch on each side, with padding (paper: 25,000)
     accumulation: int = 1  # batches summed up before one step
     max_steps: int | None = None
     max_epochs: int | None = None
@@ -105,14 +134,14 @@ class TrainingConfig:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
 
     def beyond_the_paper(self, model: TransformerConfig | None = None) -> dict:
-        """The options in use that the paper does not have; with `model`, its pre-norm too."""
+        """The options in use that are not the paper's; with `model`, its pre-norm."""
         options = {"rate_factor": 1.0, "clip_norm": None, "average_decay": None, "piece_dropout": 0.0}
         used = {name: getattr(self, name) for name, off in options.items() if getattr(self, name) != off}
         return used | ({"norm_first": True} if model is not None and model.norm_first else {})
 
 
 # book/59_training.ipynb#train-step
-LossFunction = Callable[[Batch, float], Tensor]  # from a batch and the smoothing to the summed loss
+LossFunction = Callable[[Batch, float], Tensor]  # of batch and smoothing: summed loss
 
 
 def train_step(
@@ -124,7 +153,7 @@ def train_step(
     scaler: torch.amp.GradScaler | None = None,
     num_tokens: int | None = None,
 ) -> Float[Tensor, ""]:
-    """One update from one or more batches, as if they were one large batch. Returns the loss a target token.
+    """One update from one or more batches, as if they were one large batch.
 
     `loss_of` is `training_loss` of the model unless given; `scaler` keeps gradients in the range of float16. Where
     several processes have a share of the step each, `num_tokens` counts the target tokens of all, and what is returned
@@ -174,28 +203,3 @@ def training_steps(
         set_learning_rate(optimizer, rate)
         tokens = tokens_of(batches)
         yield rate, train_step(model, optimizer, batches, config, loss_of, scaler, tokens)
-
-
-# book/59_training.ipynb#validation-loss
-@torch.no_grad()
-def total_loss(model: Model, batches: Sequence[Batch], loss_of: Callable[..., Tensor] = training_loss) -> float:
-    """The summed negative log-probability of the true tokens, in nats, without smoothing and dropout.
-
-    `loss_of` takes the model, a batch and the smoothing, as `training_loss` does.
-
-    Defined in chapter 59: `validation-loss`.
-    """
-    was_training = model.training
-    model.eval()
-    device = model.target_embedding.weight.device
-    total = sum(loss_of(model, batch.to(device), 0.0).item() for batch in batches)
-    model.train(was_training)
-    return total
-
-
-def validation_loss(model: Model, batches: Sequence[Batch], loss_of: Callable[..., Tensor] = training_loss) -> float:
-    """`total_loss` for each target token, in nats: what training tries to lower (section 5.4).
-
-    Defined in chapter 59: `validation-loss`.
-    """
-    return total_loss(model, batches, loss_of) / sum(batch.num_tokens for batch in batches)

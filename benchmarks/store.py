@@ -20,11 +20,10 @@ from pathlib import Path
 
 import torch
 
-from annotated import training
 from annotated.model import Transformer, TransformerConfig
+from annotated.runs import training
 from annotated.runs.examples import batch_all, tokenize_pairs
 from annotated.runs.recipes import RECIPES
-from annotated.runs.training import train
 from annotated.text.corpora import multi30k_folder
 from annotated.text.pairs import prefetch
 from annotated.text.preparation import StoreSettings, prepare, text_of
@@ -101,7 +100,7 @@ def train_on(folder: str, wait: str = "") -> dict[str, float]:
 
     training.prefetch = timed
     valid = batch_all(tokenize_pairs(opened.tokenizer, opened.split("valid")[:50], 256), 2000)
-    state = train(model, opened.train, valid, config)
+    state = training.train(model, opened.train, valid, config)
     found = {"first_batch_seconds": waited[0], "share_waited": sum(waited[1:]) / (state.seconds - waited[0])}
     found |= {"memory_mb": peak_memory(), "seconds": state.seconds}
     if wait:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import torch
 
-from annotated import training
 from annotated.batching import make_batch
 from annotated.machine.distributed import from_all, processes, rank
 from annotated.model import Transformer, TransformerConfig
-from annotated.runs.training import train
+from annotated.runs import training
+from annotated.text.pairs import Pairs
 from annotated.training import TrainingConfig
 
 ACCUMULATION = 4
@@ -36,16 +36,16 @@ def main(folder: str, steps: str, resume: str = "") -> None:
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(40, d_model=16, d_ff=32, num_heads=2, num_layers=1, dropout=0.0)).double()
     pairs, seen = examples(), []
-    make = training.Pairs.batch
+    make = Pairs.batch
 
     def noted(self, chosen, *ids):
         seen.extend(chosen.tolist())
         return make(self, chosen, *ids)
 
     valid = [make_batch(pairs[i : i + 50]) for i in (0, 50, 100)]
-    training.Pairs.batch, training.prefetch = noted, iter  # nothing made ahead: what is made is used
+    Pairs.batch, training.prefetch = noted, iter  # nothing made ahead: what is made is used
     config = TrainingConfig(**{**CONFIG.__dict__, "max_steps": int(steps)})
-    state = train(model, pairs, valid, config, folder=Path(folder), resume=bool(resume))
+    state = training.train(model, pairs, valid, config, folder=Path(folder), resume=bool(resume))
     shares = from_all(seen)
     if not rank():
         found = {"history": state.history, "seen": shares, "tokens": state.tokens, "epoch": state.epoch}

@@ -309,7 +309,7 @@ def test_alone_everything_is_as_it_was(monkeypatch):
 
 
 def test_a_step_without_a_batch_for_each_is_refused(monkeypatch):
-    monkeypatch.setattr("annotated.training.world_size", lambda: ACCUMULATION + 1)
+    monkeypatch.setattr("annotated.runs.training.world_size", lambda: ACCUMULATION + 1)
     config = TrainingConfig(max_steps=1, accumulation=ACCUMULATION)
     with refused("accumulation-too-small", 4, 5):
         train(Transformer(TransformerConfig(10, d_model=4, num_heads=1, num_layers=1)), [], [], config)

@@ -8,7 +8,6 @@ import random
 
 import pytest
 
-from annotated import training
 from annotated.command.cli import build_parser
 from annotated.command.options import flag, settings_of
 from annotated.model import TransformerConfig
@@ -46,8 +45,8 @@ def test_the_paper_s_recipes_make_the_same_steps_on_any_number_of_devices(monkey
     pairs = Pairs.of([([i % 90 + 4] * source, [5] * target) for i, (source, target) in enumerate(lengths)])
 
     def steps(rank: int, processes: int) -> list[Group]:
-        monkeypatch.setattr(training, "rank", lambda: rank)
-        monkeypatch.setattr(training, "world_size", lambda: processes)
+        monkeypatch.setattr("annotated.runs.examples.rank", lambda: rank)
+        monkeypatch.setattr("annotated.runs.examples.world_size", lambda: processes)
         return list(itertools.islice(batch_groups(pairs, config, 0, 0), 22))
 
     alone = steps(0, 1)

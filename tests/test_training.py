@@ -16,7 +16,6 @@ import torch
 from safetensors.torch import load_file, save
 from torch import nn
 
-from annotated import training
 from annotated.attention import MultiHeadAttention
 from annotated.base.files import InputError, locked, read_json, read_notes, read_tensors, write_json
 from annotated.batching import Batch, make_batch, token_batches
@@ -24,13 +23,14 @@ from annotated.machine.acceleration import FusedAttention, chunked_training_loss
 from annotated.model import Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss
 from annotated.runs.checkpoint import load_model, save_model, weights_of
-from annotated.runs.examples import batch_all, batch_groups, check_ids, tokenize_pairs
+from annotated.runs.examples import batch_all, batch_groups, check_ids, examples_by_epoch, tokenize_pairs
 from annotated.runs.folder import prepare_folder, resumable
 from annotated.runs.log import TrainingLog, share_done
 from annotated.runs.state import TrainingState, checkpoints, load_state, new_state, save_checkpoint
-from annotated.runs.training import losses_of, train, train_on_corpus, validate
+from annotated.runs.training import losses_of, ready, train, train_on_corpus, validate
 from annotated.schedule import build_optimizer, learning_rate, set_learning_rate
 from annotated.text.corpora import load_corpus
+from annotated.text.pairs import prefetch
 from annotated.text.tokenization import PairTokenizer, train_tokenizer
 from annotated.training import PRECISIONS, TRAINING_CHOICES, TrainingConfig, train_step, training_loss, validation_loss
 from tests.messages import message, refused
@@ -305,7 +305,7 @@ def test_batches_for_a_gpu_are_pinned_by_the_thread_that_works_ahead(monkeypatch
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext(entered.append(str(device))))
     gpu, config = torch.device("cuda:3"), replace(CONFIG, accumulation=2)
     plain = next(batch_groups(PAIRS, config, 0, 0))
-    with closing(training.prefetch(training.ready(batch_groups(PAIRS, config, 0, 0), gpu))) as groups:
+    with closing(prefetch(ready(batch_groups(PAIRS, config, 0, 0), gpu))) as groups:
         group = next(groups)
     assert entered == ["cuda:3"]
     assert threading.main_thread() not in where
@@ -313,13 +313,13 @@ def test_batches_for_a_gpu_are_pinned_by_the_thread_that_works_ahead(monkeypatch
     assert [-batch.num_tokens for batch in group.batches] == [batch.num_tokens for batch in plain.batches]
     assert (group.num_tokens, group.epoch, group.batch) == (plain.num_tokens, plain.epoch, plain.batch)
     where.clear()
-    untouched = next(training.ready(batch_groups(PAIRS, config, 0, 0), torch.device("cpu")))
+    untouched = next(ready(batch_groups(PAIRS, config, 0, 0), torch.device("cpu")))
     assert [batch.num_tokens for batch in untouched.batches] == [batch.num_tokens for batch in plain.batches]
     assert not where
 
 
 def test_training_makes_its_batches_ready_for_its_device(monkeypatch: pytest.MonkeyPatch):
-    seen, ready = [], training.ready
+    seen = []
 
     def spy(*given):
         seen.append(given[-1])
@@ -327,8 +327,8 @@ def test_training_makes_its_batches_ready_for_its_device(monkeypatch: pytest.Mon
             seen.append(threading.current_thread())
             yield group
 
-    monkeypatch.setattr(training, "ready", spy)
-    training.train(small_model(), PAIRS, [make_batch(PAIRS)], replace(CONFIG, max_steps=2))
+    monkeypatch.setattr("annotated.runs.training.ready", spy)
+    train(small_model(), PAIRS, [make_batch(PAIRS)], replace(CONFIG, max_steps=2))
     assert seen[0] == torch.device("cpu")
     assert threading.main_thread() not in seen
 
@@ -341,7 +341,7 @@ def test_without_a_compiler_nothing_is_begun(tmp_path: Path, monkeypatch: pytest
         train_on_corpus(**options)
     config, valid = replace(CONFIG, compile=True), [make_batch(PAIRS)]
     with refused("compile-needs"):
-        training.train(small_model(), PAIRS, valid, config, folder=tmp_path / "run")
+        train(small_model(), PAIRS, valid, config, folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -824,7 +824,9 @@ def test_two_runs_in_one_folder(tmp_path: Path):
 def test_a_missing_split_is_noticed_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     options = options_for(tmp_path)
     (tmp_path / "corpus" / "valid.tsv").unlink()
-    monkeypatch.setattr(training, "train_tokenizer", lambda *_: pytest.fail("a vocabulary was learned first"))
+    monkeypatch.setattr(
+        "annotated.runs.examples.train_tokenizer", lambda *_: pytest.fail("a vocabulary was learned first")
+    )
     with refused("split-unknown", tmp_path / "corpus", "'valid'"):
         train_on_corpus(**options | {"corpus": load_corpus(str(tmp_path / "corpus"))})
 
@@ -931,4 +933,4 @@ def test_two_vocabularies_are_not_cut_by_chance():
     """sentencepiece#371's kind: what an imported model has in place of a vocabulary cannot drop merges."""
     pair = object.__new__(PairTokenizer)
     with refused("piece-dropout-two"):
-        training.examples_by_epoch(pair, PAIRS, replace(CONFIG, piece_dropout=0.1), small_model().config)
+        examples_by_epoch(pair, PAIRS, replace(CONFIG, piece_dropout=0.1), small_model().config)
