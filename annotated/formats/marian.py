@@ -304,9 +304,8 @@ def marian_weights(model: Transformer) -> dict[str, Tensor]:
         if config.positions == "sinusoidal":
             tensor = to_concatenated(name, tensor, config.d_model)
         names = marian_names(config, name)
-        for stored in (
-            names[:1] if config.tie_output else names
-        ):  # without tie_word_embeddings transformers ties nothing
+        # without tie_word_embeddings transformers ties nothing
+        for stored in names[:1] if config.tie_output else names:
             tensors[stored] = tensor.float().cpu().contiguous().clone()
         if names[0].endswith("out_proj.weight") and not config.attention_bias:
             layer = names[0].removesuffix("out_proj.weight")
