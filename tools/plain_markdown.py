@@ -132,7 +132,7 @@ class Page:
                 return chapter_table(self.root)
             case "literalinclude":
                 code = quoted((self.root / "book" / argument).read_text(encoding="utf-8"), options["pyobject"])
-                return f"`{options['caption']}`\n\n```python\n{code}\n```"
+                return f"`{options['caption'].strip('`')}`\n\n```python\n{code}\n```"
         raise ValueError(f"{self.name}: what {{{name}}} is in plain Markdown, tools/plain_markdown.py does not know")
 
     def role(self, name: str, content: str) -> str:
