@@ -17,7 +17,7 @@ import torch
 from matplotlib import pyplot as plt
 
 import annotated
-from annotated.text import grammar
+from annotated.text.grammar import splits
 from annotated.text.grammar.splits import embedded_split
 from tests.device import strict_device
 
@@ -30,8 +30,8 @@ LONG = {"figure-3-counted", "solution-3"}  # cells of chapter 80 that need more 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     """What `best_device` finds; as on Apple's, there is no float64."""
-    names = [module.name for module in pkgutil.iter_modules(annotated.__path__) if module.name != "__main__"]
-    modules = [importlib.import_module(f"annotated.{name}") for name in names]  # all, so that all are put back
+    names = [module.name for module in pkgutil.walk_packages(annotated.__path__, "annotated.")]
+    modules = [importlib.import_module(name) for name in names if not name.endswith("__main__")]  # all are put back
     monkeypatch.chdir(BOOK)
     monkeypatch.syspath_prepend(BOOK)  # where a chapter's kernel finds schematics.py
     monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
@@ -66,7 +66,7 @@ def test_models_trained_in_a_chapter(device: torch.device):
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a tensor is does not depend on how many sentences there are."""
-    monkeypatch.setattr(grammar, "embedded_split", lambda *split: embedded_split(*split)[:FEW])
+    monkeypatch.setattr(splits, "embedded_split", lambda *split: embedded_split(*split)[:FEW])
 
 
 @pytest.mark.slow
