@@ -132,7 +132,8 @@ def words(text: str) -> Counter:
 
     text = re.sub(r"\{([\w:-]+)\}`([^`]*)`", seen, text)
     text = re.sub(
-        r"^[`:]{3,}(\{(widget|container|figure|chapters)\}.*|\{\w+\})?|^:(?:class|label):.*|^:alt:|^\([\w-]+\)=",
+        r"^[`:]{3,}(\{(widget|container|figure|chapters|literalinclude)\}.*|\{\w+\})?"
+        r"|^:(?:class|label|pyobject|dedent):.*|^:(?:alt|caption):|^\([\w-]+\)=",
         "",
         text,
         flags=re.MULTILINE,
@@ -242,6 +243,28 @@ def test_a_block_becomes_plain(kind):
 def test_without_a_site_the_words_stay(kind):
     text, plain = NOWHERE[kind]
     assert Page("35_x", pictures=False).text(text) == plain
+
+
+def test_a_quoted_function_becomes_code(tmp_path):
+    """With its decorators, by name or as a method, and nothing of what stands around it."""
+    (tmp_path / "book").mkdir()
+    (tmp_path / "annotated").mkdir()
+    lines = ["import os", "", "@once", "def f(x):", '    """Says x."""', "    return x", "", "class C:",
+             "    n = 1", "", "    def g(self):", "        return f(1)", "", "Y = 2"]  # fmt: skip
+    (tmp_path / "annotated" / "a.py").write_text("\n".join(lines), encoding="utf-8")
+    page = Page("35_x")
+    page.root = tmp_path
+
+    def plain(name: str) -> str:
+        return page.text(
+            f"So:\n\n```{{literalinclude}} ../annotated/a.py\n:pyobject: {name}\n:caption: annotated/a.py\n```\n\nOn."
+        )
+
+    for name, code in {"f": lines[2:6], "C": lines[7:12], "C.g": ["def g(self):", "    return f(1)"]}.items():
+        assert plain(name) == "\n".join(["So:", "", "`annotated/a.py`", "", "```python", *code, "```", "", "On."])
+    for unknown in ("g", "Y", "C.f"):
+        with pytest.raises(ValueError, match=unknown):
+            plain(unknown)
 
 
 def test_exercises_are_numbered_through_a_page():

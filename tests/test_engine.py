@@ -15,7 +15,7 @@ from annotated.base.files import locked, read_json, write_together
 from annotated.batching import pad_sequences
 from annotated.command import cli
 from annotated.decoding import Hypothesis
-from annotated.formats import ctranslate2 as engine
+from annotated.formats import engine
 from annotated.formats.engine import (
     FastTranslator,
     check_search,

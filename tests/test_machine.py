@@ -202,17 +202,17 @@ def test_a_revision_with_changes_has_a_plus(monkeypatch, tmp_path: Path):
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     package = tmp_path / "package"
-    package.mkdir()
+    (package / "machine").mkdir(parents=True)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    monkeypatch.setattr(machine, "__file__", str(package / "machine.py"))
+    monkeypatch.setattr(machine, "__file__", str(package / "machine" / "devices.py"))
     assert code_revision() == "unknown"
     git("init")
-    (package / "machine.py").write_text("1\n")
+    (package / "files.py").write_text("1\n")
     git("add", ".")
     git("commit", "-m", "first")
     (tmp_path / "other").write_text("2\n")
     assert code_revision() == git("rev-parse", "HEAD")
-    (package / "machine.py").write_text("2\n")
+    (package / "files.py").write_text("2\n")
     assert code_revision() == git("rev-parse", "HEAD") + "+"
     monkeypatch.setenv("PATH", str(tmp_path))
     assert code_revision() == "unknown"

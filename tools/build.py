@@ -101,6 +101,9 @@ def stage(root: Path, copies: dict[Path, Path]) -> Path:
     folder = root / "_build" / "source"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(root / "book", folder, ignore=shutil.ignore_patterns(*SKIPPED, "*.new", "_ext"))
+    code = folder.parent / "annotated"  # pages quote ../annotated/..., as seen from book/
+    code.unlink(missing_ok=True)
+    code.symlink_to(root / "annotated")
     for path in sorted((root / "book").glob("*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
         if path in copies:

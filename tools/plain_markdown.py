@@ -8,6 +8,7 @@ The site's parser finds MyST's directives and roles, which these programs show a
 | admonition | a quote, with its title in bold |
 | widget | its picture, its caption, and that it can be touched on the book's page |
 | container, figure, `{chapters}` | what is inside, the picture, the table |
+| literalinclude | the function or class that it quotes from the package, as code |
 | cell, claim | a link to the cell, a link to the claim's row on the site |
 | citation, other roles | authors and year with a link to the work, their text |
 | link to a page that is no notebook | a link to the site |
@@ -19,11 +20,13 @@ nothing is lost in silence.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from functools import cache
 from html import escape
 from pathlib import Path
+from textwrap import dedent
 from urllib.parse import urlsplit
 
 import yaml
@@ -127,6 +130,9 @@ class Page:
                 return content.replace("\n", " ·\n") if argument == "buttons" else content
             case "chapters":
                 return chapter_table(self.root)
+            case "literalinclude":
+                code = quoted((self.root / "book" / argument).read_text(encoding="utf-8"), options["pyobject"])
+                return f"`{options['caption'].strip('`')}`\n\n```python\n{code}\n```"
         raise ValueError(f"{self.name}: what {{{name}}} is in plain Markdown, tools/plain_markdown.py does not know")
 
     def role(self, name: str, content: str) -> str:
@@ -181,6 +187,17 @@ class Page:
         for name, meaning in self.macros.items():
             tex = re.sub(rf"\\{name}(?![A-Za-z])", lambda _, meaning=meaning: meaning, tex)
         return tex
+
+
+def quoted(source: str, name: str) -> str:
+    """The function, class or `Class.method` of this name as it stands in the source. Raises ValueError for another."""
+    there, kinds = ast.parse(source), (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for part in name.split("."):
+        there = next((node for node in there.body if isinstance(node, kinds) and node.name == part), None)
+        if there is None:
+            raise ValueError(f"{name} is not in the file that it is to be quoted from")
+    start = min([there.lineno, *(decorator.lineno for decorator in there.decorator_list)])
+    return dedent("\n".join(source.splitlines()[start - 1 : there.end_lineno]))
 
 
 def swap(lines: list[str | None], span: list[int], old: str | re.Pattern, new: str | Callable) -> None:

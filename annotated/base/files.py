@@ -193,8 +193,8 @@ def write_together(
 ) -> None:
     """Replace files of a folder, and the manifest that lists them, all or none.
 
-    Each is written as NAME.new and read again, then the manifest as its own .new: from that moment all are there.
-    `large` files lie there already under NAME.new; given is what the manifest is to say of them.
+    Each is written as NAME.new and read again, then the manifest as its own .new: from that moment all
+    are there. `large` files lie there already under NAME.new; given is what the manifest is to say of them.
     Raises InputError when a file cannot be written, or does not come back as it was written.
     """
     finish(folder, manifest)

@@ -540,7 +540,7 @@ DISTRIBUTED = (train_command, translate_command, evaluate_command)  # what sever
 
 
 def explained(error: BaseException) -> tuple[int, str]:
-    """The exit status of an error, and its line. Raises the error again when it is a fault of the program."""
+    """The exit status of an error, and its line. Raises again what is a fault of the program."""
     if isinstance(error, KeyboardInterrupt):
         return 128 + (error.args[0] if error.args else signal.SIGINT), "interrupted"
     if isinstance(error, BrokenPipeError):

@@ -79,7 +79,7 @@ LISTED = CHOICES | TRAINING_CHOICES  # the options that have a list of values
 
 
 def number(kind: type, wanted: str, fits: Callable[[float], bool]) -> Callable[[str], int | float]:
-    """A function that reads a finite number from an option's text, and refuses one that does not fit."""
+    """A function that reads a finite number from an option's text, and refuses what does not fit."""
 
     def parse(text: str) -> int | float:
         try:

@@ -22,7 +22,7 @@ __all__ = ["load_marian", "save_marian", "vocabularies"]
 
 
 def to_concatenated(name: str, tensor: Tensor, d_model: int) -> Tensor:
-    """One of our tensors with its d_model channels in another order: the even ones first, then the odd ones."""
+    """One of our tensors with its d_model channels in another order: even ones first, then odd ones."""
     if name == "output.bias" or name.endswith(("inner.bias", "query.bias", "key.bias", "value.bias")):
         return tensor  # its channels belong to tokens, to the inner layer or to heads
     order = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
@@ -304,9 +304,8 @@ def marian_weights(model: Transformer) -> dict[str, Tensor]:
         if config.positions == "sinusoidal":
             tensor = to_concatenated(name, tensor, config.d_model)
         names = marian_names(config, name)
-        for stored in (
-            names[:1] if config.tie_output else names
-        ):  # without tie_word_embeddings transformers ties nothing
+        # without tie_word_embeddings transformers ties nothing
+        for stored in names[:1] if config.tie_output else names:
             tensors[stored] = tensor.float().cpu().contiguous().clone()
         if names[0].endswith("out_proj.weight") and not config.attention_bias:
             layer = names[0].removesuffix("out_proj.weight")
@@ -377,7 +376,7 @@ def option_limits(translator: Translator, table: Mapping[str, Any]) -> dict[str,
 
 
 def check_options(translator: Translator, system: str, table: Mapping[str, Any]) -> None:
-    """Raises InputError, naming the option, its value and those that fit, for what a format cannot express."""
+    """Raises InputError for what a format cannot express: the option, its value and those that fit."""
     config, limits = translator.model.config, option_limits(translator, table)
     for field in fields(config):
         value, known = getattr(config, field.name), limits.get(field.name, (field.default,))

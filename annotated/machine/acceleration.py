@@ -81,7 +81,7 @@ class FusedAttention(MultiHeadAttention):
 
 
 def few_rows(layer: nn.Linear | OutputProjection, x: Float[Tensor, "*batch width"], most: int = 16) -> Tensor:
-    """The linear layer of x as (W x^T)^T + b for float32 on the CPU, for `most` rows at most, and not in training."""
+    """The linear layer of x as (W x^T)^T + b: float32 on the CPU, `most` rows at most, not in training."""
     rows = x.shape[:-1]
     if layer.training or x.device.type != "cpu" or x.dtype != torch.float32 or not rows or rows.numel() > most:
         return F.linear(x, layer.weight, layer.bias)
@@ -114,9 +114,10 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
 def accelerate(model: AnyModule, on: bool = True) -> AnyModule:
-    """Give the parts of a model their faster classes, or take them away again; returns the same model.
+    """Give a model's parts their faster classes, or take them away again; returns the same model.
 
-    Weights, their names and what is saved stay as they are; so do modules of other classes, a user's own among them.
+    Weights, their names and what is saved stay as they are; so do modules of other classes, a user's own
+    among them.
     """
     for module in model.modules():
         module.__class__ = (FASTER if on else PLAIN).get(type(module), type(module))
@@ -126,7 +127,7 @@ def accelerate(model: AnyModule, on: bool = True) -> AnyModule:
 def loss_and_surplus(
     scores: Float[Tensor, "rows vocab"], targets: Int[Tensor, "rows 1"], smoothing: float
 ) -> Float[Tensor, ""]:
-    """The summed label-smoothed loss of float32 logits, which become its gradient: softmax - smoothed targets."""
+    """The summed smoothed loss of float32 logits; these become its gradient, softmax - smoothed targets."""
     spread = smoothing / scores.shape[-1]
     scores -= scores.amax(dim=-1, keepdim=True)
     loss = -(1 - smoothing) * scores.gather(1, targets).sum() - spread * scores.sum()
@@ -258,14 +259,14 @@ def check_compiler(device: torch.device) -> None:
 
 
 def top_tokens(scores: Float[Tensor, "*batch vocab"], k: int) -> tuple[Tensor, Tensor]:
-    """`scores.topk(k)` for many rows: the best k of many columns first, then the best k in those columns.
+    """`scores.topk(k)` for many rows: the best k of many columns first, then the best k in those.
 
     A token is among the best k only if its column's maximum is among the best k maxima (section 6.1).
     """
     column, vocab = 80, scores.shape[-1]
     if vocab % column or k > vocab // column or scores.shape[:-1].numel() < 256:
         return scores.topk(k, dim=-1)
-    grid = scores.unflatten(-1, (column, -1))  # column j holds the tokens j, j + width, j + 2 width, ...
+    grid = scores.unflatten(-1, (column, -1))  # column j holds j, j + width, j + 2 width, ...
     columns = grid.amax(dim=-2).topk(k, dim=-1).indices
     inside = grid.gather(-1, columns[..., None, :].expand(*grid.shape[:-1], k)).flatten(-2)
     best, place = inside.topk(k, dim=-1)

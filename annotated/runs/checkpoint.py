@@ -132,8 +132,8 @@ def build(
 ) -> Transformer:
     """A model for these weights, which is made only after their number has been looked at.
 
-    Raises InputError, naming `origin`, when the configuration asks for another number of weights than the file has;
-    with `absent`, for more than so many beyond those of the file, which may hold others, too.
+    Raises InputError, naming `origin`, when the configuration asks for another number of weights than the
+    file has; with `absent`, for more than so many beyond those of the file, which may hold others, too.
     """
     count, stored = num_weights(config), sum(tensor.numel() for tensor in tensors.values())
     if count != stored if absent is None else count > stored + absent:

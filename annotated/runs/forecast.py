@@ -116,12 +116,13 @@ def product_seconds(config: TransformerConfig, device: Device, batch: int, sourc
 
 
 def step_seconds(
-    config: TransformerConfig, device: Device, batch: int, source: int, target: int, devices: int = 1, passes: int = 1
-) -> dict[str, float]:
+    config: TransformerConfig, device: Device, batch: int, source: int, target: int,
+    devices: int = 1, passes: int = 1,
+) -> dict[str, float]:  # fmt: skip
     """The seconds of a training step by part; their sum is the step.
 
-    Each of `devices` makes `passes` passes with `batch` sentence pairs, then gradients are added up and Adam's step is
-    made. What happens beside something else counts with what it takes longer than that.
+    Each of `devices` makes `passes` passes with `batch` sentence pairs, then gradients are added up and
+    Adam's step is made. What happens beside something else counts with what it takes longer than that.
     """
     weights, table = num_weights(config), config.vocab_size * config.d_model
     products = product_seconds(config, device, batch, source, target)
@@ -130,7 +131,8 @@ def step_seconds(
     calls = device.call * num_calls(config, batch, target, rows=1024 if device.beside else 64)
     if device.beside:
         calls = max(calls - products - memory, 0.0)
-    once = 4 * ((8 + 4 * (devices > 1)) * weights + 15 * table) / device.memory  # Adam, gradients and their copies
+    # Adam, gradients and their copies
+    once = 4 * ((8 + 4 * (devices > 1)) * weights + 15 * table) / device.memory
     reduce = all_reduce_seconds(4 * weights, devices, device)
     if device.beside:
         reduce = max(reduce - 2 / 3 * (products + memory + calls), 0.0)  # in the last backward pass

@@ -176,7 +176,7 @@ def scan(stream: Stream, settings: StoreSettings) -> Scan:
         seen += 1
         if len(sample) < settings.sample:
             sample.append((source, target))
-        elif (place := choose.randrange(seen)) < settings.sample:  # each pair has the same chance to be in it
+        elif (place := choose.randrange(seen)) < settings.sample:  # each has the same chance
             sample[place] = (source, target)
     found = np.frombuffer(hashes, np.uint64) if hashes else np.zeros(0, np.uint64)
     kept = np.zeros(len(found), bool)

@@ -87,8 +87,8 @@ class ModuleCaption(SphinxTransform):
                 match = DIRECTIVE.match(block.astext())
                 if not match:
                     continue
-                default = default or self.default_module()
-                name = f"annotated/{match[1] or default}.py"
+                module = match[1] or (default := default or self.default_module())
+                name = f"annotated/{module}.py"
                 text = block.astext()[match.end() :]
                 block.children = [nodes.Text(text)]
                 block.rawsource = text
