@@ -73,7 +73,10 @@ def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) 
 
 # book/51_data_and_batching.ipynb#padding-share
 def padding_share(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> float:
-    """The share of padding among all source and target positions of these batches."""
+    """The share of padding among all source and target positions of these batches.
+
+    Defined in chapter 51: `padding-share`.
+    """
     real = total = 0
     for batch in batches:
         for side in (0, 1):
@@ -110,17 +113,3 @@ def token_batches(examples: Sequence[Example], max_tokens: int, seed: int | None
     if seed is not None:
         generator.shuffle(batches)
     return batches
-
-
-# book/51_data_and_batching.ipynb#padding-share
-def padding_share(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> float:
-    """The share of padding among all source and target positions of these batches.
-
-    Defined in chapter 51: `padding-share`.
-    """
-    real = total = 0
-    for batch in batches:
-        for side in (0, 1):
-            lengths = [len(examples[i][side]) for i in batch]
-            real, total = real + sum(lengths), total + max(lengths) * len(lengths)
-    return 1 - real / total

@@ -116,11 +116,13 @@ def inference(search: Callable[..., Result]) -> Callable[..., Result]:
 def plain_greedy_search(
     model: Transformer, source: Int[Tensor, "1 source"], extra: int = 50
 ) -> tuple[list[int], float]:
-    """Greedy search for one sentence, each step a pass over the whole prefix (section 6.1): tokens, log-probability.
+    """The likeliest token at each step, for one sentence (section 6.1).
+
+    Gives the output's tokens and its log-probability.
 
     Defined in chapter 60: `plain-greedy`.
     """
-    next_logits, output, total = full_logits(model, source), [model.config.start_id], 0.0
+    next_logits, output, total = (full_logits(model, source), [model.config.start_id], 0.0)
     for _ in range(int(output_limits(model, source, extra))):
         log_probabilities = block_special_tokens(model, next_logits(source.new_tensor([output])).log_softmax(dim=-1))
         best, token = log_probabilities[0].max(dim=-1)
@@ -161,7 +163,10 @@ def plain_beam_search(
     alpha: float = 0.6,
     extra: int = 50,
 ) -> Hypothesis:
-    """The best output for one sentence that a beam finds (section 6.1), uncached."""
+    """The best output for one sentence that a beam finds (section 6.1), uncached.
+
+    Defined in chapter 60: `plain-beam`.
+    """
     next_logits, end_id = full_logits(model, source), model.config.end_id
     beam, finished = [Hypothesis([], 0.0, 0.0)], []
     limit = int(output_limits(model, source, extra))
@@ -288,9 +293,9 @@ def layer_step(
     self_mask: Tensor,
     source_mask: Tensor,
 ) -> Float[Tensor, "batch width d_model"]:
-    """One decoder layer (section 3.1) for new positions alone; keys and values of all others are known.
+    """One decoder layer (section 3.1) for new positions; all others are known.
 
-    Defined in chapter 60: `decoding-step`.
+    Defined in chapter 60: `layer-step`.
     """
 
     def self_attention(y: Tensor) -> Tensor:
@@ -310,7 +315,7 @@ def layer_step(
 def decoding_step(
     model: Transformer, tokens: Int[Tensor, "batch width"], state: DecodingState
 ) -> Float[Tensor, "batch width vocab"]:
-    """Feed the last token of each hypothesis, return the logits of the next, and advance the state.
+    """Feed each hypothesis's last token, return the next logits, advance the state.
 
     Defined in chapter 60: `decoding-step`.
     """
@@ -323,42 +328,3 @@ def decoding_step(
         x = layer_step(layer, x, memory, cache, state.visible[:, None, :, :end], state.source_mask)
     state.step += 1
     return model.output(x if decoder.final_norm is None else decoder.final_norm(x))
-
-
-# book/60_beam_search.ipynb#length-penalty
-def length_penalty(length: int, alpha: float) -> float:
-    """lp(Y) = ((5 + |Y|) / 6)^alpha, by which the log-probability is divided (Wu et al. 2016; section 6.1).
-
-    Defined in chapter 60: `length-penalty`.
-    """
-    return ((5 + length) / 6) ** alpha
-
-
-# book/60_beam_search.ipynb#plain-beam
-@inference
-def plain_beam_search(
-    model: Transformer, source: Int[Tensor, "1 source"], width: int = 4, alpha: float = 0.6, extra: int = 50
-) -> Hypothesis:
-    """Beam search for one sentence (section 6.1), without batch and cache: the best output that it finds.
-
-    Defined in chapter 60: `plain-beam`.
-    """
-    next_logits, end_id = full_logits(model, source), model.config.end_id
-    beam, finished = [Hypothesis([], 0.0, 0.0)], []
-    limit = int(output_limits(model, source, extra))
-    for length in range(1, limit + 1):
-        candidates = []
-        for prefix in beam:
-            logits = next_logits(source.new_tensor([[model.config.start_id, *prefix.tokens]]))[0]
-            scores = block_special_tokens(model, logits.log_softmax(dim=-1))
-            best = scores.topk(min(2 * width, len(scores)))
-            for value, token in zip(best.values.tolist(), best.indices.tolist(), strict=True):
-                total = prefix.log_probability + value
-                candidates.append(Hypothesis([*prefix.tokens, token], total, total / length_penalty(length, alpha)))
-        candidates.sort(key=lambda candidate: -candidate.log_probability)
-        finished += [found for found in candidates[:width] if found.tokens[-1] == end_id or length == limit]
-        beam = [candidate for candidate in candidates if candidate.tokens[-1] != end_id][:width]
-        longest = max(length_penalty(length + 1, alpha), length_penalty(limit, alpha))
-        if finished and max(found.score for found in finished) >= beam[0].log_probability / longest:
-            break  # no prefix can reach more
-    return max(finished, key=lambda found: found.score)

@@ -141,7 +141,7 @@ def build_encoder(config: TransformerConfig) -> Encoder:
 def build_decoder(config: TransformerConfig) -> Decoder:
     """N decoder layers (section 3.1), and a final normalisation if `norm_first`.
 
-    Defined in chapter 39: `layers`.
+    Defined in chapter 39: `decoder-layers`.
     """
     add_norm = partial(AddNorm, config.d_model, config.dropout, config.norm_first, config.norm_eps)
     layers = [

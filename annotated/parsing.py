@@ -109,9 +109,9 @@ PUNCTUATION = frozenset({",", ":", "``", "''", "."})  # tags that EVALB leaves o
 
 
 def count_words(tree: Tree) -> int:
-    """How many words, without punctuation; 's belongs to the word before, as in `LONGEST` of chapter 50 (6.3).
+    """How many words, without punctuation; 's belongs to the word before (6.3).
 
-    Defined in chapter 63: `parse`.
+    Defined in chapter 63: `count-words`.
     """
     return sum(leaf.label not in PUNCTUATION and leaf.label != "POS" for leaf in tree.leaves())
 
@@ -124,6 +124,8 @@ def labelled_brackets(tree: Tree, skipped: Collection[int] | None = None) -> Cou
     """The constituents: label, first word, word after the last, and how often (6.3).
 
     Words at the places in `skipped`, by default punctuation, are not there.
+
+    Defined in chapter 63: `labelled-brackets`.
     """
     leaves = tree.leaves()
     if skipped is None:
@@ -148,7 +150,10 @@ def labelled_brackets(tree: Tree, skipped: Collection[int] | None = None) -> Cou
 # book/63_constituency_parsing.ipynb#outcome
 @dataclass(frozen=True)
 class Outcome:
-    """An output beside the truth (section 6.3)."""
+    """An output beside the truth (section 6.3).
+
+    Defined in chapter 63: `outcome`.
+    """
 
     gold: Counter  # the parts of the truth
     found: Counter  # the parts of the output
@@ -158,7 +163,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TaskScores:
-    """Scores of all parts together from 0 to 100, `exact` from 0 to 1; counts (6.3)."""
+    """Scores of all parts together from 0 to 100, `exact` from 0 to 1; counts (6.3).
+
+    Defined in chapter 63: `outcome`.
+    """
 
     precision: float
     recall: float
@@ -170,7 +178,10 @@ class TaskScores:
 
 # book/63_constituency_parsing.ipynb#total-scores
 def total_scores(outcomes: Sequence[Outcome]) -> TaskScores:
-    """The scores of all outputs together; ValueError when there is none (6.3)."""
+    """The scores of all outputs together; ValueError when there is none (6.3).
+
+    Defined in chapter 63: `total-scores`.
+    """
     if not outcomes:
         raise ValueError("no outputs to score")
     wanted, found = (sum(getattr(outcome, side).total() for outcome in outcomes) for side in ("gold", "found"))
@@ -184,7 +195,7 @@ def total_scores(outcomes: Sequence[Outcome]) -> TaskScores:
 # book/63_constituency_parsing.ipynb#parse
 @dataclass(frozen=True)
 class Parse:
-    """What an output says: a tree, None if it has the wrong number of words, and what was malformed (section 6.3).
+    """What an output says: a tree, or None, and what was malformed (section 6.3).
 
     Defined in chapter 63: `parse`.
     """
@@ -205,8 +216,7 @@ def _close(frames: list[tuple[str, list[Tree]]], problems: set[str]) -> None:
 def parse_brackets(text: str, sentence: Sequence[str]) -> Parse:
     """The tree that an output and its sentence's words make, repaired (section 6.3).
 
-    Brackets still open at the end are closed; surplus closing ones, and constituents without words, are left out.
-    Nothing can be done about a wrong number of words.
+    Closes what is open at the end; leaves out surplus and empty brackets.
 
     Defined in chapter 63: `parse-brackets`.
     """
@@ -234,85 +244,9 @@ def parse_brackets(text: str, sentence: Sequence[str]) -> Parse:
     return Parse(Tree("TOP", tuple(parts)), frozenset({*problems, "no single root"}))
 
 
-# book/63_constituency_parsing.ipynb#labelled-brackets
-EQUAL = {"PRT": "ADVP"}  # labels that EVALB takes for equal
-
-
-def labelled_brackets(tree: Tree, skipped: Collection[int] | None = None) -> Counter:
-    """The constituents as (label, first word, word after the last) with their numbers, by EVALB's rules (section 6.3).
-
-    Words at the places in `skipped`, by default those tagged as punctuation, are not there. Parts of speech, an outer
-    TOP and constituents of skipped words only are not counted; PRT is ADVP.
-
-    Defined in chapter 63: `labelled-brackets`.
-    """
-    leaves = tree.leaves()
-    if skipped is None:
-        skipped = {i for i, leaf in enumerate(leaves) if leaf.label in PUNCTUATION}
-    number = list(accumulate((i not in skipped for i in range(len(leaves))), initial=0))
-    brackets: Counter[tuple[str, int, int]] = Counter()
-
-    def visit(node: Tree, start: int) -> int:
-        if node.word:
-            return start + 1
-        end = start
-        for child in node.children:
-            end = visit(child, end)
-        if number[start] < number[end] and node.label != "TOP":
-            brackets[EQUAL.get(node.label, node.label), number[start], number[end]] += 1
-        return end
-
-    visit(tree, 0)
-    return brackets
-
-
-# book/63_constituency_parsing.ipynb#total-scores
-@dataclass(frozen=True)
-class Outcome:
-    """An output beside the truth: the parts of both, whether they are equal, and what was malformed (section 6.3).
-
-    Defined in chapter 63: `total-scores`.
-    """
-
-    gold: Counter
-    found: Counter
-    exact: bool
-    problems: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class TaskScores:
-    """Precision, recall and F1 of all parts together from 0 to 100; exact outputs from 0 to 1; counts (section 6.3).
-
-    Defined in chapter 63: `total-scores`.
-    """
-
-    precision: float
-    recall: float
-    f1: float
-    exact: float
-    malformed: int
-    sentences: int
-
-
-def total_scores(outcomes: Sequence[Outcome]) -> TaskScores:
-    """The scores of all outputs together; raises ValueError when there is none (section 6.3).
-
-    Defined in chapter 63: `total-scores`.
-    """
-    if not outcomes:
-        raise ValueError("no outputs to score")
-    wanted, found = (sum(getattr(outcome, side).total() for outcome in outcomes) for side in ("gold", "found"))
-    right = sum((outcome.gold & outcome.found).total() for outcome in outcomes)
-    shares = (right / found if found else 0.0, right / wanted if wanted else 0.0, 2 * right / max(wanted + found, 1))
-    exact = sum(outcome.exact for outcome in outcomes) / len(outcomes)
-    malformed = sum(bool(outcome.problems) for outcome in outcomes)
-    return TaskScores(*(100 * share for share in shares), exact, malformed, len(outcomes))
-
-
 # book/63_constituency_parsing.ipynb#bracket-f1
 def parse_outcome(gold: Tree, parse: Parse) -> Outcome:
-    """The brackets of both trees; the gold one says which words are punctuation, and no tree has no brackets (6.3).
+    """The brackets of both trees; the gold one says what is punctuation (6.3).
 
     Defined in chapter 63: `bracket-f1`.
     """

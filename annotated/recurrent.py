@@ -24,7 +24,9 @@ def gru_step(
     state: Float[Tensor, "batch d_hidden"],
     cell: nn.GRUCell,
 ) -> Float[Tensor, "batch d_hidden"]:
-    """One step h_t = f(h_{t-1}, x_t) of a gated recurrent unit with a PyTorch cell's weights, in full (section 1).
+    """One step h_t = f(h_{t-1}, x_t) of a gated recurrent unit (section 1), in full.
+
+    The weights are those of a PyTorch cell.
 
     Defined in chapter 20: `gru-step`.
     """
@@ -39,7 +41,8 @@ def gru_step(
 class AdditiveAttention(nn.Module):
     """Attention whose score is a network with one hidden layer (section 3.2.1).
 
-    score(q, k) = a . tanh(q W_q + k W_k), with a hidden layer of width `d_hidden`.
+    score(q, k) = a . tanh(q W_q + k W_k), with a hidden layer of width `d_hidden`
+    (Bahdanau et al. 2014).
 
     Defined in chapter 20: `additive-attention`.
     """
@@ -80,7 +83,9 @@ class AdditiveAttention(nn.Module):
 # book/20_recurrent_rival.ipynb#recurrent-config
 @dataclass(frozen=True)
 class RecurrentConfig:
-    """Sizes of the recurrent translator; the default has as many parameters as the Transformer of chapter 59.
+    """Sizes of the recurrent translator.
+
+    The default has as many parameters as the Transformer of chapter 59.
 
     Defined in chapter 20: `recurrent-config`.
     """
@@ -97,7 +102,9 @@ class RecurrentConfig:
 
 # book/20_recurrent_rival.ipynb#recurrent-decoder
 class RecurrentDecoder(nn.Module):
-    """A loop of gated cells that looks back at the source before each step (Bahdanau et al. 2014; section 1).
+    """A loop of gated cells that looks back at the source before each step.
+
+    Section 1; Bahdanau et al. 2014.
 
     Defined in chapter 20: `recurrent-decoder`.
     """
@@ -199,11 +206,15 @@ class RecurrentTranslator(nn.Module):
 def greedy_translation(
     model: RecurrentTranslator, source: Int[Tensor, "batch source"], max_steps: int
 ) -> Int[Tensor, "batch steps"]:
-    """The likeliest token at each step, until every sentence has ended or `max_steps` are done; pads after the end.
+    """The likeliest tokens, `max_steps` at most; pads after a sentence's end.
 
     Defined in chapter 20: `greedy`.
     """
-    config, memory, mask = model.config, model.encode(source), (source != model.config.pad_id)[:, None]
+    config, memory, mask = (
+        model.config,
+        model.encode(source),
+        (source != model.config.pad_id)[:, None],
+    )
     state, projected = model.decoder.start(memory)
     tokens = source.new_full((len(source), 1), config.start_id)
     ended, written = (

@@ -19,7 +19,8 @@ def layer_norm(
 ) -> Float[Tensor, "*batch d_model"]:
     """Normalise every token's vector, then scale and shift it (section 3.1).
 
-    `x` has any leading axes; mean and (biased) variance are taken over the last one alone.
+    `x` has any leading axes. Mean and (biased) variance are taken over the last axis
+    alone (Ba et al. 2016).
 
     Defined in chapter 31: `layer-norm`.
     """

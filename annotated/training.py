@@ -155,9 +155,10 @@ def train_step(
 ) -> Float[Tensor, ""]:
     """One update from one or more batches, as if they were one large batch.
 
-    `loss_of` is `training_loss` of the model unless given; `scaler` keeps gradients in the range of float16. Where
-    several processes have a share of the step each, `num_tokens` counts the target tokens of all, and what is returned
-    is this process's part of the loss.
+    Returns the loss a target token. `loss_of` is `training_loss` of the model unless
+    given; `scaler` keeps gradients in the range of float16. Where several processes
+    have a share of the step each, `num_tokens` counts the target tokens of all, and
+    what is returned is this process's part of the loss.
 
     Defined in chapter 59: `train-step`.
     """
