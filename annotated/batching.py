@@ -43,7 +43,8 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The batch on another device; a GPU fetches it while the CPU goes on."""
-        fetched = torch.device(device).type == "cuda" and self.source.device.type == "cpu"
+        to_gpu = torch.device(device).type == "cuda"
+        fetched = to_gpu and self.source.device.type == "cpu"
         batch = self.pinned() if fetched else self
         tensors = (batch.source, batch.target_input, batch.target_output)
         return Batch(

@@ -168,7 +168,7 @@ def layers_to_connect(build: Callable[[int], nn.Module], n: int, d: int) -> int:
 
 # book/40_why_self_attention.ipynb#exponent
 def exponent(sizes: list[int], amounts: list[float]) -> float:
-    """p where amounts grow like size to the power p.
+    """The power p with which amounts grow: like size to the power p.
 
     It is the slope of log amount against log size, by least squares.
 

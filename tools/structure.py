@@ -164,11 +164,12 @@ class Book:
                 yield f"#{last.id}: the last line does not lead to the next chapter: link to {link}"
 
     def of_its_open_cells(self, notebook: NotebookNode) -> Iterator[str]:
-        """Lines that leave the page on the right."""
+        """Lines that leave the page on the right, but for those of a file that people copy."""
+        copied = notebook.metadata.get("annotated", {}).get("copied")
         for cell in code_cells(notebook):
             folded = any(tag.startswith(("hide-", "remove-")) for tag in cell.metadata.get("tags", []))
             longest = max(map(len, cell.source.splitlines()), default=0)
-            if longest > OPEN_LINE and not folded:
+            if longest > OPEN_LINE and not folded and not (copied and DIRECTIVE.match(cell.source)):
                 yield f"#{cell.id}: an open line of {longest} characters: wrap it, {OPEN_LINE} at most are seen"
 
     def of_its_exercises(self, texts: list[NotebookNode], code: set[str]) -> Iterator[str]:
