@@ -8,10 +8,10 @@ import random
 
 import pytest
 
-from annotated import training
 from annotated.command.cli import build_parser
 from annotated.command.options import flag, settings_of
 from annotated.model import TransformerConfig
+from annotated.runs import examples
 from annotated.runs.examples import Group, batch_groups
 from annotated.runs.recipes import RECIPES, recipe_for
 from annotated.text.corpora import EMBEDDED
@@ -46,8 +46,8 @@ def test_the_paper_s_recipes_make_the_same_steps_on_any_number_of_devices(monkey
     pairs = Pairs.of([([i % 90 + 4] * source, [5] * target) for i, (source, target) in enumerate(lengths)])
 
     def steps(rank: int, processes: int) -> list[Group]:
-        monkeypatch.setattr(training, "rank", lambda: rank)
-        monkeypatch.setattr(training, "world_size", lambda: processes)
+        monkeypatch.setattr(examples, "rank", lambda: rank)
+        monkeypatch.setattr(examples, "world_size", lambda: processes)
         return list(itertools.islice(batch_groups(pairs, config, 0, 0), 22))
 
     alone = steps(0, 1)
