@@ -832,11 +832,12 @@ def test_nothing_here_needs_the_optional_packages(folder: Path, tmp_path: Path):
 import sys
 sys.modules.update(transformers=None, ctranslate2=None)
 import annotated
+from annotated.formats.ctranslate2 import save_ctranslate2
 translator = annotated.load_marian({str(folder)!r}, "cpu")
 annotated.save_marian(translator, {str(tmp_path / "out")!r})
 print(len(translator.translate(["The child sleeps."], beam_size=1)))
 try:
-    annotated.save_ctranslate2(translator, {str(tmp_path / "engine")!r})
+    save_ctranslate2(translator, {str(tmp_path / "engine")!r})
 except annotated.InputError as error:
     print(error)
 """
