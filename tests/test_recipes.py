@@ -11,7 +11,6 @@ import pytest
 from annotated.command.cli import build_parser
 from annotated.command.options import flag, settings_of
 from annotated.model import TransformerConfig
-from annotated.runs import examples
 from annotated.runs.examples import Group, batch_groups
 from annotated.runs.recipes import RECIPES, recipe_for
 from annotated.text.corpora import EMBEDDED
