@@ -37,14 +37,13 @@ def build(kind: str, source: Path, output: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory) -> Path:
-    """What is built, in a folder of its own, where building leaves its files; with data that a chapter may give."""
+    """What is built, in a folder of its own, where building leaves its files; with a new table of the grammar."""
     clone = tmp_path_factory.mktemp("clone")
     for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE-TEXT"):
         shutil.copy(ROOT / name, clone)
     for name in ("annotated", "data/models"):
         shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (clone / "annotated" / "data" / "a chapter").mkdir(parents=True)
-    (clone / "annotated" / "data" / "a chapter" / "table.tsv").touch()
+    (clone / "annotated" / "text" / "grammar" / "data" / "one more.tsv").touch()
     return clone
 
 
