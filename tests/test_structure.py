@@ -37,7 +37,7 @@ def line_of(length):
         ("31_main", ' {"tags": ["hide-input"]}', OPEN_LINE + 1, False),
         ("31_main", ' {"tags": ["hide-cell"]}', OPEN_LINE + 1, False),
         ("31_main", ' {"tags": ["remove-cell"]}', OPEN_LINE + 1, False),
-        ("31_main", "\n#| export", OPEN_LINE + 1, False),
+        ("31_main", "\n#| export", OPEN_LINE + 1, True),
         ("91_workshop", "", OPEN_LINE + 1, False),
     ],
 )
