@@ -1,5 +1,5 @@
 # Written by `make export` from book/80_attention_visualizations.ipynb: do not edit here, edit the chapter.
-"""Attention visualizations (figures 3 to 5 of the paper)."""
+"""A trained model changed from outside: heads silenced, weights and values edited."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

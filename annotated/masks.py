@@ -1,5 +1,5 @@
 # Written by `make export` from book/32_attention.ipynb: do not edit here, edit the chapter.
-"""Attention (section 3.2 of the paper)."""
+"""Which positions may be seen (section 3.2.3): no padding, nothing to come."""
 
 import torch
 from jaxtyping import Bool, Int

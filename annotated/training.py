@@ -30,7 +30,7 @@ __all__ = [
 
 
 # book/59_training.ipynb#training-loss
-Model = Transformer | RecurrentTranslator  # what this loop trains: both are called alike
+Model = Transformer | RecurrentTranslator  # what this loop trains; called alike
 
 
 def training_loss(
@@ -51,7 +51,11 @@ def training_loss(
 
 # book/59_training.ipynb#validation-loss
 @torch.no_grad()
-def total_loss(model: Model, batches: Sequence[Batch], loss_of: Callable[..., Tensor] = training_loss) -> float:
+def total_loss(
+    model: Model,
+    batches: Sequence[Batch],
+    loss_of: Callable[..., Tensor] = training_loss,
+) -> float:
     """The summed negative log-probability of the true tokens, in nats.
 
     It is measured without smoothing and dropout. `loss_of` takes the model, a batch
@@ -67,7 +71,11 @@ def total_loss(model: Model, batches: Sequence[Batch], loss_of: Callable[..., Te
     return total
 
 
-def validation_loss(model: Model, batches: Sequence[Batch], loss_of: Callable[..., Tensor] = training_loss) -> float:
+def validation_loss(
+    model: Model,
+    batches: Sequence[Batch],
+    loss_of: Callable[..., Tensor] = training_loss,
+) -> float:
     """`total_loss` a target token, in nats: what training lowers (section 5.4).
 
     Defined in chapter 59: `validation-loss`.
@@ -112,12 +120,20 @@ class TrainingConfig:
     piece_dropout: float = 0.0  # how often a merge of byte-pair encoding is left out
 
     def __post_init__(self):
-        if self.max_steps is None and self.max_epochs is None and self.max_minutes is None:
+        limits = ("max_steps", "max_epochs", "max_minutes")
+        if all(getattr(self, name) is None for name in limits):
             raise ValueError("say when to stop: max_steps, max_epochs or max_minutes")
-        for name in ("max_tokens", "accumulation", "warmup_steps", "validate_every", "keep_checkpoints"):
+        for name in (
+            "max_tokens",
+            "accumulation",
+            "warmup_steps",
+            "validate_every",
+            "keep_checkpoints",
+        ):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("max_steps", "max_epochs", "max_minutes", "rate_factor", "clip_norm"):
+                found = getattr(self, name)
+                raise ValueError(f"{name} must be at least 1, not {found}")
+        for name in (*limits, "rate_factor", "clip_norm"):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
         if not self.checkpoint_minutes >= 0:
@@ -126,7 +142,8 @@ class TrainingConfig:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
         if self.compile and not self.accelerate:
-            raise ValueError("compile is a part of accelerate: switch both on, or neither")
+            said = "compile is a part of accelerate: switch both on, or neither"
+            raise ValueError(said)
         if self.average_decay is not None and not 0 < self.average_decay < 1:
             raise ValueError(f"average_decay must lie between 0 and 1, not {self.average_decay}")
         for name, known in TRAINING_CHOICES.items():
@@ -135,7 +152,12 @@ class TrainingConfig:
 
     def beyond_the_paper(self, model: TransformerConfig | None = None) -> dict:
         """The options in use that are not the paper's; with `model`, its pre-norm."""
-        options = {"rate_factor": 1.0, "clip_norm": None, "average_decay": None, "piece_dropout": 0.0}
+        options = {
+            "rate_factor": 1.0,
+            "clip_norm": None,
+            "average_decay": None,
+            "piece_dropout": 0.0,
+        }
         used = {name: getattr(self, name) for name, off in options.items() if getattr(self, name) != off}
         return used | ({"norm_first": True} if model is not None and model.norm_first else {})
 

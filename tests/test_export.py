@@ -58,6 +58,7 @@ SIZE, _HIDDEN = 3, math.e
 
 %% code masks
 #| export masks
+"""What may be seen."""
 PAD = 0
 '''
 LATER = '''%% notebook attention
@@ -128,6 +129,8 @@ def test_module_has_header_docstring_imports_names_and_markers(book):
 def test_second_module_of_a_chapter(book):
     book(c31_stacks=STACKS)
     assert "PAD = 0" in book.read("masks.py")
+    assert book.read("masks.py").count('"""What may be seen."""\n') == 1
+    assert ast.get_docstring(ast.parse(book.read("masks.py"))) == "What may be seen."
     assert "PAD" not in book.read("stacks.py")
 
 

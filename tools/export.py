@@ -2,7 +2,8 @@
 
 A code cell whose first line is `#| export` goes to the module named in the notebook's metadata, `#| export masks` to
 annotated/masks.py. Files in annotated/ are written from chapters, but for `__init__.py` and `__main__.py`; the folders
-in it are source, which this leaves alone. The metadata may name `copied`, modules that people copy as a file: without
+in it are source, which this leaves alone. A text at the top of a module's first cell is the module's docstring; without
+one it is the chapter's title. The metadata may name `copied`, modules that people copy as a file: without
 `__all__` and links back.
 """
 
@@ -79,8 +80,10 @@ class Chapter:
         return [cell for cell in self.cells if cell.module]
 
 
-def is_import(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Import | ast.ImportFrom)
+def is_head(node: ast.stmt) -> bool:
+    """Whether a statement goes to the top of a module: an import, or the text that says what the module is for."""
+    text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return text or isinstance(node, ast.Import | ast.ImportFrom)
 
 
 def defined_names(node: ast.stmt) -> Iterator[str]:
@@ -165,7 +168,7 @@ def with_back_link(block: Block, listed: set[str]) -> list[str]:
     """The cell's lines without its imports, docstrings of the listed names ending in the place of their definition."""
     lines = block.source.split("\n")
     for node in reversed(block.tree.body):
-        if is_import(node):
+        if is_head(node):
             lines[node.lineno - 1 : node.end_lineno] = []
             continue
         if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
@@ -183,7 +186,7 @@ def with_back_link(block: Block, listed: set[str]) -> list[str]:
         link = f"{indent}Defined in chapter {number(block.chapter)}: `{block.cell}`."
         ending = [text] if text else []
         lines[docstring.end_lineno - 1 : docstring.end_lineno] = [*ending, "", link, f'{indent}"""{after}']
-    rest = [node for node in block.tree.body if not is_import(node)]
+    rest = [node for node in block.tree.body if not is_head(node)]
     if len(ast.parse("\n".join(lines)).body) != len(rest):
         raise ExportError(f"{block.place}: an import shares its line with other code")
     return lines if rest else []
@@ -308,7 +311,8 @@ def module_text(module: str, blocks: list[Block], docstring: str, copied: bool) 
     """
     check_module(module, blocks)
     chapters = ", ".join(dict.fromkeys(f"book/{block.chapter.name}" for block in blocks))
-    imports = dict.fromkeys(ast.unparse(node) for block in blocks for node in block.tree.body if is_import(node))
+    head = (node for block in blocks for node in block.tree.body if is_head(node))
+    imports = dict.fromkeys(ast.unparse(node) for node in head if not isinstance(node, ast.Expr))
     listed = {name for block in blocks for name in block.names if not (copied or name.startswith("_"))}
     parts = [HEADER.format(chapters), docstring, "", *imports, ""]
     parts += [f"__all__ = {sorted(listed)!r}"] if listed else []
@@ -336,7 +340,8 @@ def package_files(root: Path) -> dict[str, str]:
     for chapter in chapters:
         for block in chapter.blocks:
             modules.setdefault(block.module, []).append(block)
-            docstrings.setdefault(block.module, chapter.docstring)
+            own = ast.get_docstring(block.tree)
+            docstrings.setdefault(block.module, f'"""{own}"""' if own else chapter.docstring)
     public = public_names(root)
     for name, home in public.items():
         if home in modules and name not in {held for block in modules[home] for held in block.names}:

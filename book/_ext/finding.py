@@ -22,7 +22,7 @@ WEIGHTS = {  # of pages that repeat what chapters say, or are looked things up i
     "seminar": 0.4, "teaching": 0.3, "teaching_answers": 0.2, "hyperparameters": 0.4, "messages": 0.3, "places": 0.3,
     "errata": 0.2, "exercises": 0.2, "ledger": 0.2, "api": 0.2, "bibliography": 0.2, "gallery": 0.2,
 }  # fmt: skip
-LESS = {"exercises": 0.4, "in-the-package": 0.6}  # of sections that each chapter has
+LESS = {"exercises": 0.4}  # of sections that each chapter has
 SILENT = (nodes.literal_block, nodes.raw, nodes.comment, nodes.target, nodes.title)
 SPHINX = re.compile(
     r'\s*<script [^>]*src="(?:_static/(?:searchtools|language_data)|searchindex)\.js[^"]*"[^>]*></script>'
