@@ -154,6 +154,14 @@ def test_rotary_changes_self_attention_alone_and_is_not_accelerated_away():
     assert not torch.allclose(model.encode(words.flip(1)).flip(1), model.encode(words), atol=1e-3), "order counts"
 
 
+def test_without_positions_the_order_of_the_source_is_lost():
+    model = Transformer(TransformerConfig(30, d_model=32, d_ff=64, num_heads=4, num_layers=1, dropout=0.0)).eval()
+    words = torch.tensor([[5, 9, 7, 3]])
+    assert not torch.allclose(model.encode(words.flip(1)).flip(1), model.encode(words), atol=1e-3)
+    CHANGES["no positions"](model)
+    assert torch.allclose(model.encode(words.flip(1)).flip(1), model.encode(words), atol=1e-5)
+
+
 def test_a_random_start_is_for_training_only():
     model = Transformer(TransformerConfig(30, d_model=32, d_ff=64, num_heads=4, num_layers=1, dropout=0.0))
     zeros = torch.zeros(1, 4, 32)

@@ -382,7 +382,8 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     differing = sorted(name for name in {*files, *here} - {*by_hand} if files.get(name) != here.get(name))
     if options.check:
         for name in differing:
-            print(f"annotated/{name} is not what the chapters say: run `make export`", file=sys.stderr)
+            said = "is not what the chapters say: carry an edit of yours into the chapter, then run `make export`"
+            print(f"annotated/{name} {said}", file=sys.stderr)
         return 1 if differing or by_hand else 0
     for name in differing:
         if name in files:
