@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +28,6 @@ __all__ = [
     "inference",
     "layer_step",
     "length_penalty",
-    "log_softmax",
     "output_limits",
     "plain_beam_search",
     "plain_greedy_search",
@@ -48,14 +47,6 @@ def full_logits(model: Transformer, source: Int[Tensor, "batch source"]) -> Call
 
 
 # book/60_beam_search.ipynb#next-token-scores
-def log_softmax(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
-    """Log-probabilities in float32, or in float64 where the model computes in that.
-
-    Defined in chapter 60: `next-token-scores`.
-    """
-    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
-
-
 def block_special_tokens(model: Module, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
     """Make pad and the start symbol impossible, in place, unless one is the end.
 
@@ -248,7 +239,7 @@ class DecodingState:
     source_mask: Bool[Tensor, "batch 1 1 source"]
     caches: list[KeyValueCache]
     visible: Bool[Tensor, "batch width slots"]
-    step: int = field(default=0)
+    step: int = 0
 
     def reorder(self, parents: Int[Tensor, "batch width"]) -> None:
         """Hypothesis i goes on from hypothesis `parents[:, i]`."""

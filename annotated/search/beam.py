@@ -18,7 +18,6 @@ from annotated.decoding import (
     full_logits,
     inference,
     length_penalty,
-    log_softmax,
     output_limits,
     start_decoding,
 )
@@ -47,6 +46,7 @@ __all__ = [
     "greedy_search",
     "keep_unfinished",
     "length_power",
+    "log_softmax",
     "no_output",
     "score_outputs",
     "score_tokens",
@@ -72,6 +72,11 @@ Start = Callable[[Module, Tensor, int, int], SearchState]  # from model, source,
 
 
 Rescore = Callable[[int, list[int], Tensor], Tensor]  # sentence, its tokens so far, log-probabilities of the next
+
+
+def log_softmax(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
+    """Log-probabilities in float32, or in float64 where the model computes in that."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
 
 
 def cached_logits(
