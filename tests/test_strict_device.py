@@ -26,6 +26,7 @@ from annotated.runs.checkpoint import load_model, save_model
 from annotated.runs.state import load_state, new_state, save_checkpoint
 from annotated.runs.training import train
 from annotated.schedule import build_optimizer, set_learning_rate
+from annotated.search import beam
 from annotated.search.beam import beam_search, greedy_search, score_outputs
 from annotated.search.translation import Translator
 from annotated.text.grammar.splits import embedded_split
@@ -431,7 +432,7 @@ def learn(model: Transformer, device: torch.device | str) -> None:
     ("place", "name", "fault", "use"),
     [
         (decoding.DecodingState, "reorder", taking, search),
-        (decoding, "block_special_tokens", giving, search),
+        (beam, "block_special_tokens", giving, search),
         (model_module, "causal_mask", giving, learn),
     ],
 )
