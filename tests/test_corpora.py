@@ -9,12 +9,13 @@ import http.client
 import io
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from annotated.base.corpus import SentencePair
-from annotated.text import corpora
+from annotated.text import corpora, grammar
 from annotated.text.corpora import (
     EMBEDDED,
     HOLD_OUT_EVERY,
@@ -294,10 +295,16 @@ def test_a_damaged_file_of_the_cache_is_generated_anew(own_home: Path, damage: b
 
 
 def test_another_grammar_has_another_folder(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = kept_folder()
-    table = write(own_home / "tables" / "splits.tsv", "another")
-    monkeypatch.setattr(corpora, "TABLES", table.parent)
-    assert kept_folder() != before
+    """A rule counts in whatever module it stands, and a word in whatever table."""
+    before, copy = kept_folder(), own_home / "grammar"
+    shutil.copytree(Path(grammar.__file__).parent, copy)
+    monkeypatch.setattr(grammar, "__file__", str(copy / "__init__.py"))
+    monkeypatch.setattr(corpora, "TABLES", copy / "data")
+    assert kept_folder() == before
+    for name in ("clauses.py", "data/nouns.tsv"):
+        (copy / name).write_text((copy / name).read_text(encoding="utf-8") + "\n", encoding="utf-8")
+        assert kept_folder() != before, name
+        before = kept_folder()
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from annotated.base import corpus
 from annotated.base.corpus import Corpus, SentencePair
 from annotated.base.files import InputError, disk, write_atomically
 from annotated.text import grammar
@@ -215,7 +216,8 @@ def neutral(pair: SentencePair) -> SentencePair:
 def kept_folder() -> Path:
     """Where generated splits are kept; the name follows from the grammar and its tables."""
     digest, code = hashlib.sha256(), Path(grammar.__file__).parent
-    for file in [*sorted(code.glob("*.py")), *sorted(TABLES.iterdir(), key=lambda table: table.name)]:
+    tables = sorted(TABLES.iterdir(), key=lambda table: table.name)
+    for file in [Path(corpus.__file__), *sorted(code.glob("*.py")), *tables]:
         digest.update(file.read_bytes())
     return Path.home() / ".cache" / "annotated" / f"embedded-{digest.hexdigest()[:16]}"
 
