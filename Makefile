@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env book html slides pdf execute lab export chapter check bench bench-full test lint format clean
+.PHONY: help env book html slides pdf execute lab export check bench bench-full test lint format clean
 
 BIN := .venv/bin
 PY := $(BIN)/python
@@ -71,9 +71,6 @@ lab: env ## open Jupyter in book/; saving a chapter exports it
 
 export: env ## write annotated/ from the chapters
 	@$(PY) -m tools.export
-
-chapter: env ## a new chapter that passes all checks: make chapter NAME=55_gradient_clipping (SECTION=5.3)
-	@$(PY) -m tools.chapter $(NAME) $(if $(SECTION),--section $(SECTION))
 
 check: env ## a minute before a commit: what changed since SINCE (or CH=33), and what that can break
 	@$(PY) -m tools.check --changed $(if $(SINCE),--since $(SINCE)) $(if $(CH),--chapter $(CH))

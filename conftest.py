@@ -1,4 +1,4 @@
-"""For every run of pytest: cells without counts are compared, drawings are not, and slow tests can be left out."""
+"""For every run of pytest: cells without counts are compared, and drawings are not."""
 
 import matplotlib.font_manager  # noqa: F401 - in a cell it would say that it makes its cache, or has no home for it
 import pytest
@@ -7,11 +7,6 @@ from tools import limits
 from tools.drawings import NARROW, SVG
 
 pytest_plugins = ["tests.pages"]  # a browser, for the tests of the rendered book
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--slow-in`, which `make check` uses."""
-    parser.addoption("--slow-in", help="leave out tests marked slow, but not in these files, with commas between them")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -25,17 +20,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     cell = getattr(item, "cell", None)
     if cell is not None:
         item.output_timeout = limits.OUTPUT
-        item.add_marker(pytest.mark.random_order(disabled=True))  # a notebook's cells keep theirs
         item.parent.skip_compare = tuple({*item.parent.skip_compare, SVG, NARROW})
         if cell.execution_count is None:
             cell.execution_count = 0
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out slow tests where that was asked for."""
-    files = config.getoption("--slow-in")
-    if files is not None:
-        named = {config.rootpath / file for file in files.split(",")}
-        left = [item for item in items if item.get_closest_marker("slow") and item.path not in named]
-        items[:] = [item for item in items if item not in left]
-        config.hook.pytest_deselected(items=left)

@@ -20,7 +20,7 @@ COMMANDS = [*(f"tools.{name}" for name in TOOLS), "benchmarks.__main__"]
 def test_every_tool_that_can_be_run_is_asked():
     can_run = {name for name, text in SOURCES.items() if '__name__ == "__main__"' in text}
     assert can_run == set(TOOLS)
-    assert {"check", "export", "chapter"} <= can_run
+    assert {"check", "export", "structure"} <= can_run
 
 
 @pytest.mark.parametrize("name", COMMANDS)

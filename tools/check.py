@@ -5,8 +5,8 @@ chapter 59, which trains, is the longest and comes first. Pytest runs even when 
 where the time of its last run went.
 
 The short gate takes about a minute. It runs style, export and structure, and stops there where one of them fails. Then
-come the chapters whose code or outputs changed, all quick tests, and the slow ones of what changed. What it left out it
-names.
+come the chapters whose code or outputs changed, and all quick tests; after a change of texts alone those that may read
+the book. What it left out it names.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import nbformat
+
 from tools import ROOT, limits
-from tools.affected import Change, changed_by_name, changed_since, own_tests, reading_the_book
-from tools.execute import environment, threads_of
+from tools.clean import code_cells
+from tools.execute import ChapterError, environment, find, threads_of
 
 REPORT = ROOT / "_build" / "tests.xml"  # of the last run of pytest
 BUILD = "tests/test_build.py"
@@ -144,36 +147,81 @@ def everything() -> Steps:
     }
 
 
-def gate(change: Change, named: bool, root: Path = ROOT) -> tuple[Steps, list[str]]:
-    """The steps of `make check` after a change, and what they leave out; chapter 59 runs only where it is named.
+@dataclass
+class Change:
+    """Changed files, the notebooks among them whose code or outputs changed, and since when."""
 
-    All quick tests run, after a change of texts alone those that may read the book, and the slow ones of what changed.
-    """
-    tests = sorted(str(path.relative_to(root)) for path in (root / "tests").glob("test_*.py"))
-    own = own_tests(change, root)
-    run = [file for file in tests if file not in SITE]
-    if change.is_prose:
-        run = [file for file in run if file in own or file in reading_the_book(root)]
-    chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
-    scripts = any(file.endswith(("js", "package.json")) for file in change.files)
-    given = ["-n3", *FILES, f"--slow-in={','.join(own)}", *chapters, *run]
-    steps = {
-        "style": lambda: style(STRUCTURE, *(one for one in STYLE if scripts or "prettier" not in one[0])),
-        "tests": lambda: pytest(*given, marks="not browser and not again"),
+    files: set[str]
+    chapters: set[str]
+    since: str = ""
+
+    @property
+    def is_prose(self) -> bool:
+        """Whether only texts changed, pages and references of the book."""
+        texts = (".ipynb", ".md", ".bib")
+        return not self.chapters and all(file.endswith(texts) and file.startswith("book/") for file in self.files)
+
+
+def git(*arguments: str, root: Path = ROOT) -> str | None:
+    """What git prints; None where it fails."""
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True)
+    return done.stdout if done.returncode == 0 else None
+
+
+def changed_since(since: str | None, root: Path = ROOT) -> Change:
+    """What differs from a revision, uncommitted and untracked files included. Raises ValueError for an unknown one."""
+    base = since or (git("merge-base", "HEAD", "origin/main", root=root) or "HEAD").strip()
+    listed = git("diff", "--name-only", "--no-renames", "-z", base, "--", root=root)
+    if listed is None:
+        raise ValueError(f"git knows no revision {base!r}")
+    files = set((listed + git("ls-files", "--others", "--exclude-standard", "-z", root=root)).split("\0")[:-1])
+    notebooks = {file for file in files if re.fullmatch(r"book/[^/]+\.ipynb", file) and (root / file).is_file()}
+    chapters = {
+        file
+        for file in notebooks
+        if ran(git("show", f"{base}:{file}", root=root)) != ran((root / file).read_text(encoding="utf-8"))
     }
-    books = [str(path.relative_to(root)) for path in sorted((root / "book").glob("[0-9]*.ipynb"))]
-    slow = [file for file in run if file not in own and "mark.slow" in (root / file).read_text(encoding="utf-8")]
+    return Change(files, chapters, (git("log", "-1", "--format=%h of %cs", base, root=root) or base).strip())
+
+
+def ran(text: str | None) -> list:
+    """What of a notebook is code or outputs; nothing where there was none."""
+    cells = code_cells(nbformat.reads(text, as_version=4)) if text else []
+    return [(cell.id, cell.source, cell.metadata, cell.outputs) for cell in cells]
+
+
+def changed_by_name(names: Iterable[str], root: Path = ROOT) -> Change:
+    """Chapters that somebody names, as if each had changed. Raises ChapterError for one that does not exist."""
+    chapters = {f"book/{find(name, root / 'book').name}" for name in names}
+    return Change(chapters, chapters)
+
+
+def gate(change: Change, named: bool, root: Path = ROOT) -> tuple[Steps, list[str]]:
+    """The steps of `make check` after a change, and what they leave out; chapter 59 runs only where it is named."""
+    tests = sorted(str(path.relative_to(root)) for path in (root / "tests").glob("test_*.py"))
+    run = [file for file in (reading_the_book(root) if change.is_prose else tests) if file not in SITE]
+    chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
+    steps = {
+        "style": lambda: style(STRUCTURE, *STYLE),
+        "tests": lambda: pytest("-n3", *FILES, *chapters, *run, marks="not slow and not browser and not again"),
+    }
+    books = [str(path.relative_to(root)) for path in sorted((root / "book").glob("*.ipynb"))]
     left = {
         "chapters": [Path(file).stem.split("_")[0] for file in books if file not in chapters],
-        "tests of": [name_of(file) for file in tests if file not in (*run, *SITE)],
-        "slow tests of": [name_of(file) for file in slow],
+        "quick tests of": [Path(file).stem.removeprefix("test_") for file in tests if file not in (*run, *SITE)],
     }
-    return steps, [f"{what} {', '.join(names)}" for what, names in left.items() if names] + ["the site in a browser"]
+    some = [f"{what} {', '.join(names)}" for what, names in left.items() if names]
+    return steps, [*some, "all slow tests", "the site in a browser"]
 
 
-def name_of(test: str | Path) -> str:
-    """What a file of tests is about: attention for tests/test_attention.py."""
-    return Path(test).stem.removeprefix("test_")
+def reading_the_book(root: Path = ROOT) -> list[str]:
+    """The test files that name the book's folder, or whose tool does: they may read its texts."""
+    found = []
+    for path in sorted((root / "tests").glob("test_*.py")):
+        sources = [path, root / "tools" / path.name.removeprefix("test_")]
+        if any(re.search("[\"'/]book[\"'/]", one.read_text("utf-8")) for one in sources if one.is_file()):
+            found.append(str(path.relative_to(root)))
+    return found
 
 
 def run_steps(steps: Steps, strict: bool = False) -> int:
@@ -216,7 +264,7 @@ def main(arguments: list[str]) -> int:
         return run_steps(everything())
     try:
         change = changed_by_name(options.chapter) if options.chapter else changed_since(options.since)
-    except ValueError as error:
+    except (ValueError, ChapterError) as error:
         parser.error(str(error))
     since = f" since {change.since}" if change.since else ""
     print(f"changed{since}: {', '.join(sorted(change.files)) or 'nothing'}", flush=True)

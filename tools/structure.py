@@ -1,6 +1,6 @@
 """What the book expects of every chapter, all that is missing at once: `python -m tools.structure`.
 
-Each line names the place and says what to write. tests/test_chapter.py takes every registration away in turn.
+Each line names the place and says what to write.
 """
 
 from __future__ import annotations
