@@ -106,6 +106,13 @@ def test_the_translator_is_a_loop_of_cells(model: RecurrentTranslator):
     assert close(model(torch.tensor([source]), torch.tensor([target]))[0], expected)
 
 
+def test_its_numbers_are_counted_by_hand(model: RecurrentTranslator):
+    """50 words of 8 numbers, once; three gates of 6 in each cell; attention, the first state, and what is read out."""
+    both_ways, decoder = 2 * 3 * 6 * (8 + 6 + 2), 3 * 6 * (8 + 12 + 6 + 2)
+    attention, first_state, read_out = 6 * 6 + 6 * 12 + 6, 6 * (6 + 1), 8 * (8 + 6 + 12 + 1)
+    assert model.num_parameters() == 50 * 8 + both_ways + decoder + attention + first_state + read_out
+
+
 def test_padding_changes_nothing(model: RecurrentTranslator):
     short, long, target = [7, 9, 3], [8, 5, 6, 10, 3], torch.randint(4, 50, (2, 4))
     both = torch.tensor([[*short, 0, 0], long])
