@@ -1,12 +1,11 @@
 """Small faults drawn by lot, and which of them the tests find: `python -m tools.mutants draw | try NAME | gate NAME`.
 
-`draw` writes data/runs/mutants/draw.json: faults of the package, the chapters, the page's scripts, the exporter, the
-records and the data, by a seed. Those that change nothing are named in `equivalent` by hand, with the reason, and the
-next of the same kind takes their place. `try` puts each into a clone, runs the tests that reach it, up to the first
-failure, and gives those that survive to the whole suite, all at once; what fails there is asked of each half of them,
-down to the single fault. `gate` asks of those that were caught whether `make check` catches them as well. A fault is
-found by the name of its function and its line, wherever these stand now; what is gone is listed. Every result is kept:
-a run that was stopped goes on.
+`draw` writes data/runs/mutants/draw.json: by a seed, faults of the kinds that `WANTED` names. Those that change nothing
+are named in `equivalent` by hand, with the reason, and the next of the same kind takes their place. `try` puts each
+into a clone, runs the tests that reach it, up to the first failure, and gives those that survive to the whole suite,
+all at once; what fails there is asked of each half of them, down to the single fault. `gate` asks of those that were
+caught whether `make check` catches them as well. A fault is found by the name of its function and its line, wherever
+these stand now; what is gone is listed. Every result is kept: a run that was stopped goes on.
 
     git clone . ../trial && make -C ../trial env && python -m tools.mutants try before --clone ../trial
 """

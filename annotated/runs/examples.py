@@ -18,19 +18,7 @@ from annotated.text.subwords import PieceDropout
 from annotated.text.tokenization import PairTokenizer, Tokenizer, tokenize, train_tokenizer
 from annotated.training import Model, TrainingConfig
 
-__all__ = [
-    "Examples",
-    "Group",
-    "batch_all",
-    "batch_groups",
-    "begin_with",
-    "check_ids",
-    "examples_by_epoch",
-    "examples_of",
-    "learn_pieces",
-    "texts_of",
-    "tokenize_pairs",
-]
+__all__ = ["batch_all", "tokenize_pairs"]
 
 
 def tokenize_pairs(tokenizer: Tokenizer, pairs: Sequence[SentencePair], max_length: int) -> list[Example]:

@@ -42,21 +42,7 @@ from annotated.text.store import Store
 from annotated.text.tokenization import Tokenizer
 from annotated.training import TrainingConfig
 
-__all__ = [
-    "SCHEDULED",
-    "back_on_schedule",
-    "best_of",
-    "command_line",
-    "copy_model",
-    "fingerprint",
-    "prepare_folder",
-    "refuse_begun",
-    "result_of",
-    "resumable",
-    "run_folder",
-    "run_record",
-    "save_best",
-]
+__all__ = ["prepare_folder"]
 
 
 def prepare_folder(folder: Path, resume: bool) -> None:

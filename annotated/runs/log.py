@@ -17,7 +17,7 @@ from annotated.machine.distributed import (
 from annotated.runs.state import TrainingState
 from annotated.training import TrainingConfig
 
-__all__ = ["BAR", "TrainingLog", "share_done"]
+__all__ = ["TrainingLog"]
 
 
 class TrainingLog:

@@ -29,21 +29,7 @@ from annotated.runs.checkpoint import check_finite, load_weights, weights_of
 from annotated.schedule import build_optimizer
 from annotated.training import Model, TrainingConfig
 
-__all__ = [
-    "COUNTERS",
-    "TrainingState",
-    "check_checkpoint",
-    "checkpoints",
-    "load_state",
-    "manifests",
-    "new_state",
-    "numbered",
-    "random_states",
-    "restore",
-    "save_checkpoint",
-    "state_content",
-    "weights_in_place",
-]
+__all__ = ["TrainingState", "check_checkpoint", "checkpoints", "load_state"]
 
 
 @dataclass

@@ -58,7 +58,7 @@ from annotated.text.store import Store
 from annotated.text.tokenization import Tokenizer, load_tokenizer
 from annotated.training import LossFunction, Model, TrainingConfig, total_loss, training_loss, training_steps
 
-__all__ = ["Measure", "losses_of", "ready", "train", "train_on_corpus", "validate"]
+__all__ = ["train", "train_on_corpus"]
 
 
 Measure = Callable[[Model], Mapping[str, float]]  # from a model in evaluation mode to named figures

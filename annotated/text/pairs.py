@@ -15,7 +15,7 @@ import torch
 
 from annotated.batching import Batch, Example, token_batches
 
-__all__ = ["Ids", "Pairs", "Side", "T", "in_batches", "plan_batches", "prefetch"]
+__all__ = ["Ids", "Pairs", "Side", "in_batches", "prefetch"]
 
 
 T = TypeVar("T")
