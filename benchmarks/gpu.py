@@ -184,16 +184,18 @@ def trainers(model: Transformer, device: torch.device) -> dict[str, Callable[[],
         own.load_state_dict(model.state_dict())
         return training.our_step(own.to(device), torch.bfloat16, **options)
 
-    def theirs(make: Callable) -> Callable[[Batch], None]:
+    def theirs(make: Callable, **options: bool) -> Callable[[Batch], None]:
         system = make().to(device).train()
-        return training.plain_step(system, training.logits_of(system), torch.bfloat16)
+        return training.plain_step(system, training.logits_of(system), torch.bfloat16, **options)
 
-    own = {"annotated": ours}
+    found = {"annotated": ours} | {name: partial(theirs, make) for name, make in makers.items()}
     if device.type == "cuda":  # elsewhere it takes minutes and gains nothing: `python -m benchmarks compile`
         with suppress(InputError):
             check_compiler(device)
-            own["annotated, compiled"] = partial(ours, compile=True)
-    return own | {name: partial(theirs, make) for name, make in makers.items()}
+            found |= {
+                f"{name}, compiled": partial(make, compile=True) for name, make in found.items() if "eager" not in name
+            }
+    return found
 
 
 def utilise(site: Site, name: str, deadline: float) -> None:
@@ -202,7 +204,6 @@ def utilise(site: Site, name: str, deadline: float) -> None:
     config, on_gpu = sizes.models[name], device.type == "cuda"
     torch.manual_seed(0)
     model, batches = Transformer(config), full_batches(config, sizes, device)
-    top = ceiling(device, sizes.squares)
     works, peaks = {}, {}
     for system, make in trainers(model, device).items():
         before = torch.cuda.memory_allocated(device) if on_gpu else 0
@@ -212,11 +213,12 @@ def utilise(site: Site, name: str, deadline: float) -> None:
             step = make()
             for batch in batches:
                 step(batch)
-        except torch.OutOfMemoryError:
-            say(f"  {system}: not enough memory")
+        except RuntimeError as error:  # no memory, or not to be compiled
+            say(f"  {system}: {str(error).splitlines()[0]}")
             continue
         peaks[system] = (torch.cuda.max_memory_allocated(device) - before) / 2**20 if on_gpu else None
         works[system] = timed(training.Contestant(step, batches).turn)
+    top = ceiling(device, sizes.squares)
     table = interleaved(works, sizes.rounds)
     shapes = [(*batch.source.shape, batch.target_input.shape[1]) for batch in batches]
     flops = sum(training_flops(config, *shape) for shape in shapes) / sum(batch.num_tokens for batch in batches)

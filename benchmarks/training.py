@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from annotated.batching import Batch, make_batch, token_batches
 from annotated.cost import training_flops
+from annotated.machine.acceleration import compiled
 from annotated.model import Transformer
 from annotated.runs.examples import tokenize_pairs
 from annotated.runs.training import losses_of
@@ -43,16 +44,20 @@ class Contestant:
         return tokens
 
 
-def plain_step(model, logits_of, precision: torch.dtype) -> Callable[[Batch], None]:
+def plain_step(model, logits_of, precision: torch.dtype, compile: bool = False) -> Callable[[Batch], None]:
     """The usual training step of a PyTorch model: cross-entropy of all logits, autocast, fused Adam."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
-    def step(batch: Batch) -> None:
+    def loss_of(batch: Batch) -> torch.Tensor:
         with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
             logits = logits_of(batch)
         flat, targets = logits.flatten(0, 1).float(), batch.target_output.flatten()
-        loss = F.cross_entropy(flat, targets, ignore_index=0, label_smoothing=SMOOTHING, reduction="sum")
-        (loss / batch.num_tokens).backward()
+        return F.cross_entropy(flat, targets, ignore_index=0, label_smoothing=SMOOTHING, reduction="sum")
+
+    loss_of = compiled(loss_of) if compile else loss_of
+
+    def step(batch: Batch) -> None:
+        (loss_of(batch) / batch.num_tokens).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
