@@ -351,11 +351,12 @@ def test_a_state_goes_from_device_to_device(device: torch.device, tmp_path: Path
     model, moved = both(transformer(), device)
     state = new_state(moved, CONFIG)
     set_learning_rate(state.optimizer, 1e-3)
-    train_step(moved, state.optimizer, BATCHES, CONFIG)
+    state.losses = [train_step(moved, state.optimizer, BATCHES, CONFIG)]
     save_checkpoint(tmp_path, state, 5)
     for target in (model, transformer().to(device)):
         loaded = new_state(target, CONFIG)
         load_state(tmp_path, loaded)
+        assert [loss.device for loss in loaded.losses] == [target.target_embedding.weight.device]
         for weight, other in zip(target.parameters(), moved.parameters(), strict=True):
             assert torch.equal(weight.cpu(), other.cpu())
             for key, value in loaded.optimizer.state[weight].items():

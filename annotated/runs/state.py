@@ -167,7 +167,8 @@ def restore(path: Path, state: TrainingState) -> None:
         raise InputError(f"{path}: the state of the random numbers is missing or of another size") from None
     if scaler:
         state.scaler.load_state_dict(scaler)
-    state.history, state.losses = history, losses
+    device = next(state.model.parameters()).device
+    state.history, state.losses = history, [loss.to(device) for loss in losses]
     for name, value in zip(COUNTERS, numbers, strict=True):
         setattr(state, name, value)
 
