@@ -42,7 +42,12 @@ except ImportError:  # not on this system: no locks
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used. The message is one line: what, where, and what to do."""
+    """Something the user gave cannot be used. The message is one line: what and where; a note says what to do."""
+
+    def __init__(self, message: str, todo: str = ""):
+        super().__init__(message)
+        if todo:
+            self.add_note(todo)
 
 
 class Disk:
