@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 PY := $(BIN)/python
-SCRIPTS := "book/web/**/*.js" "book/_ext/*.cjs" "tests/web/*.mjs" "tools/*.mjs" "benchmarks/peer/*.js"
+SCRIPTS := "book/web/**/*.js" "book/_ext/*.cjs" "tests/web/*.mjs" "studies/*.mjs"
 export PYTHONUNBUFFERED := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # threads that wait for each other leave a busy machine's cores to others soon
@@ -79,7 +79,7 @@ bench: env ## compare speed and memory with other systems: some ten minutes, rec
 	@$(PY) -m benchmarks
 
 bench-full: html ## train on Multi30k first (25 minutes), then every table
-	@$(PY) -m benchmarks quality training decoding memory gains kernels growth waiting page
+	@$(PY) -m benchmarks quality training decoding memory gains kernels page
 
 lint: env ## ruff, Prettier, and whether notebooks and package are as they should be
 	@$(PY) -m tools.check --style

@@ -21,8 +21,8 @@ from annotated.machine.acceleration import tune_machine
 from annotated.machine.devices import describe_machine
 from annotated.search.translation import Translator
 from annotated.text.corpora import load_corpus
+from tools import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 TRAINED, SHIPPED = ROOT / "runs" / "multi30k", ROOT / "data" / "models" / "embedded"
 RECORDS = ROOT / "data" / "runs"
 THREADS = torch.get_num_threads()

@@ -52,14 +52,10 @@ def their_generate(model, sources: list[list[int]], size: int, width: int = 4) -
     return [[token for token in output if token not in special] for output in outputs]
 
 
-def engine_search(
-    engine: Engine, pieces: list[str], sources, size: int, width: int = 4, limit: int | None = None
-) -> list[list[int]]:
-    words, number_of = (
-        [[pieces[i] for i in source[:-1]] for source in sources],
-        {name: i for i, name in enumerate(pieces)},
-    )
-    limit = limit or max(map(len, sources)) + EXTRA
+def engine_search(engine: Engine, pieces: list[str], sources, size: int, width: int = 4) -> list[list[int]]:
+    words = [[pieces[i] for i in source[:-1]] for source in sources]
+    number_of = {name: i for i, name in enumerate(pieces)}
+    limit = max(map(len, sources)) + EXTRA
     settings = {"beam_size": width, "length_penalty": 0.6, "max_decoding_length": limit, "max_batch_size": size}
     return [[number_of[piece] for piece in output] for output in engine.translate(words, **settings)[0]]
 

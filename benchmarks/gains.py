@@ -9,25 +9,20 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from unittest import mock
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from annotated import decoding
 from annotated.attention import MultiHeadAttention
 from annotated.batching import Batch, pad_sequences
-from annotated.cost import seconds_of
 from annotated.decoding import start_decoding
 from annotated.embeddings import OutputProjection
 from annotated.machine.acceleration import (
     FASTER,
     accelerate,
-    check_compiler,
     chunked_loss,
     chunked_training_loss,
-    compiled,
     faster_products,
     hidden_states,
     start_fast_decoding,
@@ -211,50 +206,6 @@ def run_kernels(rounds: int = 6) -> None:
     record("benchmark-kernels", {
         "model": model_folder().name, "precision": name, "shapes": SHAPES, "few_tokens": FEW_TOKENS, "row": row,
     })  # fmt: skip
-
-
-def compiled_training(translator: Translator, precision: torch.dtype, rounds: int) -> dict[str, float]:
-    """The row for training steps that are compiled, with the seconds that this took."""
-    batches, works, seconds = training.some_batches(translator), {}, {}
-    for on in (True, False):
-        step = training.our_step(copy.deepcopy(translator.model), precision, compile=on)
-        seconds[on] = seconds_of(lambda step=step: [step(batch) for batch in batches])
-        works[on] = timed(training.Contestant(step, batches).turn)
-    return compare(works[True], works[False], rounds) | {"seconds": seconds[True] - seconds[False]}
-
-
-@torch.inference_mode()
-def compiled_decoding(translator: Translator, sentences: int, rounds: int) -> dict[str, float]:
-    """The same for translating one sentence at a time, where a decoder layer is what is compiled."""
-    sources = translator.tokenize([pair.source for pair in pairs(translator, "test")[:sentences]])
-    plain, fast = decoding.layer_step, compiled(decoding.layer_step)
-
-    def translate(layer_step: Callable) -> float:
-        with mock.patch.object(decoding, "layer_step", layer_step):
-            for source in sources:
-                beam_search(translator.model, torch.tensor([source]), topk=top_tokens)
-        return len(sources)
-
-    seconds = [seconds_of(lambda step=step: translate(step)) for step in (fast, plain)]
-    row = compare(timed(partial(translate, fast)), timed(partial(translate, plain)), rounds)
-    return row | {"seconds": seconds[0] - seconds[1]}
-
-
-def run_compile(rounds: int = 8, sentences: int = 20) -> None:
-    """What compiling gains, and how long it takes, on the CPU; printed and recorded."""
-    cpu = torch.device("cpu")
-    check_compiler(cpu)
-    translator = Translator.load(model_folder(), "cpu")
-    rows = {}
-    for precision in dict.fromkeys((torch.float32, choose_precision("auto", cpu))):
-        name = str(precision).removeprefix("torch.")
-        rows[f"training, {name}"] = compiled_training(translator, precision, rounds)
-    torch.set_num_threads(1)  # the better choice for small pieces of work
-    rows["translating one by one, float32"] = compiled_decoding(translator, sentences, rounds)
-    show_gains("compiled", rows)
-    for what, row in rows.items():
-        say(f"  {what}: compiled in {row['seconds']:.0f} seconds")
-    record("benchmark-compile", {"model": model_folder().name, "sentences": sentences, "rows": rows})
 
 
 def run(rounds: int = 12) -> None:

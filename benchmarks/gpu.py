@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -36,7 +35,8 @@ from annotated.text.grammar.splits import embedded_split
 from benchmarks import decoding, training
 from benchmarks.common import RECORDS, interleaved, model_folder, say, show, timed
 from benchmarks.peers import TorchTransformer, marian, marian_of
-from tools import experiments, real_text
+from studies import real_text
+from tools import experiments
 from tools.experiments import load_plan, missing, plan_hash, reached, train_steps, units
 
 PLANS = {  # in the order of what they are worth; whether weights and penalty are chosen on valid afterwards
@@ -189,7 +189,7 @@ def trainers(model: Transformer, device: torch.device) -> dict[str, Callable[[],
         return training.plain_step(system, training.logits_of(system), torch.bfloat16, **options)
 
     found = {"annotated": ours} | {name: partial(theirs, make) for name, make in makers.items()}
-    if device.type == "cuda":  # elsewhere it takes minutes and gains nothing: `python -m benchmarks compile`
+    if device.type == "cuda":  # elsewhere it takes minutes and gains nothing (`data/runs/benchmark-compile`)
         with suppress(InputError):
             check_compiler(device)
             found |= {
@@ -408,7 +408,3 @@ def main(arguments: list[str], device: torch.device = experiments.CPU) -> int:
                 say(f"{one.name:<28} {one.state()}")
             return 0
         return work_through(slices, deadline)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

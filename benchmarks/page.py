@@ -1,7 +1,5 @@
 """The model in the page, in headless chromium: sizes, the first translation, those after it, and a phone's pace.
 
-How fast a model learns in the page comes after that (`learning`).
-
 Needs the pages: `make html`. A phone is imitated by chromium's own brake, which makes the processor four times slower.
 """
 

@@ -2,17 +2,14 @@
 
 The processor is four times slower, and the network gives 1.6 Mbit a second with answers after 150 ms. Every page is
 opened without a cache, then scrolled through from its top to its end; once more it is opened at its last section. Needs
-the pages: `make html`. `python -m benchmarks paint` records all pages; `python -m benchmarks.paint index` prints one.
+the pages: `make html`.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 from typing import TYPE_CHECKING
 
-from annotated.base.files import InputError
 from benchmarks.common import record, say
 from benchmarks.page import SITE, needed_chromium
 from tools.browser import Compressing, launch, new_page, served
@@ -109,20 +106,15 @@ def measure(browser: Browser, address: str, size: tuple[int, int]) -> dict[str, 
     return found | {"shift": seen["shift"], "at the end": again["shift"], "moved": seen["moved"] + again["moved"]}
 
 
-def run(names: list[str] | None = None) -> None:
-    """All pages, or those that are named: printed; all of them are recorded."""
+def run() -> None:
+    """All pages, printed and recorded."""
     from playwright.sync_api import sync_playwright
 
-    path = needed_chromium()
-    all_pages = ["index", *sorted(page.stem for page in SITE.glob("[0-9][0-9]_*.html"))]
-    if unknown := [name for name in names or () if not (SITE / f"{name}.html").is_file()]:
-        raise InputError(f"no page {', '.join(unknown)}: choose from {', '.join(all_pages)}")
-    pages = names or all_pages
-    rows = {}
+    path, rows = needed_chromium(), {}
     with served(SITE, Compressing) as address, sync_playwright() as playwright:
         browser = launch(playwright, path)
         version = browser.version
-        for page in pages:
+        for page in ["index", *sorted(page.stem for page in SITE.glob("[0-9][0-9]_*.html"))]:
             for width, size in SIZES.items():
                 row = measure(browser, f"{address}{page}.html", size)
                 moved = [one for one in row.pop("moved") if one[1] > NOTED]
@@ -132,23 +124,7 @@ def run(names: list[str] | None = None) -> None:
         browser.close()
     worst = {name: max(row[name] for row in rows.values()) for name in next(iter(rows.values()))}
     say(f"worst: {worst}")
-    if not names:
-        record("benchmark-paint", {
-            "browser": f"chromium {version}", "brake": BRAKE, "bytes_a_second": BYTES_A_SECOND, "latency_ms": LATENCY,
-            "worst": worst, "pages": rows,
-        })  # fmt: skip
-
-
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.paint", description="How soon pages are there.")
-    parser.add_argument("pages", nargs="+", metavar="PAGE", help="as index, or 32_attention")
-    try:
-        run(parser.parse_args(arguments).pages)
-    except InputError as error:
-        print(f"paint: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    record("benchmark-paint", {
+        "browser": f"chromium {version}", "brake": BRAKE, "bytes_a_second": BYTES_A_SECOND, "latency_ms": LATENCY,
+        "worst": worst, "pages": rows,
+    })  # fmt: skip

@@ -9,15 +9,13 @@ what share of the validation tokens they have right when the true ones come befo
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from annotated.base.files import read_json, write_json
+from annotated.base.files import read_json
 from annotated.batching import Batch
 from annotated.machine.acceleration import tune_machine
-from annotated.machine.devices import describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs.examples import batch_all, tokenize_pairs
 from annotated.runs.training import train
@@ -25,6 +23,7 @@ from annotated.search.translation import Translator
 from annotated.text.corpora import load_corpus
 from annotated.text.tokenization import load_tokenizer
 from annotated.training import TrainingConfig
+from studies.common import keep
 from tools import ROOT
 
 TWINS = [f"The animal did not cross the street because it was too {adjective}." for adjective in ("tired", "wide")]
@@ -64,12 +63,10 @@ def follow(steps: int, **smaller: Any) -> dict[str, Any]:
     return {"seconds": round(state.seconds, 1), "sentences": TWINS, "lines": lines}
 
 
-def main(arguments: list[str], path: Path = ROOT / "data" / "runs" / "sentence" / "steps.json") -> None:
+def main(arguments: list[str]) -> None:
     """Follow the sentences and write the record."""
     tune_machine()
-    found = follow(int(arguments[0]) if arguments else 6_000)
-    about = {"command": " ".join(["python -m studies.sentence", *arguments])} | describe_machine(torch.device("cpu"))
-    write_json(path, about | found)
+    keep("sentence/steps.json", ["sentence", *arguments], follow(int(arguments[0]) if arguments else 6_000))
 
 
 if __name__ == "__main__":

@@ -12,11 +12,8 @@ from safetensors.torch import load_file
 
 from annotated.base.corpus import Corpus, SentencePair
 from annotated.base.files import InputError, read_json
-from annotated.decoding import Hypothesis
 from annotated.machine.devices import choose_precision, describe_machine
-from annotated.positional_encoding import SinusoidalPositions
 from annotated.runs.checkpoint import weights_of
-from annotated.runs.examples import tokenize_pairs
 from tools import experiments
 from tools.experiments import ROOT, load_plan, main, missing, plan_hash, train_unit, units
 
@@ -61,15 +58,17 @@ def test_a_unit_that_was_stopped_ends_like_one_that_was_not(small: Path):
 
 
 @pytest.mark.slow
-def test_what_is_recorded(small: Path):
-    said = experiments.run_unit("small", "blind", 2, float("inf"))
-    assert said.startswith("small, blind 2: 6 steps")
+def test_what_is_recorded_is_not_done_again_until_the_plan_changes(small: Path):
+    assert experiments.run_unit("small", "blind", 2, float("inf")).startswith("small, blind 2: 6 steps")
     record = read_json(small / "blind-2.json")
     assert {"row": "blind", "seed": 2, "steps": 6, "plan": plan_hash("small")}.items() <= record.items()
     assert record["revision"] == describe_machine(torch.device("cpu"))["revision"]
     assert record["scores"]["test"].keys() == {"sentences", "exact", "bleu", "chrf", "signature"}
     assert set(record["valid_loss"]) == {"6"}
     assert missing("small") == [("base", 1), ("blind", 1), ("base", 2)]
+    path = small / "plan.yml"
+    path.write_text(path.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
+    assert len(missing("small")) == 4
 
 
 @pytest.mark.slow
@@ -116,63 +115,12 @@ def test_a_curve_of_pronouns_is_recorded_at_every_validation(small: Path, monkey
     assert record["scores"] == {"threads": 2}
 
 
-@pytest.mark.slow
-def test_a_changed_plan_asks_for_every_unit_again(small: Path):
-    experiments.run_unit("small", "base", 1, float("inf"))
-    assert len(missing("small")) == 3
-    path = small / "plan.yml"
-    path.write_text(path.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
-    assert len(missing("small")) == 4
-
-
 def test_no_unit_begins_when_time_is_up(small: Path, capsys: pytest.CaptureFixture):
     path = small / "plan.yml"
     path.write_text(path.read_text(encoding="utf-8").replace("- 1\n- 2\n", "- 1\n"), encoding="utf-8")
     assert main(["small", "--minutes", "0", "--processes", "1"]) == 0
     assert capsys.readouterr().out.count("not begun") == 2
     assert sorted(path.name for path in small.iterdir()) == ["plan.yml"]
-
-
-def test_without_a_plan(capsys: pytest.CaptureFixture):
-    assert main(["nothing"]) == 1
-    assert "nothing/plan.yml: no such plan" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_positions_are_taken_out_from_outside(small: Path):
-    plan = load_plan("small")
-    models = [train_unit(plan, row, 1)[0].model.eval() for row in ("base", "blind")]
-    assert isinstance(models[0].source_positions, SinusoidalPositions)
-    words = torch.tensor([[5, 6, 7, 3]])
-    base, blind = (
-        (model.encode(words)[0, :3], model.encode(words[:, [2, 1, 0, 3]])[0, :3].flip(0)) for model in models
-    )
-    assert (base[0] - base[1]).abs().max() > 1e-3
-    assert torch.allclose(*blind, atol=1e-5)
-
-
-def test_scores_by_length_tell_early_ends_apart(small: Path, monkeypatch: pytest.MonkeyPatch):
-    """A model that always writes the reference scores 1, and one that stops after a token ends early."""
-    pairs = [SentencePair("the dog sees a cat", "der Hund sieht eine Katze")] * 3
-    pairs += [SentencePair("the dog sees a cat and a dog", "der Hund sieht eine Katze und einen Hund")] * 2
-    corpus = Corpus("made up", "en", "de", {"train": lambda: pairs, "test": lambda: pairs})
-    plan = {"max_words": 6, "buckets": [[1, 6], [7, 9]], "sentences": 2}
-    state, tokenizer, _ = train_unit(load_plan("small"), "base", 1)
-    written = {}
-
-    def search(model, source, **options):
-        assert options == {"cache": False}
-        return [Hypothesis(written[tuple(row[row != 0].tolist())], 0.0, 0.0) for row in source]
-
-    monkeypatch.setattr(experiments, "greedy_search", search)
-    for source, target in tokenize_pairs(tokenizer, pairs, 256):
-        written[tuple(source)] = target
-    right = experiments.scores_by_length(state.model.eval(), tokenizer, corpus, plan)
-    assert [(row["sentences"], row["exact"], row["early"]) for row in right.values()] == [(2, 1.0, 0.0)] * 2
-    written = {source: target[:1] for source, target in written.items()}
-    wrong = experiments.scores_by_length(state.model, tokenizer, corpus, plan)
-    assert [(row["exact"], row["early"]) for row in wrong.values()] == [(0.0, 1.0)] * 2
-    assert all(row["forced"] <= row["tokens"] < 1 for row in wrong.values())
 
 
 REPEATED = ("table-3", "base")  # in every run of the tests; the others by `pytest -m again`

@@ -3,7 +3,6 @@
 import os
 import zipfile
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotated.base.corpus import SentencePair
 from annotated.base.files import InputError, read_json
 from annotated.decoding import output_limits
 from annotated.model import Transformer, TransformerConfig
 from annotated.parsing import (
     PUNCTUATION,
-    Outcome,
     Parse,
     Tree,
     bracket_f1,
@@ -29,7 +26,6 @@ from annotated.parsing import (
     parse_outcome,
     read_tree,
     read_trees,
-    total_scores,
 )
 from annotated.runs.examples import tokenize_pairs
 from annotated.search.translation import Translator
@@ -47,16 +43,6 @@ from annotated.text.treebank import (
 )
 from tests.messages import message, refused
 from tools import experiments
-from tools import parsing as tools_parsing
-from tools.tasks import (
-    compress,
-    compression_outcome,
-    entities,
-    entity_tags,
-    mark_entities,
-    marking_outcome,
-    tagging_outcome,
-)
 
 ROOT = Path(__file__).parents[1]
 PARSER = ROOT / "data" / "models" / "parser"
@@ -500,174 +486,15 @@ def test_the_shipped_parser_writes_only_trees(parser: Translator):
     assert not any(parse_brackets(text, tree.words()).problems for text, tree in zip(found, gold, strict=True))
 
 
-# The other tasks
+# The task
 
 
-def test_tasks_change_only_the_target():
-    pairs = {task: task_corpus(task, 3).split("test") for task in ("parsing", "tagging", "marking", "compression")}
-    assert [pair.source for pair in pairs["parsing"]] == [pair.source for pair in embedded_split("test")[:3]]
-    assert len({tuple(pair.source for pair in some) for some in pairs.values()}) == 1
-    assert pairs["parsing"][0].target == linearise(read_tree(pairs["parsing"][0].tree))
+def test_a_task_changes_only_the_target():
+    pairs = task_corpus("parsing", 3).split("test")
+    assert [pair.source for pair in pairs] == [pair.source for pair in embedded_split("test")[:3]]
+    assert pairs[0].target == linearise(read_tree(pairs[0].tree))
     with refused("task-unknown", "'summary'"):
         task_corpus("summary")
-
-
-@pytest.mark.parametrize(
-    ("tree", "tags"),
-    [
-        ("(S (NP (NNP Anna)) (VP (VBD sang)) (. .))", "B-PER O O"),
-        (
-            "(S (NP (DT The) (JJ old) (NN king)) (VP (VBD saw) (NP (DT a) (NN fox))) (. .))",
-            "B-PER I-PER I-PER O B-ANI I-ANI O",
-        ),
-        ("(VP (VBD put) (NP (NP (DT the) (NN father) (POS 's)) (JJ full) (NNS boxes)))", "O B-PER I-PER O O O"),
-        (
-            "(NP (NP (NP (NNP Maria) (POS 's)) (NNS sons)) (CC and) (NP (NP (DT the) (NN cow))))",
-            "B-PER O B-PER O B-ANI I-ANI",
-        ),
-        (
-            "(S (PP (IN On) (NNP Monday)) (NP (PRP he)) (VP (VBD slept) (PP (IN in) (NP (PRP$ his) (NN house)))))",
-            "O B-TIM O O O B-LOC I-LOC",
-        ),
-        ("(S (ADVP (RB Today)) (NP (CD two) (NNS women)) (VP (VBP rest)))", "B-TIM B-PER I-PER O"),
-        ("(NP (NP (DT a) (NN man)) (SBAR (WHNP (WP who)) (S (VP (VBD fell) (JJ asleep)))))", "B-PER I-PER O O O"),
-    ],
-)
-def test_entities_are_nouns_with_what_stands_before_them(tree: str, tags: str):
-    assert " ".join(entity_tags(read_tree(tree))) == tags
-
-
-def test_every_word_of_the_corpus_has_one_tag():
-    for pair in embedded_split("valid"):
-        tags = entity_tags(read_tree(pair.tree))
-        assert len(tags) == len(words(pair.source))
-        for before, tag in zip(["O", *tags], tags, strict=False):
-            assert tag[0] != "I" or before[2:] == tag[2:], f"{tags}: an entity goes on that did not begin"
-
-
-def test_entities_are_read_from_tags():
-    assert entities(["B-PER", "I-PER", "O", "B-LOC", "B-LOC", "I-PER"]) == Counter(
-        [("PER", 0, 2), ("LOC", 3, 4), ("LOC", 4, 5), ("PER", 5, 6)]
-    )
-    pair = SentencePair("a b c", "B-PER I-PER O")
-    assert tagging_outcome(pair, "B-PER I-PER O").exact
-    half = tagging_outcome(pair, "B-PER O B-LOC")
-    assert (half.gold & half.found).total() == 0
-    assert half.found.total() == 2
-    short = tagging_outcome(pair, "B-PER I-PER")
-    assert short.problems == {"number of words"}
-    assert not short.found
-
-
-def test_entities_are_marked_in_the_sentence():
-    tree = read_tree("(S (NP (DT The) (JJ old) (NN king)) (VP (VBD saw) (NP (NNP Anna))) (. .))")
-    assert mark_entities(tree) == "(PER The old king ) saw (PER Anna ) ."
-    pair = SentencePair("The old king saw Anna.", mark_entities(tree))
-    right = marking_outcome(pair, pair.target)
-    assert right == Outcome(Counter([("PER", 0, 3), ("PER", 4, 5)]), right.gold, True)
-    assert (right.gold & marking_outcome(pair, "The (PER old king ) saw (PER Anna ) .").found).total() == 1
-    open_one = marking_outcome(pair, "(PER The old king ) saw (PER Anna .")
-    assert open_one.problems == {"open bracket"}
-    assert open_one.found == Counter([("PER", 0, 3), ("PER", 4, 6)])
-    assert marking_outcome(pair, "(PER The old queen ) saw (PER Anna ) .").problems == {"other words"}
-    assert not marking_outcome(pair, "(PER The old queen ) saw (PER Anna ) .").found
-    assert marking_outcome(pair, "(PER The king ) saw (PER Anna ) .").problems == {"number of words"}
-
-
-@pytest.mark.slow
-def test_marked_and_tagged_entities_are_the_same():
-    both = zip(task_corpus("tagging", 200).split("test"), task_corpus("marking", 200).split("test"), strict=True)
-    for tagged, marked in both:
-        assert tagging_outcome(tagged, tagged.target).gold == marking_outcome(marked, marked.target).gold
-        assert not marking_outcome(marked, marked.target).problems
-
-
-@pytest.mark.parametrize(
-    ("tree", "short"),
-    [
-        ("(S (NP (DT An) (JJ old) (NN man)) (VP (VBD slept) (ADVP (RB today))) (. .))", "A man slept."),
-        ("(S (NP (DT A) (JJ shy) (NN animal)) (VP (VBD slept)) (. .))", "An animal slept."),
-        (
-            "(S (NP (PRP He)) (VP (VBD went) (PP (IN to) (NP (NNP Ed))) (PP (IN on) (NNP Monday))) (. .))",
-            "He went to Ed.",
-        ),
-        ("(S (NP (PRP He)) (VP (VBD sang) (PP (IN in) (NP (DT the) (NN city)))) (. .))", "He sang."),
-        (
-            "(S (NP (PRP He)) (VP (VBD said) (SBAR (IN that) (S (NP (PRP I)) (VP (VBD sat) (ADVP (RB up)))))) (. .))",
-            "He said that I sat.",
-        ),
-        ("(S (SBAR (IN If) (S (NP (PRP he)) (VP (VBZ sings)))) (, ,) (NP (PRP I)) (VP (VBP sleep)) (. .))", "I sleep."),
-        (
-            "(S (NP (NP (DT the) (NN dog)) (SBAR (WHNP (WDT that)) (S (VP (VBD ran))))) (VP (VBD got) (RP up)) (. .))",
-            "The dog got up.",
-        ),
-        (
-            "(S (NP (NP (DT The) (NN door)) (PP (IN of) (NP (NN hay)))) (VP (VBZ is) (ADJP (RB very) (JJ old))) (. .))",
-            "The door is very old.",
-        ),
-        (
-            "(S (NP (DT The) (NN cow)) (VP (VBZ is) (ADJP (ADJP (JJR older)) (PP (IN than) (NP (PRP me))))) (. .))",
-            "The cow is older than me.",
-        ),
-        (
-            "(S (NP (DT Every) (NN day)) (NP (DT a) (NN cat)) (VP (VBZ eats) (NP (JJ big) (NNS eggs))) (. .))",
-            "A cat eats eggs.",
-        ),
-        ("(SQ (VBZ Does) (NP (NNP Anna)) (VP (VB fall) (JJ asleep)) (. ?))", "Does Anna fall asleep?"),
-        (
-            "(S (NP (NP (DT A) (NN fox)) (SBAR (WHNP (WP who)) (S (VP (VBD ran) (ADVP (RB today)))))) (VP (VBD hid)))",
-            "A fox hid",
-        ),  # the time is the relative clause's, and the subject is no time
-        ("(S (NP (JJ Many) (JJ old) (NNS cats)) (VP (VBP sleep) (ADVP (RB quietly))) (. .))", "Many cats sleep."),
-        (
-            "(S (PP (IN Into) (NP (DT the) (JJ red) (NN box))) (NP (DT the) (NN ball)) "
-            "(VP (VBZ does) (RB not) (VP (VB fit) (PP (IN in) (NN summer)))) (. .))",
-            "Into the box the ball does not fit.",
-        ),  # the verb needs the phrase at its front, and the other one only says when
-        (
-            "(S (PP (IN In) (NP (DT the) (NN city))) (NP (PRP he)) (VP (VBD went) (PP (IN to) (NP (NNP Ed)))) (. .))",
-            "He went to Ed.",
-        ),
-        ("(S (PP (IN In) (NP (DT the) (NN city))) (NP (PRP he)) (VP (VBD sang)) (. .))", "He sang."),
-        ("(S (NP (PRP He)) (VP (VBD ran) (RP away) (PP (IN in) (NP (DT the) (NN city)))) (. .))", "He ran away."),
-        (
-            "(S (NP (PRP He)) (VP (VBD sat) (PP (IN during) (NP (DT the) (NN storm))) "
-            "(PP (IN on) (NP (DT the) (NN bed)))) (. .))",
-            "He sat on the bed.",
-        ),
-    ],
-)
-def test_sentences_lose_what_they_can_do_without(tree: str, short: str):
-    assert compress(read_tree(tree)) == short
-
-
-def test_compressed_sentences_stay_well_formed():
-    for pair in embedded_split("test"):
-        short = compress(read_tree(pair.tree))
-        left = words(short)
-        assert left[-1] == words(pair.source)[-1]
-        assert len(left) >= 3, short  # a subject, a verb and a mark
-        assert short[0].isupper()
-        assert "," not in short.replace(", and", "").replace(", but", "")
-        for article, following in pairwise(left):
-            if article.lower() in ("a", "an"):
-                assert (article.lower() == "an") == (following[0] in "aeiou"), short
-        assert not compression_outcome(SentencePair(pair.source, short), short).problems
-
-
-def test_compression_is_scored_by_words():
-    pair = SentencePair("An old man sang today.", "A man sang.")
-    outcome = compression_outcome(pair, "A man sang today.")
-    assert not outcome.exact
-    assert not outcome.problems
-    scores = total_scores([outcome])
-    assert (round(scores.precision), round(scores.recall)) == (80, 100)
-    no_part = {"not a part of the source"}
-    assert compression_outcome(pair, "A woman sang.").problems == no_part
-    assert compression_outcome(pair, "Sang man.").problems == no_part  # another order
-    bag = Counter(["a", "man", "sang", "."])
-    assert compression_outcome(pair, "A man sang.") == Outcome(bag, bag, True)
-    assert compression_outcome(pair, "a man Sang.") == Outcome(bag, bag, False)  # a capital is no other word
 
 
 def test_pairs_of_a_task_can_be_trained_on():
@@ -727,13 +554,6 @@ def test_few_settings_were_tried_on_the_development_part():
     assert max(tried, key=tried.get) == "dropout-0.1-101"
 
 
-def test_the_other_tasks_are_learned_on_equal_terms():
-    plan = experiments.load_plan("tasks")
-    rows = [row for row in plan["rows"] if row["id"] != "parsing"]
-    assert [row["id"] for row in rows] == ["tagging", "marking", "compression"]
-    assert all(row.keys() == {"id", "corpus"} for row in rows)
-
-
 @pytest.mark.slow
 def test_the_shipped_parser_is_the_recorded_one():
     translator = Translator.load(PARSER, "cpu")
@@ -754,29 +574,3 @@ def test_recorded_scores_are_those_of_the_recorded_outputs(seed: int):
         found = bracket_f1(gold, [parse_brackets(o, tree.words()) for o, tree in zip(outputs, gold, strict=True)])
         assert found.f1 == pytest.approx(scores["f1"])
         assert found.malformed == scores["malformed"]
-
-
-# The parsers beside it
-
-
-def test_a_right_branching_tree_by_hand():
-    known = read_trees(
-        "(S (NP (DT A) (NN dog)) (VP (VBD saw) (NP (PRP it))) (. .)) (S (NP (DT A) (NN dog)) (VP (VBD slept)) (. .))"
-    )
-    parser = tools_parsing.RightBranching(known)
-    assert str(parser.parse(known[0]).tree) == "(S (DT A) (VP (NN dog) (VP (VBD saw) (PRP it))) (. .))"
-    assert parser.parse(read_tree("(X (UH Oh) (. !))")).tree.words() == ["Oh", "!"]
-
-
-@pytest.mark.slow
-def test_the_grammar_parses_what_it_was_read_from():
-    """A grammar of unambiguous sentences gives their trees back, for a word that it has not seen, too."""
-    text = "(S (NP (DT the) ({0} dog)) (VP (VBD saw) (NP (DT a) (NN cat))) (. .))"
-    trees = [read_tree(text.format("NN"))] * 3
-    grammar = tools_parsing.TreebankGrammar(trees, 1, 0)
-    assert str(grammar.parse(trees[0]).tree) == str(trees[0])
-    strange = read_tree(text.format("NN").replace("cat", "bird"))
-    assert grammar.parse(strange).problems == {"no tree"}
-    more = tools_parsing.TreebankGrammar([*trees, read_tree(text.format("NN").replace("cat", "fox"))], 1, 0)
-    assert parse_outcome(strange, more.parse(strange)).exact
-    assert more.parse(strange).tree.words() == strange.words()

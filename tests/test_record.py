@@ -99,15 +99,18 @@ def test_pages_say_that_a_record_is_of_an_earlier_corpus():
 
 
 def test_every_record_says_what_makes_it_now():
-    """A module that is there, and for `benchmarks` and the command one of their parts."""
+    """A module that is there, and for `benchmarks` and the command one of their parts, or the last commit with it."""
     from annotated.command.commands import COMMANDS
     from benchmarks.__main__ import PARTS
 
     made_by = yaml.safe_load((RUNS / "made_by.yml").read_text(encoding="utf-8"))
     assert set(made_by) == {path.name for path in RUNS.iterdir() if path.is_dir()}
+    parts = {"annotated": COMMANDS, "benchmarks": {*PARTS, "gpu"}}
     for name, commands in made_by.items():
-        for words in (command.split() for command in commands):
-            parts = {"annotated": COMMANDS, "benchmarks": {*PARTS, "gpu"}}
+        for command, commit in (next(iter(one.items())) if isinstance(one, dict) else (one, None) for one in commands):
+            words = command.split()
             program, *rest = words[2:] if words[0] == "python" else words
-            assert program in parts or (ROOT / f"{program.replace('.', '/')}.py").is_file(), name
-            assert program not in parts or rest[0] in parts[program], name
+            is_there = (
+                rest[0] in parts[program] if program in parts else (ROOT / f"{program.replace('.', '/')}.py").is_file()
+            )
+            assert is_there == (commit is None), name

@@ -20,8 +20,7 @@ from annotated.runs.training import train
 from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import load_tokenizer
 from annotated.training import TrainingConfig
-from tools import baseline
-from tools.baseline import RATES, recurrent, score, train_once
+from studies import recurrent as study
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "data" / "runs" / "recurrent" / "results.json"
@@ -197,11 +196,11 @@ def test_the_record_is_of_a_fair_rival():
     for trial in [*trials, run]:
         same = partner["training"].keys() - own - ({"max_steps"} if trial is not run else set())
         assert {name: trial["training"][name] for name in same} == {name: partner["training"][name] for name in same}
-    assert [trial["rate_factor"] for trial in trials] == list(RATES)
+    assert [trial["rate_factor"] for trial in trials] == list(study.RATES)
     losses = [trial["best_valid_loss"] for trial in trials]
     best = losses.index(min(losses))
-    assert run["rate_factor"] == RATES[best]
-    assert 0 < best < len(RATES) - 1
+    assert run["rate_factor"] == study.RATES[best]
+    assert 0 < best < len(study.RATES) - 1
     assert record["threads"] == partner["threads"] == 1
     assert record["seconds_a_step"].keys() == {"recurrent", "transformer"}  # measured in turn, on one machine
     assert record["corpus_version"] == partner.get("corpus_version", record["corpus_version"])
@@ -222,16 +221,11 @@ def test_the_transformer_gets_further_in_the_same_time():
     assert {line["step"]: line["valid_loss"] for line in rivals}[1000] < early
 
 
-def test_a_finished_training_is_not_repeated(tmp_path: Path):
-    (tmp_path / "run.json").write_text('{"kept": true}')
-    assert train_once(recurrent, TrainingConfig(max_steps=1), tmp_path / "run.json") == {"kept": True}
-
-
 def test_a_score_is_of_the_outputs_up_to_eos_in_the_order_of_the_sources(monkeypatch):
     """A model that copies its source, and goes on after eos, gets every sentence right that is its own translation."""
     tokenizer = load_tokenizer(ROOT / "data" / "models" / "embedded")
     pairs = [SentencePair(pair.source, pair.source) for pair in embedded_split("valid")[:60]]
-    monkeypatch.setattr(baseline, "CORPUS", SimpleNamespace(split=lambda name: pairs))
-    monkeypatch.setattr(baseline, "greedy_translation", lambda _, source, *__: torch.cat((source, source), 1))
-    found = score(recurrent(len(tokenizer)), tokenizer, "valid")
+    monkeypatch.setattr(study, "CORPUS", SimpleNamespace(split=lambda name: pairs))
+    monkeypatch.setattr(study, "greedy_translation", lambda _, source, *__: torch.cat((source, source), 1))
+    found = study.score(study.recurrent(len(tokenizer)), tokenizer, "valid")
     assert (found["exact_match"], found["sentences"]) == (1.0, 60)

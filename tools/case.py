@@ -29,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -46,18 +47,68 @@ from annotated.search.translation import Translator
 from annotated.text.corpora import generated
 from annotated.text.grammar.splits import corpus_fingerprint, embedded_split
 from annotated.text.grammar.words import NOUN_ENTRIES, words
-from annotated.text.tokenization import Tokenizer
+from annotated.text.tokenization import Tokenizer, tokenize
 from tools import ROOT
-from tools.heads import SENTENCES, Pronouns, share
 
 FOLDER = ROOT / "data" / "runs" / "case"
 MODELS = {1: "", 2: "base-2.safetensors", 3: "base-3.safetensors"}  # the first is the shipped one
+SENTENCES = 600  # of the split pronoun: 300 pairs of twins
 FITTED_ON = 4000  # training sentences for the probes
 GROUPS = ("adjective", "nouns", "it", "others")  # of words; every word is in one of them
 OPEN = [*((group,) for group in GROUPS[:3]), *itertools.combinations(GROUPS[:3], 2), ("it", "end")]  # and nothing else
 DECIDED = "pronoun decided by an adjective"
 GENDERS = {"er": "m", "ihn": "m", "sie": "f", "ihr": "f", "es": "n"}  # of German pronouns; ihm is of two
 EXPLAINED = {"he": "m", "she": "f", "they": "f", "there": "n"}  # English words for which there is such a pronoun, too
+
+
+class Pronouns:
+    """Sentences with a pronoun that stands for a noun, ready to ask a model for genders and for all other tokens."""
+
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, pairs: Sequence[SentencePair]):
+        self.model, count = model, len(pairs)
+        self.sources = tokenize(tokenizer, [pair.source for pair in pairs])
+        targets = tokenize(tokenizer, [pair.target for pair in pairs], target=True)
+        its = [pair.antecedents[-1][0] for pair in pairs]  # words; what follows are tokens
+        german = [dict(pair.alignment)[it] for pair, it in zip(pairs, its, strict=True)]
+        self.words = [word_of_piece(tokenizer, pair.source) for pair in pairs]  # of every token of the source
+        self.its = torch.tensor([known.index(it) for known, it in zip(self.words, its, strict=True)])
+        known = [word_of_piece(tokenizer, pair.target, target=True) for pair in pairs]
+        self.pronouns = torch.tensor([words.index(word) for words, word in zip(known, german, strict=True)])
+        self.genders = torch.tensor([tokenize(tokenizer, [f"X {word}"])[0][-2] for word in ("er", "sie", "es")])
+        self.source = pad_sequences(self.sources, model.config.pad_id)
+        self.wanted = pad_sequences(targets, model.config.pad_id)
+        self.own = self.wanted[torch.arange(count), self.pronouns]
+        starts = [[model.config.start_id, *target[:-1]] for target in targets]
+        self.read = pad_sequences(starts, model.config.pad_id)
+
+    @torch.no_grad()
+    def logits(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits of every token, and the gender that the model chooses for each sentence."""
+        logits = self.model(self.source[rows], self.read[rows])
+        asked = logits[torch.arange(len(rows)), self.pronouns[rows]]
+        return logits, self.genders[asked[:, self.genders].argmax(-1)]
+
+    def right(self, step: int = 150) -> np.ndarray:
+        """For each sentence, whether the pronoun's gender is right and the share of other tokens that are."""
+        found = []
+        for rows in torch.arange(len(self.source)).split(step):
+            (logits, chosen), wanted = self.logits(rows), self.wanted[rows]
+            other = (wanted != self.model.config.pad_id).scatter(1, self.pronouns[rows, None], False)
+            hits = ((logits.argmax(-1) == wanted) & other).sum(1) / other.sum(1)
+            found.append(torch.stack([(chosen == self.own[rows]).float(), hits], dim=1))
+        return torch.cat(found).numpy()
+
+    def choices(self) -> Tensor:
+        """The gender that the model chooses for each sentence, as a token, all in one batch."""
+        return self.logits(torch.arange(len(self.source)))[1]
+
+
+def share(values: np.ndarray, untouched: np.ndarray | None = None) -> list[list[float]]:
+    """Means, and the standard errors of their differences from `untouched`, over pairs of twins."""
+    compared = values if untouched is None else values - untouched
+    twins = compared.reshape(-1, 2, values.shape[-1]).mean(axis=1)
+    errors = twins.std(axis=0, ddof=1) / np.sqrt(len(twins))
+    return np.stack([values.mean(axis=0), errors], axis=1).round(5).tolist()
 
 
 class Twins(Pronouns):

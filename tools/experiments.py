@@ -4,13 +4,14 @@
 the first run. A unit is a row of the plan with one seed. Units run in processes of one thread each, all rows with one
 seed before the next seed. A unit that was stopped goes on where it was; one that is done is
 `data/runs/NAME/ROW-SEED.json`. A record names its commit, so run it where nobody edits, after
-`git worktree add ../runs HEAD`.
+`git worktree add ../runs HEAD`. Units are judged by BLEU, chrF and exact matches, or by the study that `JUDGES` names.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import math
 import multiprocessing
 import sys
@@ -28,8 +29,8 @@ from safetensors.torch import save
 
 from annotated.base.corpus import Corpus, SentencePair
 from annotated.base.files import InputError, read_json, write_atomically, write_json
-from annotated.batching import Example, make_batch
-from annotated.machine.acceleration import accelerate, tune_machine
+from annotated.batching import Example
+from annotated.machine.acceleration import tune_machine
 from annotated.machine.devices import best_device, describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs.checkpoint import load_weights, weights_of
@@ -37,21 +38,21 @@ from annotated.runs.examples import batch_all, examples_by_epoch, tokenize_pairs
 from annotated.runs.folder import resumable
 from annotated.runs.state import TrainingState
 from annotated.runs.training import train
-from annotated.search.beam import greedy_search
 from annotated.search.translation import Translator
+from annotated.text.corpora import load_corpus
 from annotated.text.evaluation import antecedent_accuracy, evaluate_translations
 from annotated.text.grammar.splits import corpus_fingerprint
 from annotated.text.grammar.words import words
 from annotated.text.tokenization import Tokenizer, load_tokenizer, train_tokenizer
-from annotated.text.treebank import TASKS
+from annotated.text.treebank import TASKS, task_corpus, treebank_corpus
 from annotated.training import TrainingConfig
 from annotated.variations import CHANGES
-from tools import ROOT, heads
-from tools.parsing import corpus_of, scores_of_task, ship
+from tools import ROOT
 
 RUNS = ROOT / "data" / "runs"
 WORK = ROOT / "runs" / "experiments"  # what a stopped unit goes on from
 CPU = torch.device("cpu")
+JUDGES = {"measure": "heads", "buckets": "length", "searches": "parsing"}  # a word of a plan: the study that judges
 Plan = dict[str, Any]
 
 
@@ -92,6 +93,13 @@ def tokenizer_of(corpus: Corpus, vocab_size: int) -> Tokenizer:
         return load_tokenizer(ROOT / "data" / "models" / "embedded")
     texts = (text for pair in corpus.split("train") for text in (pair.source, pair.target))
     return train_tokenizer(texts, vocab_size, "nmt_nfkc")
+
+
+def corpus_of(name: str, pairs: int | None = None, copied: bool = True) -> Corpus:
+    """The corpus of that name, also those of chapter 63; `pairs` limits the embedded splits."""
+    if name == "treebank":
+        return treebank_corpus(copied=copied)
+    return task_corpus(name, pairs) if name in TASKS else load_corpus(name)
 
 
 @lru_cache(maxsize=1)  # rows of a plan mostly share it
@@ -175,34 +183,6 @@ def in_bucket(pair: SentencePair, low: float, high: float) -> bool:
     return low <= sum(token.isalpha() for token in words(pair.source)) <= high
 
 
-@torch.no_grad()
-def scores_by_length(model: Transformer, tokenizer: Tokenizer, corpus: Corpus, plan: Plan) -> dict[str, Any]:
-    """For each bucket of source lengths: right under teacher forcing and in free translation, and what ended early.
-
-    Sentences longer than `max_words` come from the training split, where training has left them out, others from test.
-    `tokens` and `forced` are the shares of tokens and of sentences that are right when the true words come before;
-    `exact` is that of free greedy translations, `early` of those more than two tokens shorter than the reference.
-    """
-    found = {}
-    for low, high in plan["buckets"]:
-        split = corpus.split("test" if high <= plan["max_words"] else "train")
-        pairs = [pair for pair in split if in_bucket(pair, low, high)][: plan["sentences"]]
-        examples = tokenize_pairs(tokenizer, pairs, model.config.max_length)
-        count = {"tokens": 0.0, "forced": 0, "exact": 0, "early": 0}
-        for batch in (make_batch(examples[i : i + 50]) for i in range(0, len(examples), 50)):
-            real = batch.target_output != model.config.pad_id
-            right = (model(batch.source, batch.target_input).argmax(-1) == batch.target_output) | ~real
-            outputs = [output.tokens for output in greedy_search(model, batch.source, cache=False)]
-            wanted = [row[keep].tolist() for row, keep in zip(batch.target_output, real, strict=True)]
-            count["tokens"] += ((right & real).sum(1) / real.sum(1)).sum().item()
-            count["forced"] += right.all(1).sum().item()
-            count["exact"] += sum(one == other for one, other in zip(outputs, wanted, strict=True))
-            count["early"] += sum(len(one) < len(other) - 2 for one, other in zip(outputs, wanted, strict=True))
-        shares = {name: number / len(examples) for name, number in count.items()}
-        found[f"{low} to {high} words"] = {"sentences": len(examples), **shares}
-    return found
-
-
 def scores_of(model: Transformer, tokenizer: Tokenizer, corpus: Corpus, plan: Plan) -> dict[str, Any]:
     """BLEU, chrF and exact matches on each split with a beam of 4, and pronouns where the corpus has antecedents."""
     translator, found = Translator(model, tokenizer), {}
@@ -220,26 +200,14 @@ def scores_of(model: Transformer, tokenizer: Tokenizer, corpus: Corpus, plan: Pl
 def judge(
     plan: Plan, row: str, path: Path, state: TrainingState, tokenizer: Tokenizer, corpus: Corpus
 ) -> dict[str, Any]:
-    """The scores that the plan asks for; outputs of tasks of chapter 63 go beside `path`, a parser may be shipped."""
+    """The scores that the plan asks for, for the record at `path`."""
     model, asked = trained(state), plan | row_of(plan, row)
     if path.stem in plan.get("keep", []):
         keep_weights(path.with_suffix(".safetensors"), model)
-    if plan.get("measure") == "heads":
-        return heads.measure(accelerate(model.cpu(), False), tokenizer)
-    if "buckets" in plan:
-        return scores_by_length(model.cpu(), tokenizer, corpus, plan)
-    if "searches" not in asked:
-        return scores_of(model, tokenizer, corpus, plan)
-    translator = Translator(model, tokenizer)
-    if path.stem in plan.get("ship", {}):
-        folder = WORK / path.parent.name / path.stem / "model"  # to be copied to where the plan says
-        translator = ship(model, tokenizer, folder, step=state.step, valid_loss=state.history[-1]["valid_loss"])
-    options = asked["searches"], asked.get("copied", True), asked["sentences"]
-    scores, outputs = scores_of_task(translator, corpus, *options)
-    for search, texts in outputs.items() if corpus.name in TASKS else ():  # the treebank's words are not ours
-        lines = "".join(f"{text}\n" for text in texts)
-        write_atomically(path.with_name(f"{path.stem}-{search}.txt"), lines.encode())
-    return scores
+    for word, study in JUDGES.items():
+        if word in asked:
+            return importlib.import_module(f"studies.{study}").judge(asked, path, state, tokenizer, corpus)
+    return scores_of(model, tokenizer, corpus, plan)
 
 
 def run_unit(name: str, row: str, seed: int, deadline: float, device: torch.device = CPU) -> str:

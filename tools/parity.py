@@ -1,52 +1,40 @@
-"""This package beside Hugging Face's MarianMT on the same random weights: `python -m tools.parity`.
+"""This package beside Hugging Face's MarianMT and CTranslate2 on the same weights.
 
 For each configuration a Marian folder is made with `transformers` and read by `load_marian`. Then both write the same
-outputs, or the difference is explained and counted. The full grid is recorded, and chapter 90 shows it.
+outputs, or the difference is explained and counted. `python -m studies.parity` records the full grid.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import copy
-import importlib.metadata
 import io
 import itertools
 import json
 import random
-import sys
-import tempfile
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import sentencepiece
 import torch
 
-from annotated.base.files import InputError, read_json, write_json
 from annotated.batching import pad_sequences
 from annotated.decoding import Hypothesis, output_limits
 from annotated.formats.ctranslate2 import save_ctranslate2
-from annotated.formats.engine import FastTranslator, export_of
+from annotated.formats.engine import FastTranslator
 from annotated.formats.marian import load_marian, save_marian, vocabularies
-from annotated.machine.devices import describe_machine
 from annotated.search.beam import beam_search, cut_after, greedy_search, length_power, score_outputs
 from annotated.search.translation import Translator
-from annotated.text.corpora import load_corpus
 from annotated.text.grammar.splits import embedded_split
 from annotated.text.pairs import in_batches
 
-OUTPUT = Path("data/runs/marian-parity")
 LENGTHS = 100  # sources have 1 to 100 tokens, all in one batch
 NEW_TOKENS = 64
-INPUTS = 200  # a configuration
-OTHERS = ("transformers", "ctranslate2")
-SEARCHES = ("greedy", "beam", "beam_without_penalty")
 LOGITS = 1e-4  # the largest difference of small models in float32
 EXACT = 1e-9  # the largest difference allowed in double precision; in float32 six layers amplify rounding
 SHARE = 0.995  # of the sentences must be equal on the way back
@@ -332,74 +320,3 @@ def beside_engine(ours: Translator, fast: FastTranslator, texts: list[str], alph
         else:
             kinds["tie" if abs(theirs.score - one.score) < TIE else "unexplained"] += 1
     return kinds
-
-
-def engine_counts(translator: Translator, fast: FastTranslator, count: int = 500) -> list[dict[str, Any]]:
-    """`beside_engine` on the model's own corpus, and on Multi30k where it is, for four settings of the search."""
-    corpora, found = dict.fromkeys((translator.notes["corpus"], "multi30k")), []
-    for corpus in corpora:
-        try:
-            texts = [pair.source for pair in load_corpus(corpus).split("test")[:count]]
-        except InputError:
-            continue  # not on this machine
-        for width, alpha in ((1, 0.0), (4, 0.0), (4, 0.6), (4, 1.0)):
-            kinds = beside_engine(translator, fast, texts, alpha, width)
-            found.append({"corpus": corpus, "beam_size": width, "alpha": alpha} | dict(kinds))
-    return found
-
-
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.parity", description=__doc__.splitlines()[0])
-    parser.add_argument("--again", action="store_true", help="also the configurations that are recorded already")
-    parser.add_argument("--output", type=Path, default=OUTPUT, help=f"folder for the record (default: {OUTPUT})")
-    parser.add_argument("--model", type=Path, help="export a model and compare on its corpus, test split")
-    options = parser.parse_args(arguments)
-    status = check_model(options.model, options.output) if options.model else check_grid(options)
-    return int(status)
-
-
-def check_model(model: Path, output: Path) -> bool:
-    """The way back of one model, recorded; whether too many sentences differ."""
-    translator = Translator.load(model, "cpu")
-    texts = [pair.source for pair in load_corpus(translator.notes["corpus"]).split("test")]
-    with tempfile.TemporaryDirectory() as folder:
-        about = {
-            "command": f"python -m tools.parity --model {model}",
-            "corpus": translator.notes["corpus"],
-            **versions(),
-        }
-        result: dict[str, Any] = way_back(translator, texts, Path(folder))
-        files = export_of(translator, Path(folder) / "export", print)
-        result["engine"] = engine_counts(translator, FastTranslator(translator, files, compute_type="float32"))
-    write_json(output / f"way-back-{translator.notes['corpus']}.json", about | result)
-    print(json.dumps(result))
-    unexplained = sum(counts.get("unexplained", 0) for counts in result["engine"])
-    return unexplained > 0 or min(result["transformers"], result["ctranslate2"]) < SHARE * result["sentences"]
-
-
-def check_grid(options: argparse.Namespace) -> bool:
-    """The grid, recorded as it goes, so that an interrupted run goes on; whether something is not as it should be."""
-    path, about = options.output / "results.json", {"command": "python -m tools.parity", **versions()}
-    record = read_json(path) if path.exists() else {}
-    same = not options.again and all(record.get(name) == about[name] for name in ("torch", *OTHERS))
-    results = {result["name"]: Result(**result) for result in record["results"]} if same else {}
-    for case in GRID:
-        if case.name not in results:
-            with tempfile.TemporaryDirectory() as folder:
-                results[case.name] = compare(case, Path(folder) / "marian", INPUTS)
-            done = [asdict(results[known.name]) for known in GRID if known.name in results]
-            write_json(path, about | {"results": done})
-        print(json.dumps(asdict(results[case.name])), flush=True)
-    unexplained = sum(getattr(result, name).get("unexplained", 0) for result in results.values() for name in SEARCHES)
-    farthest = max(result.in_double for result in results.values())
-    print(f"{len(results)} configurations: {farthest:.1e} between logits in double, {unexplained} outputs unexplained")
-    return unexplained > 0 or farthest >= EXACT
-
-
-def versions() -> dict[str, object]:
-    """The machine, and the versions of what is compared."""
-    return describe_machine(torch.device("cpu")) | {name: importlib.metadata.version(name) for name in OTHERS}
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

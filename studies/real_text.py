@@ -1,21 +1,18 @@
-"""Real text (chapters 60 and 61): `python -m tools.real_text choose`, then `beams`; and `best RUN`, and `rulers`.
+"""Real text (chapters 60 and 61): `python -m studies.real_text choose`, or `best RUN`, or `rulers`.
 
-The first two need the states of `python -m tools.experiments multi30k`. `choose` tries the running average of the
-weights, the last weights and means of the last checkpoints, each with several length penalties, on the validation
-sentences with all three seeds; what has the best mean BLEU is scored on the test sentences, once for each seed, with
-sacreBLEU's bootstrap. What one unit has on valid is kept beside its state, so that it goes on where it was stopped.
-`beams` searches the validation sentences with beams of many widths. `best` does what `choose` does for one run of
-`annotated train --recipe best`, and records it with the run. `rulers` scores the recorded translations of the test
-sentences by the three rulers of chapter 91. Of Multi30k nothing is kept but scores; the outputs in the
-records are those of our own sentences.
+`choose` needs the states of `python -m tools.experiments multi30k`. It tries the running average of the weights, the
+last weights and means of the last checkpoints, each with several length penalties, on the validation sentences with
+all three seeds; what has the best mean BLEU is scored on the test sentences, once for each seed, with sacreBLEU's
+bootstrap. What one unit has on valid is kept beside its state, so that it goes on where it was stopped. `best` does
+the same for one run of `annotated train --recipe best`, and records it with the run. `rulers` scores the recorded
+translations of the test sentences by the three rulers of chapter 91. Of Multi30k nothing is kept but scores; the
+outputs in the records are those of our own sentences.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -27,13 +24,12 @@ import sacrebleu
 import torch
 
 from annotated.base.files import InputError, read_json, write_json
-from annotated.machine.acceleration import tune_machine
-from annotated.machine.devices import describe_machine
 from annotated.runs.checkpoint import average_weights, load_weights, weights_of
 from annotated.runs.state import TrainingState, checkpoints, load_state, new_state
 from annotated.search.translation import Translator
 from annotated.text.corpora import load_corpus
 from annotated.text.evaluation import bleu_by_ruler, evaluate_translations
+from studies.common import begin, keep
 from tools import experiments
 from tools.experiments import CPU, data_of, load_plan, start, units
 from tools.record import SAMPLES
@@ -43,7 +39,6 @@ Sides = tuple[list[str], list[str]]  # sources, references
 WIDER = (0.0, 0.6, 1.4, 2.2, 3.0, 3.8, 4.6, 5.4)  # for the recipe `best`, whose outputs are shorter
 KINDS = ("running average", "last weights", "mean of the last 3", "mean of the last 5")
 KINDS_OF_A_RUN = ("best on valid", "mean of the last 3", "mean of the last 5", "mean of the last 10")
-WIDTHS = (1, 2, 4, 8, 16, 32, 64)  # all without a penalty, up to 16 with one
 DRAWS = 1000  # of the bootstrap
 OWN = [  # in the manner of the corpus, but ours
     *SAMPLES,
@@ -80,8 +75,7 @@ def weights_of_kind(folder: Path, kind: str, state: TrainingState) -> dict[str, 
 
 def load_unit(name: str, row: str, seed: int, kind: str = KINDS[0], device: torch.device = CPU) -> Translator:
     """The translator of a unit that is done and has its state still. Raises InputError otherwise."""
-    torch.set_num_threads(1)
-    tune_machine()
+    begin()
     plan, folder = load_plan(name), experiments.WORK / name / f"{row}-{seed}"
     _, tokenizer, *_ = data_of(plan, row)
     model, config = start(plan, row, seed, tokenizer)
@@ -172,31 +166,6 @@ def choose(
     return {"valid": grid, "chosen": {"weights": kind, "alpha": alpha}, "test": tested}
 
 
-def one_width(name: str, alpha: float, width: int) -> dict[str, Any]:
-    """The search of valid with one width: scores, the ratio of lengths, the time, and each output's own score."""
-    translator, (sources, references) = load_unit(name, *units(load_plan(name))[0]), pairs_of(name, "valid")
-    begun = time.perf_counter()
-    options = {"beam_size": width, "length_penalty": alpha, "max_tokens": max(256, 4096 // width)}
-    found = [best[0] for best in translator.translate_n_best(sources, n_best=1, **options)]
-    seconds, outputs = time.perf_counter() - begun, [one.text for one in found]
-    score = sacrebleu.BLEU().corpus_score(outputs, [references])
-    own = [best[0] for best in translator.translate_n_best(OWN, n_best=1, **options)]
-    print(alpha, width, score, f"{seconds:.0f} s", flush=True)
-    return {
-        "alpha": alpha, "width": width, "bleu": score.score, "length_ratio": score.sys_len / score.ref_len,
-        "chrf": evaluate_translations(outputs, references).chrf, "seconds": round(seconds, 1),
-        "scores": [round(one.score, 4) for one in found],
-        "own": [[one.text, round(one.log_probability, 3)] for one in own],
-    }  # fmt: skip
-
-
-def beams(name: str, each: Callable[..., Iterable]) -> dict[str, Any]:
-    """Every width without a penalty, most with the paper's and with more; the widest first, which take longest."""
-    jobs = [(alpha, width) for width in reversed(WIDTHS) for alpha in (0.0, 0.6, 1.2) if not alpha or width <= 16]
-    found = list(each(partial(one_width, name), *zip(*jobs, strict=True)))
-    return {"searches": found, "sources": OWN}
-
-
 def translator_of(run: Path, kind: str) -> Translator:
     """The translator of a run with weights of `KINDS_OF_A_RUN`. Raises InputError when it has too few checkpoints."""
     translator = Translator.load(run, "cpu")
@@ -236,37 +205,20 @@ def rulers(target: Path) -> dict[str, Any]:
     return found
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.real_text", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("what", choices=("choose", "beams", "best", "rulers"))
-    parser.add_argument("run", type=Path, nargs="?", help="the folder of the run, for `best`")
-    parser.add_argument(
-        "--name",
-        help="the experiment (default: multi30k), or for `best` and `rulers` the record: multi30k-best, multi30k-cpu",
-    )
-    options = parser.parse_args(arguments)
-    if (options.what == "best") != (options.run is not None):
-        parser.error("`best` needs the folder of a run, the others take none")
-    name = options.name or {"best": "multi30k-best", "rulers": "multi30k-cpu"}.get(options.what, "multi30k")
-    record = {"command": " ".join(["python -m tools.real_text", *map(str, arguments)])}
-    record |= describe_machine(torch.device("cpu"))
-    try:
-        if options.run:
-            record |= {"threads": torch.get_num_threads()} | best(options.run, experiments.RUNS / name)
-        elif options.what == "rulers":
-            record |= rulers(experiments.RUNS / name)
-        else:
-            record |= {"threads": 1, "processes": 2}
-            with ProcessPoolExecutor(2) as pool:
-                record |= choose(name, pool.map) if options.what == "choose" else beams(name, pool.map)
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 1
-    write_json(experiments.RUNS / name / ("choose.json" if options.run else f"{options.what}.json"), record)
-    return 0
+def main(arguments: list[str]) -> None:
+    """Write the record of what is asked for. Raises InputError when a run or a state is missing."""
+    what, *run = arguments
+    if what == "choose":
+        begin()
+        with ProcessPoolExecutor(2) as pool:
+            found = {"processes": 2} | choose("multi30k", pool.map)
+        keep("multi30k/choose.json", ["real_text", what], found)
+    elif what == "best":
+        found = best(Path(*run), experiments.RUNS / "multi30k-best")
+        keep("multi30k-best/choose.json", ["real_text", *arguments], found)
+    else:
+        keep("multi30k-cpu/rulers.json", ["real_text", "rulers"], rulers(experiments.RUNS / "multi30k-cpu"))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""The record of chapter 83: each part taken away, for both tasks and three seeds: `python -m tools.breaking`.
+"""The record of chapter 83: each part taken away, for both tasks and three seeds: `python -m studies.breaking`.
 
 The models are trained by the page's own code, in node; two at a time, which takes half an hour. The record is
 `data/runs/breaking/runs.json`. Runs that it holds are kept: remove it to make all of them again.
@@ -6,19 +6,15 @@ The models are trained by the page's own code, in node; two at a time, which tak
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
-import torch
-
-from annotated.base.files import read_json, write_json
-from annotated.machine.devices import describe_machine
-from tools import ROOT
+from annotated.base.files import read_json
+from studies.common import keep
+from tools import ROOT, experiments
 
 PARTS = ["mask", "shift", "root", "positions", "warm-up", "heads"]
 EXPERIMENTS = [
@@ -32,12 +28,11 @@ FAULTS = [  # as in breaking.mjs
     "no sums", "no positions in the encoder",
 ]  # fmt: skip
 SEEDS = (1, 2, 3)
-RECORD = ROOT / "data" / "runs" / "breaking" / "runs.json"
 
 
 def trained(settings: dict) -> dict:
     """What came of one run."""
-    command = ["node", str(ROOT / "tools" / "breaking.mjs")]
+    command = ["node", str(ROOT / "studies" / "breaking.mjs")]
     done = subprocess.run(command, input=json.dumps(settings), capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
@@ -49,9 +44,8 @@ def key(run: dict) -> str:
     )
 
 
-def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(prog="python -m tools.breaking", description=__doc__)
-    parser.parse_args(arguments)
+def main(arguments: list[str], count: int | None = None) -> None:
+    """Make what the record lacks, or of all runs the first `count`."""
     runs = [
         {"parts": parts, "fault": None, "seed": seed, "look": "decoder" if "mask" in parts else "cross", **settings}
         for settings, choices in EXPERIMENTS
@@ -61,14 +55,13 @@ def main(arguments: Sequence[str]) -> None:
         {"parts": [], "fault": fault, "seed": seed, "look": "decoder", **EXPERIMENTS[0][0]}
         for fault, seed in product(FAULTS, SEEDS)
     ]
-    runs = [{"layers": 2, **run} for run in runs]
-    held = read_json(RECORD)["runs"] if RECORD.exists() else []
-    known = {key(run): run for run in held}
+    runs = [{"layers": 2, **run} for run in runs[:count]]
+    path = experiments.RUNS / "breaking" / "runs.json"
+    known = {key(run): run for run in read_json(path)["runs"]} if path.exists() else {}
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda settings: known.get(key(settings)) or trained(settings), runs))
     node = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout.strip()
-    about = {"command": "python -m tools.breaking", **describe_machine(torch.device("cpu")), "node": node}
-    write_json(RECORD, about | {"runs": found})
+    keep("breaking/runs.json", ["breaking"], {"node": node, "runs": found})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Train the recurrent translator of chapter 20: `python -m tools.baseline`.
+"""Train the recurrent translator of chapter 20: `python -m studies.recurrent`.
 
 Its learning rate is searched first: `RATES` are tried for `TRIAL_STEPS` steps each, and the one with the lowest
 validation loss at the end trains it to the end. The Transformer's rate gets the same test. All else is as in
@@ -10,7 +10,6 @@ Written is `data/runs/recurrent/results.json`. Its `partner` names the run that 
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -22,8 +21,6 @@ import torch
 
 from annotated.base.files import read_json, write_json
 from annotated.batching import pad_sequences
-from annotated.machine.acceleration import tune_machine
-from annotated.machine.devices import describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
 from annotated.runs.checkpoint import load_weights
@@ -35,13 +32,15 @@ from annotated.text.grammar.splits import corpus_fingerprint
 from annotated.text.pairs import in_batches
 from annotated.text.tokenization import Tokenizer, detokenize, load_tokenizer, tokenize
 from annotated.training import Model, TrainingConfig
+from studies.common import begin, keep
 from tools import ROOT
 
 PARTNER = ROOT / "data" / "runs" / "embedded-sinusoidal" / "run.json"
 RATES = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # factors on the schedule of section 5.3
 PARTNER_RATES = (0.25, 0.5, 1.0)  # the partner has 0.5
 CLIP_NORM = 1.0  # usual for recurrent networks: their gradients can explode
-TRIAL_STEPS = 1000
+TRIAL_STEPS, STEPS = 1000, None  # the last as many as the partner has
+TIMED, ROUNDS = 20, 5  # steps, and rounds of them
 SPLITS = ("test", "pronoun", "long")
 CORPUS = load_corpus("embedded")
 
@@ -80,19 +79,20 @@ def train_once(build: Callable[[int], Model], config: TrainingConfig, path: Path
     if scored:
         load_weights(model, state.average, path)
         result["scores"] = {split: score(model.eval(), tokenizer, split) for split in SPLITS}
+    print(f"{path.stem}: validation loss {result['best_valid_loss']:.4f}", flush=True)
     write_json(path, result)
     return result
 
 
-def seconds_a_step(rounds: int = 5, steps: int = 20) -> dict[str, float]:
+def seconds_a_step() -> dict[str, float]:
     """What a training step of each takes: both in turn, the fastest round counts, on the same batches."""
     tokenizer = load_tokenizer(ROOT / "data" / "models" / "embedded")
     examples = tokenize_pairs(tokenizer, CORPUS.split("train")[:4000], 256)
     found = {"recurrent": math.inf, "transformer": math.inf}
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         for name, build in (("recurrent", recurrent), ("transformer", transformer)):
             torch.manual_seed(1)
-            state = train(build(len(tokenizer)), examples, batch_all(examples[:8], 2000), options(1.0, steps))
+            state = train(build(len(tokenizer)), examples, batch_all(examples[:8], 2000), options(1.0, TIMED))
             found[name] = min(found[name], state.seconds / state.step)
     return found
 
@@ -115,33 +115,21 @@ def translate_batches(model: RecurrentTranslator, batches: list[list[list[int]]]
         yield [row[: row.index(end)] if end in row else row for row in rows]
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.baseline", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "recurrent")
-    parser.add_argument("--output", type=Path, default=ROOT / "data" / "runs" / "recurrent" / "results.json")
-    arguments = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    tune_machine()
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    trials, rival_trials = [], []
-    for factor in RATES:
-        trials.append(train_once(recurrent, options(factor, TRIAL_STEPS), arguments.folder / f"trial-{factor}.json"))
-        print(f"rate factor {factor}: validation loss {trials[-1]['best_valid_loss']:.4f}", flush=True)
+def main(arguments: list[str], folder: Path = ROOT / "runs" / "recurrent") -> None:
+    """Go on with what `folder` lacks, measure what a step takes, and write the record."""
+    begin()
+    folder.mkdir(parents=True, exist_ok=True)
+    trials = [train_once(recurrent, options(factor, TRIAL_STEPS), folder / f"trial-{factor}.json") for factor in RATES]
     best = min(trials, key=lambda trial: trial["best_valid_loss"])["rate_factor"]
-    run = train_once(recurrent, options(best), arguments.folder / "run.json", scored=True)
-    print(f"rate factor {best}, {run['steps']} steps: validation loss {run['best_valid_loss']:.4f}", run["scores"])
-    for factor in PARTNER_RATES:
-        path = arguments.folder / f"transformer-{factor}.json"
-        rival_trials.append(train_once(transformer, options(factor, TRIAL_STEPS, clip_norm=None), path))
-        print(f"Transformer, {factor}: validation loss {rival_trials[-1]['best_valid_loss']:.4f}", flush=True)
-    record = {"command": "python -m tools.baseline", **describe_machine(torch.device("cpu"))}
-    record |= {"corpus_version": corpus_fingerprint(), "partner": PARTNER.parent.name}
-    record |= {"seconds_a_step": seconds_a_step()}
-    write_json(arguments.output, record | {"trials": trials, "partner_trials": rival_trials, "run": run})
-    return 0
+    run = train_once(recurrent, options(best, STEPS), folder / "run.json", scored=True)
+    partners = [
+        train_once(transformer, options(factor, TRIAL_STEPS, clip_norm=None), folder / f"transformer-{factor}.json")
+        for factor in PARTNER_RATES
+    ]
+    record = {"corpus_version": corpus_fingerprint(), "partner": PARTNER.parent.name}
+    record |= {"seconds_a_step": seconds_a_step(), "trials": trials, "partner_trials": partners, "run": run}
+    keep("recurrent/results.json", ["recurrent"], record)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

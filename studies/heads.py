@@ -1,21 +1,19 @@
-"""What each head is worth, for chapter 80: `python -m tools.heads` measures the shipped model.
+"""What each head is worth, for chapter 80: `python -m studies.heads` measures the shipped model.
 
 `python -m tools.experiments heads` trains two more with other seeds and measures them in the same way. For the 600
 sentences of the split `pronoun` a model reads the German up to the pronoun and chooses among er, sie and es; beside it
 stands the share of other tokens that are still predicted. Every head and every pair of heads is silenced, by zero and
 by its mean over the validation split. Attentions get weights, values, or both, from a sentence's twin, which means the
 other noun. Each share has its standard error: of the difference from the untouched model, over pairs of twins.
-`python -m tools.heads --means` writes the heads' means alone, for the page.
+`python -m studies.heads means` writes the heads' means alone, for the page.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -24,72 +22,20 @@ import torch
 from torch import Tensor
 
 from annotated.base.corpus import SentencePair
-from annotated.base.files import write_json
-from annotated.batching import pad_sequences
-from annotated.drawing.visualization import sentence_maps, word_of_piece
+from annotated.drawing.visualization import sentence_maps
 from annotated.interventions import HeadMeans, Place, attentions, edited, head_means, silenced
-from annotated.machine.acceleration import tune_machine
-from annotated.machine.devices import describe_machine
+from annotated.machine.acceleration import accelerate
 from annotated.model import Transformer
 from annotated.runs.examples import batch_all, tokenize_pairs
+from annotated.runs.state import TrainingState
 from annotated.search.translation import Translator
 from annotated.text.grammar.splits import corpus_fingerprint, embedded_split
-from annotated.text.tokenization import Tokenizer, tokenize
-from tools import ROOT
+from annotated.text.tokenization import Tokenizer
+from studies.common import begin, keep
+from tools.case import SENTENCES, Pronouns, share
 
 Head = tuple[str, int, int]
-SENTENCES = 600  # of the split pronoun: 300 pairs of twins
 RULES_ON = 150  # sentences of the test split
-
-
-class Pronouns:
-    """Sentences with a pronoun that stands for a noun, ready to ask a model for genders and for all other tokens."""
-
-    def __init__(self, model: Transformer, tokenizer: Tokenizer, pairs: Sequence[SentencePair]):
-        self.model, count = model, len(pairs)
-        self.sources = tokenize(tokenizer, [pair.source for pair in pairs])
-        targets = tokenize(tokenizer, [pair.target for pair in pairs], target=True)
-        its = [pair.antecedents[-1][0] for pair in pairs]  # words; what follows are tokens
-        german = [dict(pair.alignment)[it] for pair, it in zip(pairs, its, strict=True)]
-        self.words = [word_of_piece(tokenizer, pair.source) for pair in pairs]  # of every token of the source
-        self.its = torch.tensor([known.index(it) for known, it in zip(self.words, its, strict=True)])
-        known = [word_of_piece(tokenizer, pair.target, target=True) for pair in pairs]
-        self.pronouns = torch.tensor([words.index(word) for words, word in zip(known, german, strict=True)])
-        self.genders = torch.tensor([tokenize(tokenizer, [f"X {word}"])[0][-2] for word in ("er", "sie", "es")])
-        self.source = pad_sequences(self.sources, model.config.pad_id)
-        self.wanted = pad_sequences(targets, model.config.pad_id)
-        self.own = self.wanted[torch.arange(count), self.pronouns]
-        starts = [[model.config.start_id, *target[:-1]] for target in targets]
-        self.read = pad_sequences(starts, model.config.pad_id)
-
-    @torch.no_grad()
-    def logits(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The logits of every token, and the gender that the model chooses for each sentence."""
-        logits = self.model(self.source[rows], self.read[rows])
-        asked = logits[torch.arange(len(rows)), self.pronouns[rows]]
-        return logits, self.genders[asked[:, self.genders].argmax(-1)]
-
-    def right(self, step: int = 150) -> np.ndarray:
-        """For each sentence, whether the pronoun's gender is right and the share of other tokens that are."""
-        found = []
-        for rows in torch.arange(len(self.source)).split(step):
-            (logits, chosen), wanted = self.logits(rows), self.wanted[rows]
-            other = (wanted != self.model.config.pad_id).scatter(1, self.pronouns[rows, None], False)
-            hits = ((logits.argmax(-1) == wanted) & other).sum(1) / other.sum(1)
-            found.append(torch.stack([(chosen == self.own[rows]).float(), hits], dim=1))
-        return torch.cat(found).numpy()
-
-    def choices(self) -> Tensor:
-        """The gender that the model chooses for each sentence, as a token, all in one batch."""
-        return self.logits(torch.arange(len(self.source)))[1]
-
-
-def share(values: np.ndarray, untouched: np.ndarray | None = None) -> list[list[float]]:
-    """Means, and the standard errors of their differences from `untouched`, over pairs of twins."""
-    compared = values if untouched is None else values - untouched
-    twins = compared.reshape(-1, 2, values.shape[-1]).mean(axis=1)
-    errors = twins.std(axis=0, ddof=1) / np.sqrt(len(twins))
-    return np.stack([values.mean(axis=0), errors], axis=1).round(5).tolist()
 
 
 def all_heads(model: Transformer) -> list[Head]:
@@ -229,27 +175,25 @@ def measure(model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES
     }
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.heads", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--means", action="store_true", help="write only what each head puts out on average")
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    tune_machine()
+def judge(plan: object, path: object, state: TrainingState, tokenizer: Tokenizer, corpus: object) -> dict[str, Any]:
+    """`measure` of a unit."""
+    return measure(accelerate(state.model.cpu(), False), tokenizer)
+
+
+def main(arguments: list[str], sentences: int = SENTENCES) -> None:
+    """Measure the shipped model, or with `means` write what each of its heads puts out on average."""
+    begin()
     translator = Translator.load("embedded", "cpu", accelerated=False)
-    record = {"command": f"python -m tools.heads{' --means' * options.means}", **describe_machine(torch.device("cpu"))}
-    record |= {"model": "embedded", "corpus_version": corpus_fingerprint()}
-    if options.means:
+    about = {"model": "embedded", "corpus_version": corpus_fingerprint()}
+    if arguments == ["means"]:
         means = means_of(translator.model, translator.tokenizer)
-        record |= {
-            kind: [[[round(x, 6) for x in head] for head in layer] for layer in means[kind].tolist()] for kind in means
+        found = {
+            name: [[[round(x, 6) for x in head] for head in layer] for layer in means[name].tolist()] for name in means
         }
     else:
-        record |= measure(translator.model, translator.tokenizer)
-    write_json(ROOT / "data" / "runs" / "heads" / ("means.json" if options.means else "shipped.json"), record)
-    return 0
+        found = measure(translator.model, translator.tokenizer, sentences)
+    keep(f"heads/{'means' if arguments else 'shipped'}.json", ["heads", *arguments], about | found)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])
