@@ -27,10 +27,12 @@ __all__ = [
     "listed",
     "locked",
     "manifest_of",
+    "missing_folders",
     "read_json",
     "read_manifest",
     "read_notes",
     "read_tensors",
+    "remove_folders",
     "verify",
     "with_todo",
     "write_atomically",
@@ -116,10 +118,10 @@ disk = Disk()
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: under another name first, then renamed. Its permissions stay.
 
-    Raises InputError, naming the file, when it cannot be written; what was there before stays.
+    Raises InputError, naming the file, when it cannot be written; what was there before stays, and no new folder does.
     """
     place = path.resolve() if path.is_symlink() else path
-    partial = place.with_name(place.name + ".partial")
+    partial, fresh = place.with_name(place.name + ".partial"), missing_folders(place)
     try:
         disk.make_folder(place.parent)
         disk.write(partial, content)
@@ -129,9 +131,22 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException as error:
         with suppress(OSError):  # in a folder that is gone or read-only nothing was written
             disk.remove(partial)
+            remove_folders(fresh)
         if isinstance(error, OSError):
             raise InputError(f"{path}: cannot be written ({error.strerror})", FREE_SPACE) from None
         raise
+
+
+def missing_folders(path: Path) -> list[Path]:
+    """The folders that are to be made for a file, the innermost first."""
+    return [folder for folder in path.parents if not folder.exists()]
+
+
+def remove_folders(folders: list[Path]) -> None:
+    """Take them away again, as far as nothing is in them."""
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 def json_bytes(content: Any) -> bytes:

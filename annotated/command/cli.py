@@ -25,7 +25,9 @@ from annotated.base.files import (
     InputError,
     disk,
     manifest_of,
+    missing_folders,
     read_json,
+    remove_folders,
     with_todo,
     write_atomically,
     write_json,
@@ -404,12 +406,12 @@ def beside(ruler: str, corpus: Corpus) -> list[str]:
 
 
 def check_writable(path: Path) -> None:
-    """Raise InputError when a file cannot be written there; leave no file behind."""
+    """Raise InputError when a file cannot be written there; leave nothing behind."""
     if path.is_symlink() or (path.exists() and not path.is_file()):  # /dev/stdout is both, and would be replaced
         raise InputError(
             f"{path}: cannot be written (it is a link, or no file)", "Name a file; a link would be replaced."
         )
-    trial = path.with_name(path.name + ".partial")
+    trial, fresh = path.with_name(path.name + ".partial"), missing_folders(path)
     try:
         disk.make_folder(path.parent)
         try:
@@ -417,6 +419,7 @@ def check_writable(path: Path) -> None:
         finally:
             with suppress(OSError):
                 disk.remove(trial)
+            remove_folders(fresh)
     except (FileExistsError, NotADirectoryError):
         raise InputError(f"{path}: cannot be written ({path.parent} is no folder)") from None
     except OSError as error:
