@@ -65,7 +65,7 @@ def with_todo(error: BaseException, message: str | None = None) -> str:
     """What an error says, or another message in its place, and then its notes, in one line."""
     line = str(error) if message is None else message
     for note in getattr(error, "__notes__", []):
-        line = f"{line}; {note}" if note[:1].islower() else f"{line.removesuffix('.')}. {note}"
+        line = f"{line.removesuffix('.')}{';' if note[:1].islower() else '.'} {note}"
     return " ".join(line.split())
 
 
