@@ -683,7 +683,10 @@ def recorded(path: Path) -> dict[str, Any]:
     """The record of attempts, empty if there is none yet. Raises InputError where it is something else."""
     record = read_json(path) if path.exists() else {}
     if not isinstance(record, dict) or not all(isinstance(record.get(one.name, {}), dict) for one in STATIONS):
-        raise InputError(f"{path}: not the record of `annotated learn`; move it away to begin anew")
+        raise InputError(
+            f"{path}: not the record of `annotated learn`; move it away to begin anew",
+            "It holds attempts and guesses only; your file stays as it is.",
+        )
     return record
 
 
@@ -703,7 +706,10 @@ def asked_again(path: Path, draw: random.Random) -> Path:
     right = {one.name: datetime.fromisoformat(record[one.name]["right"]) for one in STATIONS
              if "right" in record.get(one.name, {})}  # fmt: skip
     if not right:
-        raise InputError(f"{path}: no station in it is right yet, so none can be asked again")
+        raise InputError(
+            f"{path}: no station in it is right yet, so none can be asked again",
+            "Write a station first: `annotated learn`.",
+        )
     old = [name for name, when in right.items() if datetime.now() - when >= timedelta(days=1)]
     if not old:
         soonest = min(right.values()) + timedelta(days=1)
