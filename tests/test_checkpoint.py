@@ -18,7 +18,9 @@ from annotated.runs.checkpoint import (
     save_model,
     weights_of,
 )
+from annotated.runs.state import new_state, save_checkpoint
 from annotated.text.tokenization import Tokenizer, train_tokenizer
+from annotated.training import TrainingConfig
 
 TEXTS = [f"the dog number {i} sees a cat and der Hund sieht eine Katze" for i in range(30)]
 
@@ -211,6 +213,20 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_loaded(unlisted: Path
     save_file(tensors, unlisted / "model.safetensors")
     with pytest.raises(InputError, match=r"model.safetensors: target_embedding\.weight"):
         load_model(unlisted)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_checkpoint_that_is_not_finite_is_not_written(tmp_path: Path, value: float):
+    """Neither of the weights nor of their average."""
+    state = new_state(small_model(), TrainingConfig(max_steps=1, average_decay=0.9))
+    save_checkpoint(tmp_path, state, keep=2)
+    for weights in (state.average, weights_of(state.model)):
+        weights["target_embedding.weight"][7, 3] = value
+        state.step += 1
+        with pytest.raises(InputError, match=r"target_embedding\.weight"):
+            save_checkpoint(tmp_path, state, keep=2)
+        weights["target_embedding.weight"][7, 3] = 0.0
+    assert {path.stem for path in (tmp_path / "checkpoints").iterdir()} == {"step-0000000"}
 
 
 def test_weights_that_overflow_in_half_precision_are_not_saved(folder: Path, tokenizer: Tokenizer):
