@@ -20,7 +20,7 @@ import yaml
 from annotated_book import DIRECTIVE
 from docutils import nodes
 from docutils.statemachine import StringList
-from ledger import anchor, load_claims, name_that_breaks, number_and_words, reference_to
+from ledger import anchor, guard, load_claims, number_and_words, reference_to
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -90,9 +90,7 @@ class Misreadings(Appendix):
             if "cell" in entry:
                 places = [self.cell(entry["cell"]), self.cell(entry["text"])]
             else:
-                places = [
-                    [nodes.Text(f"{entry['chapter'][:2]}: "), name_that_breaks(entry["test"].removeprefix("tests/"))]
-                ]
+                places = [[nodes.Text(f"{entry['chapter'][:2]}: "), guard(entry["test"], self.env.docname)]]
             yield entry["id"].lower(), [[said], [so], places]
 
 
@@ -142,7 +140,7 @@ class Places(Appendix):
         for entry in self.listed("places.yml"):
             what = f"**{entry['what']}**, {'' if entry['section'] == 'appendix' else 'section '}{entry['section']}"
             code = self.line(f"{{py:obj}}`~{entry['code']}`" if entry["code"] else None)
-            test = [name_that_breaks(entry["test"].removeprefix("tests/"))]
+            test = [guard(entry["test"], self.env.docname)]
             parts = self.line(what), self.line(entry["says"]), self.cell(entry["cell"]), code, test
             yield entry["id"], [[part] for part in parts]
 
