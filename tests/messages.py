@@ -23,5 +23,5 @@ def message(name: str, *values: object) -> str:
 
 
 def refused(name: str, *values: object) -> pytest.RaisesExc:
-    """What is under it raises an InputError that says this and nothing else, in one line."""
-    return pytest.raises(InputError, match=f"^{message(name, *values)}$")
+    """What is under it raises an InputError that says this and nothing else, in one line; notes may come after it."""
+    return pytest.raises(InputError, match=rf"^{message(name, *values)}(?:\n|$)")

@@ -46,9 +46,9 @@ def main(folder: str, steps: str, resume: str = "") -> None:
     Pairs.batch, training.prefetch = noted, iter  # nothing made ahead: what is made is used
     config = TrainingConfig(**{**CONFIG.__dict__, "max_steps": int(steps)})
     state = training.train(model, pairs, valid, config, folder=Path(folder), resume=bool(resume))
-    shares = from_all(seen)
+    shares, drawn = from_all(seen), from_all(torch.rand(()).item())
     if not rank():
-        found = {"history": state.history, "seen": shares, "tokens": state.tokens, "epoch": state.epoch}
+        found = {"history": state.history, "seen": shares, "drawn": drawn, "tokens": state.tokens, "epoch": state.epoch}
         (Path(folder) / f"seen-{steps}.json").write_text(json.dumps(found))
 
 

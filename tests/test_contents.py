@@ -24,11 +24,6 @@ def test_workshops_stand_under_their_caption_and_come_last(tmp_path):
     assert in_order(CHAPTERS, tmp_path) == ["30_named", "40_in_no_part", "81_results", "20_rival", "90_tools"]
 
 
-def test_without_a_table_of_contents_there_are_no_workshops(tmp_path):
-    assert workshops(CHAPTERS, tmp_path) == set()
-    assert in_order(CHAPTERS, tmp_path) == sorted(CHAPTERS)
-
-
 def test_a_chapter_of_any_number_has_one_part_of_this_book():
     globs = [entry["glob"] for _, entries in parts_of(ROOT) for entry in entries if "glob" in entry]
     names = [f"{number:02}_any" for number in range(100)]

@@ -1,17 +1,15 @@
 """CTranslate2 behind our command: module engine, chapter 90."""
 
 import io
-import re
 import shutil
 import sys
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from annotated.base.files import locked, read_json, write_together
+from annotated.base.files import InputError, locked, read_json
 from annotated.batching import pad_sequences
 from annotated.command import cli
 from annotated.decoding import Hypothesis
@@ -30,9 +28,7 @@ from annotated.search.translation import Translator
 from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import train_tokenizer
 from tests import forked
-from tests.messages import message, refused
 from tests.models import PORTABLE, random_translator, sources_to_translate
-from tools import limits
 from tools.faulty_disk import Crash, FaultyDisk, with_disk
 from tools.parity import beside_engine, random_sources
 
@@ -66,11 +62,11 @@ def tokenizer():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "alpha"), [(1, 0.0), (4, 0.0), (4, 0.6), (4, 1.0)])
+@pytest.mark.parametrize(("width", "alpha"), [(1, 0.0), (4, 0.0), (4, 1.0)])
 def test_the_lines_are_those_of_our_own_search(shipped, fast, width: int, alpha: float):
     """Multi30k, where it is, is foreign to this model, so that prefixes lead after the beam's size has finished."""
     corpus, texts = sources_to_translate()
-    kinds = beside_engine(shipped, fast, texts[:60], alpha, width)
+    kinds = beside_engine(shipped, fast, texts[:30], alpha, width)
     assert kinds["unexplained"] == 0
     assert kinds["tie"] <= 2
     if width == 1 or alpha == 0 or corpus == "embedded":
@@ -79,10 +75,9 @@ def test_the_lines_are_those_of_our_own_search(shipped, fast, width: int, alpha:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("penalty", ["power", "gnmt"])
-def test_greedy_search_has_no_use_for_a_penalty(shipped, fast, penalty: str):
-    texts = [pair.source for pair in embedded_split("test")[:20]]
-    options = {"beam_size": 1, "penalty": penalty, "length_penalty": 0.6}
+def test_greedy_search_has_no_use_for_a_penalty(shipped, fast):
+    texts = [pair.source for pair in embedded_split("test")[:10]]
+    options = {"beam_size": 1, "penalty": "gnmt", "length_penalty": 0.6}
     for ours, theirs in zip(*(one.translate_n_best(texts, **options) for one in (shipped, fast)), strict=True):
         assert [one.text for one in theirs] == [one.text for one in ours]
         assert theirs[0].score == pytest.approx(ours[0].score, abs=1e-4)
@@ -90,35 +85,19 @@ def test_greedy_search_has_no_use_for_a_penalty(shipped, fast, penalty: str):
 
 
 @pytest.mark.slow
-def test_scores_are_by_the_penalty_asked_for(shipped, fast):
-    texts = ["The king asked whether the friendly neighbours heard a dog yesterday.", "", "zebra"]
-    options = {"beam_size": 4, "penalty": "power", "length_penalty": 1.0}
-    ours, theirs = (one.translate_n_best(texts, **options) for one in (shipped, fast))
-    for mine, other in zip(ours, theirs, strict=True):
-        by_text = {one.text: one for one in mine}
-        shared = [(one, by_text[one.text]) for one in other if one.text in by_text]
-        assert shared
-        for one, same in shared:
-            assert one.score == pytest.approx(same.score, abs=1e-3)
-            assert one.log_probability == pytest.approx(same.log_probability, abs=1e-3)
-    assert [len(one) for one in theirs] == [4, 1, 4]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [1, 4])
-def test_each_output_has_its_own_limit(tokenizer, tmp_path, width: int):
+def test_each_output_has_its_own_limit(tokenizer, tmp_path):
     """Random weights do not end: every output is cut, 50 tokens after its source or at the model's longest."""
     translator = random_translator(replace(PORTABLE, max_length=80), tokenizer)
     fast = FastTranslator(translator, export_of(translator, tmp_path / "export", pytest.fail), **FLOAT)
     sources = random_sources(translator, 60)[1:40:6]
-    options = {"beam_size": width, "length_penalty": 0.0, "penalty": "power", "n_best": 1}
-    ours, theirs = (next(iter(one.search_all([sources], options))) for one in (translator, fast))
-    lengths = [len(found[0].tokens) for found in theirs]
-    assert lengths == [len(found[0].tokens) for found in ours]
-    cut = [i for i, (found,) in enumerate(ours) if found.tokens[-1] != translator.model.config.end_id]
-    assert {lengths[i] for i in cut} == {min(len(sources[i]) + 50, 80) for i in cut}
-    assert len({lengths[i] for i in cut}) > 2
-    assert [found[0].tokens for found in theirs] == [found[0].tokens for found in ours]
+    for width in (1, 4):
+        options = {"beam_size": width, "length_penalty": 0.0, "penalty": "power", "n_best": 1}
+        ours, theirs = (next(iter(one.search_all([sources], options))) for one in (translator, fast))
+        assert [found[0].tokens for found in theirs] == [found[0].tokens for found in ours]
+        cut = [i for i, (found,) in enumerate(ours) if found.tokens[-1] != translator.model.config.end_id]
+        lengths = {len(theirs[i][0].tokens) for i in cut}
+        assert lengths == {min(len(sources[i]) + 50, 80) for i in cut}
+        assert len(lengths) > 2
 
 
 def test_an_empty_output_is_possible(tokenizer, tmp_path):
@@ -134,29 +113,34 @@ def test_an_empty_output_is_possible(tokenizer, tmp_path):
             assert "" not in one.translate(texts, beam_size=width, min_length=1, **search)
 
 
-TOLD = [  # what a search is told besides: its options, and prefixes that suit the reference, or none of the sentences
-    {"limit": 1}, {"limit": 5}, {"min_length": 1}, {"min_length": 4, "limit": 30}, {"prefixes": "own"},
-    {"prefixes": "odd"}, {"prefixes": "odd", "limit": 12},
-]  # fmt: skip
 ODD = ["Heute", "", "Zebra", "Der", "Nein, die", "xyz"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("told", [*TOLD, {"min_length": 25}, {"prefixes": "odd", "min_length": 25}], ids=str)
-def test_limits_and_prefixes_hold_for_the_engine(shipped, fast, told: dict):
-    """With its own rule for the end (`first`) our search writes the same. Below a least length a beam may differ."""
-    pairs = embedded_split("test")[:24]
+@pytest.mark.parametrize(
+    ("told", "searches"),
+    [
+        ({"limit": 5}, ((1, 0.6), (4, 1.0))),
+        ({"min_length": 4, "limit": 30}, ((4, 0.0),)),
+        ({"prefixes": "own"}, ((1, 0.6), (4, 1.0))),
+        ({"prefixes": "odd", "limit": 12}, ((4, 1.0),)),
+        ({"prefixes": "odd", "min_length": 25}, ((1, 0.6),)),  # below a least length a beam may differ
+    ],
+    ids=str,
+)
+def test_limits_and_prefixes_hold_for_the_engine(shipped, fast, told: dict, searches: tuple):
+    """With its own rule for the end (`first`) our search writes the same."""
+    pairs = embedded_split("test")[:12]
     texts, own = [pair.source for pair in pairs], [" ".join(pair.target.split()[:3]) for pair in pairs]
-    prefixes = {"own": own, "odd": ODD * 4}.get(told.get("prefixes"))
-    for width, alpha in ((1, 0.6), (4, 0.0), (4, 1.0))[: 3 if told in TOLD else 1]:
+    prefixes = {"own": own, "odd": ODD * 2}.get(told.get("prefixes"))
+    for width, alpha in searches:
         search = told | {"beam_size": width, "length_penalty": alpha, "penalty": "power", "stop": "first", "n_best": 1}
         pair = (one.translate_n_best(texts, **search | {"prefixes": prefixes}) for one in (shipped, fast))
         ours, theirs = ([found[0] for found in each] for each in pair)
         assert [one.text for one in theirs] == [one.text for one in ours]
         for name in ("score", "log_probability"):
-            assert [getattr(one, name) for one in theirs] == pytest.approx(
-                [getattr(one, name) for one in ours], abs=1e-3
-            )
+            scores = [getattr(one, name) for one in ours]
+            assert [getattr(one, name) for one in theirs] == pytest.approx(scores, abs=1e-3)
 
 
 @pytest.mark.slow
@@ -213,21 +197,9 @@ def test_the_key_knows_weights_sizes_tokenizer_and_version(tokenizer, monkeypatc
     keys = [key(), key(shift=1e-3), key(replace(PORTABLE, num_heads=2)), key(pieces=other)]
     assert key() == keys[0]
     monkeypatch.setattr(engine, "version", lambda _: "99")
-    assert len({*keys, key()}) == 5
-
-
-def test_an_export_of_an_older_form_is_made_anew(exported, tmp_path, monkeypatch):
-    """One that had to be given the end of a source: its key began with another name of the format."""
-    folder = Path(shutil.copytree(exported, tmp_path / "model"))
-    whole, translator = (folder / "ctranslate2" / "config.json").read_bytes(), Translator.load(folder, "cpu")
-    old = {path.name: path.read_bytes() for path in (folder / "ctranslate2").iterdir() if path.name != "manifest.json"}
+    keys.append(key())
     monkeypatch.setattr(engine, "FORMAT", "annotated-export-1")
-    old |= {"key": export_key(translator).encode(), "config.json": whole.replace(b'eos": true', b'eos": false')}
-    monkeypatch.undo()
-    assert old["config.json"] != whole
-    write_together(folder / "ctranslate2", old)
-    FastTranslator.load(folder, "cpu", warn=pytest.fail)
-    assert (folder / "ctranslate2" / "config.json").read_bytes() == whole
+    assert len({*keys, key()}) == 6
 
 
 def test_a_changed_model_is_exported_anew(tokenizer, tmp_path):
@@ -241,7 +213,7 @@ def test_a_changed_model_is_exported_anew(tokenizer, tmp_path):
     assert sorted(path.name for path in (tmp_path / "export").iterdir()) == sorted([*after, "key", "manifest.json"])
 
 
-@pytest.mark.parametrize("name", ["model.bin", "key", "shared_vocabulary.json", "manifest.json"])
+@pytest.mark.parametrize("name", ["model.bin", "manifest.json"])
 def test_a_damaged_export_is_made_anew(exported, tmp_path, name: str):
     folder = Path(shutil.copytree(exported, tmp_path / "model"))
     path = folder / "ctranslate2" / name
@@ -253,7 +225,7 @@ def test_a_damaged_export_is_made_anew(exported, tmp_path, name: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["no space", "error", "crash before", "crash half", "power cut"])
+@pytest.mark.parametrize("kind", ["error", "crash half"])
 def test_no_fault_leaves_half_an_export(tokenizer, tmp_path, kind: str):
     translator = random_translator(PORTABLE, tokenizer)
     counting = FaultyDisk()
@@ -268,7 +240,7 @@ def test_no_fault_leaves_half_an_export(tokenizer, tmp_path, kind: str):
                 assert export_of(translator, folder, said.append) == whole
             assert len(said) <= 1
         except Crash:
-            assert kind not in ("no space", "error")
+            assert kind != "error"
         assert read_export(folder, key) in (None, whole)
         assert export_of(translator, folder, pytest.fail) == whole
         assert read_export(folder, key) == whole
@@ -281,7 +253,7 @@ def test_where_nothing_can_be_kept_it_is_said_and_translated_all_the_same(tmp_pa
     assert cli.main(["translate", str(folder), "--engine", "ctranslate2", "--beam-size", "1", "--device", "cpu"]) == 0
     out, err = capsys.readouterr()
     assert out == "Die Straße war breit.\n"
-    assert err == f"the export for CTranslate2 is not kept: {folder / 'ctranslate2'}: cannot be written (File exists)\n"
+    assert str(folder / "ctranslate2") in err
 
 
 def test_while_another_process_writes_the_export_is_kept_in_memory(tokenizer, tmp_path):
@@ -294,38 +266,19 @@ def test_while_another_process_writes_the_export_is_kept_in_memory(tokenizer, tm
 
 
 @pytest.mark.slow
-def test_several_processes_at_once(tmp_path):
-    folder = Path(shutil.copytree(SHIPPED, tmp_path / "model", ignore=shutil.ignore_patterns("ctranslate2")))
-    line = ["annotated", "translate", folder, "--engine", "ctranslate2", "--beam-size", 1, "--device", "cpu"]
-    (tmp_path / "lines").write_bytes(LINES.encode())
-    places = [tmp_path / name for name in "abc"]
-    with ExitStack() as stack:
-        for place in places:
-            place.mkdir()
-        started = [stack.enter_context(forked.started(place, *line, stdin=tmp_path / "lines")) for place in places]
-        for one in started:
-            one.join(limits.PROCESS)
-    outputs = [[(place / name).read_text(encoding="utf-8") for name in ("out", "err")] for place in places]
-    assert [one.exitcode for one in started] == [0] * 3, outputs
-    assert len({out for out, _ in outputs}) == 1
-    assert read_export(folder / "ctranslate2", export_key(Translator.load(folder, "cpu")))
-
-
-@pytest.mark.slow
-def test_the_command_writes_what_it_writes_with_our_search(exported, tmp_path):
+def test_the_command_writes_what_it_writes_with_our_search(exported, capsys, monkeypatch):
     """Empty lines, other line ends, a line that is too long, several chunks and several threads."""
-    (tmp_path / "lines").write_bytes((LINES + "the king " * 300 + "\n" + LINES.rstrip("\n")).encode())
-    arguments = ["annotated", "translate", exported, "--device", "cpu", "--chunk", 3, "--workers", 2]
-    for options in (["--beam-size", 1], ["--penalty", "power", "--beam-size", 2, "--n-best", 1]):
-        own, other = (
-            forked.run(1, *arguments, *options, "--engine", name, stdin=tmp_path / "lines")
-            for name in ("annotated", "ctranslate2")
-        )
-        assert (other.returncode, other.stderr) == (0, own.stderr)
-        assert "line 5 has" in other.stderr
-        words = [[line.split("\t")[0::2] for line in one.stdout.splitlines()] for one in (own, other)]
-        assert words[0] == words[1]
-        assert len(words[1]) == 9
+    lines = (LINES + "the king " * 300 + "\n" + LINES.rstrip("\n")).encode()
+    found = []
+    for name in ("annotated", "ctranslate2"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines), newline="\n"))
+        line = ["translate", str(exported), "--device", "cpu", "--chunk", "3", "--engine", name, "--penalty", "power"]
+        assert cli.main([*line, "--beam-size", "2", "--n-best", "1", "--workers", "2"]) == 0
+        out, err = capsys.readouterr()
+        found.append(([line.split("\t")[0::2] for line in out.splitlines()], err))
+    assert found[0] == found[1]
+    assert "line 5 " in found[1][1]
+    assert len(found[1][0]) == 9
 
 
 @pytest.mark.slow
@@ -361,48 +314,40 @@ def test_workers_and_precision_reach_the_engine(exported):
     )
 
 
-REFUSED = [  # what is typed; exit status; what is said
-    ("", 1, message("engine-penalty", "gnmt")),
-    ("--beam-size 1 --precision float16", 1, message("engine-precision", "float16", "cpu")),
-    ("--penalty power --no-accelerate", 2, "argument --no-accelerate: --engine ctranslate2 has no plain form"),
-    ("--penalty power --n-best 5", 2, "argument --n-best: a beam of 4 has no 5 translations"),
-    ("--engine annotated --precision int8", 2, "argument --precision: int8 needs --engine ctranslate2"),
-    ("--penalty paper", 2, "argument --penalty: invalid choice: 'paper'"),
+REFUSED = [  # what is typed; exit status; what is named
+    ("", 1, "gnmt"),
+    ("--beam-size 1 --precision float16", 1, "float16"),
+    ("--penalty power --no-accelerate", 2, "--no-accelerate"),
+    ("--penalty power --n-best 5", 2, "--n-best"),
+    ("--engine annotated --precision int8", 2, "--precision"),
 ]
 
 
-@pytest.mark.parametrize(("options", "status", "said"), REFUSED, ids=[options for options, *_ in REFUSED])
-def test_what_the_engine_does_not_have_is_refused(exported, capsys, options: str, status: int, said: str):
-    line = ["translate", str(exported), "--engine", "ctranslate2", "--device", "cpu", *options.split()]
+@pytest.mark.parametrize(("options", "status", "named"), REFUSED, ids=[options for options, *_ in REFUSED])
+def test_what_the_engine_does_not_have_is_refused(tmp_path, capsys, options: str, status: int, named: str):
+    folder = Path(shutil.copytree(SHIPPED, tmp_path / "model", ignore=shutil.ignore_patterns("ctranslate2")))
+    line = ["translate", str(folder), "--engine", "ctranslate2", "--device", "cpu", *options.split()]
     assert cli.main(line) == status
     out, err = capsys.readouterr()
     assert out == ""
-    assert re.search(said, err.splitlines()[-1])
-    assert status == 2 or len(err.splitlines()) == 1
-
-
-def test_a_refused_penalty_costs_no_export(tmp_path, capsys):
-    folder = Path(shutil.copytree(SHIPPED, tmp_path / "model", ignore=shutil.ignore_patterns("ctranslate2")))
-    assert cli.main(["translate", str(folder), "--engine", "ctranslate2"]) == 1
-    assert "CTranslate2 has no length penalty gnmt" in capsys.readouterr().err
-    assert not (folder / "ctranslate2").exists()
+    assert named in err.splitlines()[-1]
+    assert status == 2 or not (folder / "ctranslate2").exists()  # what is refused before the work costs no export
 
 
 def test_a_penalty_without_weight_is_none(fast):
     for options in ({"length_penalty": 0, "beam_size": 4}, {"length_penalty": 0.6, "beam_size": 1}):
         check_search(options | {"penalty": "gnmt"})
-    with refused("engine-penalty", "gnmt"):
+    with pytest.raises(InputError, match="gnmt"):
         fast.translate(["The street was wide."])
 
 
 def test_a_device_that_it_does_not_have(monkeypatch):
     monkeypatch.setattr(engine, "best_device", lambda _: torch.device("mps"))
-    with refused("engine-device", "mps"):
+    with pytest.raises(InputError, match="mps"):
         engine_settings("mps", "float32")
 
 
 def test_without_the_package(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert cli.main(["translate", "embedded", "--engine", "ctranslate2", "--penalty", "power"]) == 1
-    says = f"annotated translate: {message('engine-not-installed')}\n"
-    assert re.fullmatch(says, capsys.readouterr().err)
+    assert "ctranslate2" in capsys.readouterr().err

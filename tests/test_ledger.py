@@ -31,11 +31,11 @@ def chapter_exists(chapter: str, root: Path) -> bool:
 
 
 @cache
-def cells_of(chapter: str, root: Path) -> set[str]:
+def cells_of(chapter: str, root: Path) -> dict[str, dict[str, Any]]:
     path = root / "book" / f"{chapter}.ipynb"
     if not path.is_file():
-        return set()
-    return {cell["id"] for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]}
+        return {}
+    return {cell["id"]: cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]}
 
 
 @cache
@@ -50,6 +50,17 @@ def defined_tests(path: Path) -> set[str]:
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
             names.update(f"{node.name}::{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef))
     return {name for name in names if name.split("::")[-1].startswith("test_")}
+
+
+def guards(guard: str, root: Path) -> bool:
+    """Whether there is such a test, or such a cell, which asserts or prints what is compared."""
+    if cell := re.fullmatch(r"book/(\w+)\.ipynb#([\w-]+)", guard):
+        found = cells_of(cell[1], root).get(cell[2], {"cell_type": "markdown"})
+        exempt = {"nbval-ignore-output", "nbval-skip", "skip-execution"} & {*found.get("metadata", {}).get("tags", [])}
+        asserts = re.search(r"(?m)^\s*assert ", "".join(found.get("source", "")))
+        return found["cell_type"] == "code" and bool(asserts or (found["outputs"] and not exempt))
+    file, _, name = guard.partition("::")
+    return name in defined_tests(root / file)
 
 
 def problems(claim: dict[str, Any], root: Path) -> list[str]:
@@ -69,10 +80,8 @@ def problems(claim: dict[str, Any], root: Path) -> list[str]:
             found.append(f"is treated in {chapter}, but its cell is {cell}")
         if name not in cells_of(place, root):
             found.append(f"names the cell {cell}, which does not exist")
-    if test is not None:
-        file, _, name = test.partition("::")
-        if name not in defined_tests(root / file):
-            found.append(f"names the test {test}, which does not exist")
+    if test is not None and not guards(test, root):
+        found.append(f"names the test {test}, which is no test, and no cell that asserts or is compared")
     if not claim["reason"]:
         if standing == "out of reach here":
             found.append("is out of reach without a reason")
@@ -170,7 +179,8 @@ def test_claims_quote_the_papers_numbers() -> None:
 def small_book(tmp_path: Path) -> Path:
     (tmp_path / "book").mkdir()
     (tmp_path / "tests").mkdir()
-    cells = [{"id": "naive-loop", "cell_type": "code", "source": "", "metadata": {}, "outputs": []}]
+    cell = {"id": "naive-loop", "cell_type": "code", "source": "assert True", "metadata": {}, "outputs": []}
+    cells = [cell, {**cell, "id": "silent", "source": "x = 1"}]
     (tmp_path / "book/32_attention.ipynb").write_text(json.dumps({"cells": cells}))
     (tmp_path / "tests/test_attention.py").write_text(TESTS)
     return tmp_path
@@ -202,6 +212,8 @@ class TestMask:
     [
         ({}, None),
         ({"test": "tests/test_attention.py::TestMask::test_future"}, None),
+        ({"test": "book/32_attention.ipynb#naive-loop"}, None),
+        ({"test": "book/32_attention.ipynb#silent"}, "names the test"),
         ({"standing": "told", "tags": ["R"], "test": None}, None),
         ({"chapter": "40_why_self_attention", "cell": None}, "does not exist"),
         ({"cell": None}, "names no cell"),

@@ -2,10 +2,8 @@
 
 import copy
 import io
-import json
 import random
-import re
-import subprocess
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -22,7 +20,6 @@ from annotated.base.files import InputError, read_json, write_json
 from annotated.batching import pad_sequences
 from annotated.command.cli import FORMATS, main
 from annotated.decoding import block_special_tokens
-from annotated.feed_forward import ACTIVATIONS
 from annotated.formats.ctranslate2 import CTRANSLATE2, save_ctranslate2
 from annotated.formats.marian import (
     ACTIVATION_NAMES,
@@ -31,35 +28,18 @@ from annotated.formats.marian import (
     load_marian,
     option_limits,
     save_marian,
-    to_concatenated,
     vocabularies,
 )
 from annotated.model import CHOICES, Transformer, TransformerConfig
-from annotated.search.beam import beam_search, cut_after, greedy_search, score_outputs
+from annotated.search.beam import beam_search, greedy_search
 from annotated.search.translation import Translator
 from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import PairTokenizer, detokenize, tokenize, train_tokenizer
-from tests.messages import TEXTS, message, refused
 from tests.models import PORTABLE, random_translator, sources_to_translate
-from tools import limits
-from tools.parity import (
-    EXACT,
-    GRID,
-    LOGITS,
-    SHARE,
-    Case,
-    compare,
-    generate,
-    quiet,
-    random_sources,
-    way_back,
-    write_folder,
-)
+from tools.parity import EXACT, LOGITS, SHARE, Case, compare, generate, quiet, random_sources, way_back, write_folder
 
-ROOT = Path(__file__).resolve().parents[1]
-SHIPPED = ROOT / "data" / "models" / "embedded"
-TESTED = [case for case in GRID if case.d_model == 64]
-QUICK = [case for case in TESTED if case.layers == 2 and case.shared == (case.activation == "relu")]
+SHIPPED = Path(__file__).resolve().parents[1] / "data" / "models" / "embedded"
+TEXTS = [pair.source for pair in embedded_split("test")[:50]]
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +55,7 @@ def folders(tmp_path_factory) -> dict[bool, Path]:
 @pytest.fixture
 def folder(folders, tmp_path) -> Path:
     """A copy that a test may spoil."""
-    copy = tmp_path / "opus"
-    copy.mkdir()
-    for path in folders[True].iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
-    return copy
+    return shutil.copytree(folders[True], tmp_path / "opus")
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +78,13 @@ def their_tokenizer(folder: Path) -> Any:
         return transformers.MarianTokenizer.from_pretrained(folder)
 
 
-@torch.inference_mode()
 def convert(folder: Path, output: Path) -> None:
     """With CTranslate2's own converter."""
     with quiet():
         from ctranslate2.converters import TransformersConverter
 
-        TransformersConverter(str(folder)).convert(str(output))
+        with torch.inference_mode():
+            TransformersConverter(str(folder)).convert(str(output))
 
 
 def their_logits(model: Any, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -120,57 +96,18 @@ def their_logits(model: Any, source: torch.Tensor, target: torch.Tensor) -> torc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, id=case.name, marks=[] if case in QUICK else pytest.mark.again) for case in TESTED],
-)
+@pytest.mark.parametrize("case", [Case("relu", True, 2, 64), Case("swish", False, 2, 64)], ids=lambda case: case.name)
 def test_logits_and_outputs_are_those_of_transformers(case: Case, tmp_path: Path):
     """The full grid, 200 inputs each, is `python -m tools.parity`."""
-    result = compare(case, tmp_path / "marian", 12)
+    result = compare(case, tmp_path / "marian", 8)
     assert result.largest_logit_difference < LOGITS
     assert result.in_double < EXACT
     assert result.logit_spread > 1
-    assert result.distinct_outputs >= 5
-    assert result.greedy == {"equal": 12}
-    assert result.beam_without_penalty == {"equal": 12}
+    assert result.distinct_outputs >= 4
+    assert result.greedy == {"equal": 8}
+    assert result.beam_without_penalty == {"equal": 8}
     assert set(result.beam) <= {"equal", "tie"}
-    assert result.beam["equal"] >= 11
-
-
-def test_the_recorded_grid_is_whole():
-    record = read_json(ROOT / "data" / "runs" / "marian-parity" / "results.json")
-    assert [result["name"] for result in record["results"]] == [case.name for case in GRID]
-    for result in record["results"]:
-        assert result["inputs"] == 200
-        assert result["in_double"] < EXACT
-        for name in ("greedy", "beam", "beam_without_penalty"):
-            assert sum(result[name].values()) == 200
-            assert set(result[name]) <= {"equal", "tie"}
-
-
-def test_the_configuration_says_what_the_folder_says(folders):
-    config = load_marian(folders[False], "cpu").model.config
-    assert (config.activation, config.positions, config.norm_eps) == ("swish", "concatenated", 1e-5)
-    assert config.attention_bias
-    assert config.output_bias
-    assert config.scale_embeddings
-    assert config.tie_output
-    assert not config.tie_embeddings
-    assert config.pad_id == config.start_id == config.vocab_size - 1
-    assert load_marian(folders[True], "cpu").model.config.tie_embeddings
-
-
-@pytest.mark.slow
-def test_the_start_symbol_is_seen_though_it_is_padding(folders):
-    """Teacher forcing, full decoding and cached decoding agree: none of them masks the first place."""
-    translator = load_marian(folders[True], "cpu")
-    sources = pad_sequences(random_sources(translator, 6), translator.model.config.pad_id)
-    cached = greedy_search(translator.model, sources, limit=12)
-    full = greedy_search(translator.model, sources, limit=12, cache=False)
-    assert [h.tokens for h in cached] == [h.tokens for h in full]
-    outputs = pad_sequences([h.tokens for h in cached], translator.model.config.pad_id)
-    totals = score_outputs(translator.model, sources, outputs)
-    assert torch.allclose(totals, torch.tensor([h.log_probability for h in cached]), atol=1e-3)
+    assert result.beam["equal"] >= 7
 
 
 @pytest.mark.slow
@@ -178,15 +115,14 @@ def test_a_model_may_start_with_its_end_symbol(folder: Path):
     """As BART does: the end symbol must stay possible, or no output would ever end."""
     write_json(folder / "config.json", read_json(folder / "config.json") | {"decoder_start_token_id": 0})
     translator = load_marian(folder, "cpu")
-    sources = pad_sequences(random_sources(translator, 6), translator.model.config.pad_id)
+    sources = pad_sequences(random_sources(translator, 3), translator.model.config.pad_id)
     with torch.no_grad():
         translator.model.output.bias[0] += 100.0  # as probable as can be, unless it is masked
-    assert all(h.tokens[-1] == 0 for h in greedy_search(translator.model, sources, limit=40))
+    assert all(h.tokens[-1] == 0 for h in greedy_search(translator.model, sources, limit=4))
 
 
 @pytest.mark.parametrize("names", [
     ["model.encoder.embed_tokens.weight"],
-    ["model.decoder.embed_tokens.weight", "lm_head.weight"],
     ["model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"],
 ])  # fmt: skip
 def test_a_shared_matrix_is_found_under_any_of_its_names(folder: Path, names: list[str]):
@@ -197,85 +133,55 @@ def test_a_shared_matrix_is_found_under_any_of_its_names(folder: Path, names: li
     assert load_marian(folder, "cpu").model.target_embedding.weight.equal(before)
 
 
-def test_half_precision_weights_become_float32(folder: Path):
+@pytest.mark.slow
+def test_weights_may_be_halves_with_a_table_of_sinusoids_and_without_a_bias(folder: Path):
     tensors = load_file(folder / "model.safetensors")
-    save_file({name: tensor.half() for name, tensor in tensors.items()}, folder / "model.safetensors")
-    assert {p.dtype for p in load_marian(folder, "cpu").model.parameters()} == {torch.float32}
-
-
-def test_a_stored_table_of_sinusoids_and_a_missing_bias_are_fine(folder: Path):
-    tensors = load_file(folder / "model.safetensors")
-    model = theirs(folder)
-    tensors["model.encoder.embed_positions.weight"] = model.model.encoder.embed_positions.weight.detach().clone()
+    tensors["model.encoder.embed_positions.weight"] = theirs(folder).model.encoder.embed_positions.weight.data.clone()
     del tensors["final_logits_bias"]
-    save_file(tensors, folder / "model.safetensors")
-    assert load_marian(folder, "cpu").model.output.bias.abs().max() == 0
+    save_file({name: tensor.half() for name, tensor in tensors.items()}, folder / "model.safetensors")
+    model = load_marian(folder, "cpu").model
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert model.output.bias.abs().max() == 0
 
 
 # Settings of the search
 
 
-@pytest.mark.slow
 def test_the_search_settings_come_with_the_folder(folder: Path):
     write_json(folder / "generation_config.json", {"num_beams": 3, "length_penalty": 0.5, "no_repeat_ngram_size": 2})
     translator = load_marian(folder, "cpu")
     assert translator.search == {"beam_size": 3, "length_penalty": 0.5, "penalty": "power", "stop": "heuristic"}
     assert translator.notes["ignored"] == ["no_repeat_ngram_size"]
-    text = embedded_split("test")[0].source
-    (translations,) = translator.translate_n_best([text])
-    source = torch.tensor(translator.tokenize([text]))
-    ((first, *others),) = beam_search(translator.model, source, n_best=3, **translator.search)
-    assert [t.score for t in translations] == pytest.approx([first.score, *(h.score for h in others)], abs=1e-4)
-    assert translations[0].score == pytest.approx(first.log_probability / len(first.tokens) ** 0.5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("early_stopping", [False, True, "never"])
-def test_the_search_ends_where_generate_ends_it(folder: Path, early_stopping):
+def test_the_search_ends_where_generate_ends_it(folder: Path):
     """Chapter 90: every output of a list is that of `generate` by the folder's own rule, for lists of every length."""
-    from transformers import MarianMTModel
-
-    options = {"num_beams": 4, "length_penalty": 1.4, "early_stopping": early_stopping}
-    write_json(folder / "generation_config.json", read_json(folder / "generation_config.json") | options)
-    translator = load_marian(folder, "cpu")
-    config = translator.model.config
-    with quiet():
-        theirs = MarianMTModel.from_pretrained(folder).eval()
-    sources = random_sources(translator, 40, seed=3)
-    batch = pad_sequences(sources, config.pad_id)
-    for n_best in (1, 4):
-        own = beam_search(translator.model, batch, n_best=n_best, limit=24, **translator.search)
-        mask = (batch != config.pad_id).long()
-        with torch.no_grad():
-            rows = theirs.generate(
-                batch, attention_mask=mask, max_new_tokens=24, num_return_sequences=n_best, do_sample=False, **options
-            )
-        found = [cut_after(row, config.end_id) for row in rows[:, 1:].tolist()]
-        found = [[token for token in row if token != config.pad_id] for row in found]
-        assert [h.tokens for hypotheses in own for h in hypotheses] == found
-
-
-@pytest.mark.parametrize("value", ["soon", 7, [True]])
-def test_an_unknown_rule_for_stopping_is_named(folder: Path, value):
-    write_json(folder / "generation_config.json", {"early_stopping": value})
-    with refused("marian-early-stopping", folder / "generation_config.json", repr(value)):
-        load_marian(folder, "cpu")
+    known = theirs(folder)
+    usual = read_json(folder / "generation_config.json")
+    for early_stopping in (False, True, "never"):
+        options = {"num_beams": 4, "length_penalty": 1.4, "early_stopping": early_stopping}
+        write_json(folder / "generation_config.json", usual | options)
+        translator = load_marian(folder, "cpu")
+        config = translator.model.config
+        batch = pad_sequences(random_sources(translator, 20, seed=3), config.pad_id)
+        for n_best in (1, 4):
+            own = beam_search(translator.model, batch, n_best=n_best, limit=16, **translator.search)
+            rows = generate(known, batch, 16, num_return_sequences=n_best, **options)
+            found = [[token for token in row if token != config.pad_id] for row in rows]
+            assert [h.tokens for hypotheses in own for h in hypotheses] == found, options
 
 
 def test_older_folders_have_them_in_the_configuration(folder: Path):
     (folder / "generation_config.json").unlink()
-    values = read_json(folder / "config.json") | {"num_beams": 6, "bad_words_ids": [[5], [read_pad(folder)]]}
-    write_json(folder / "config.json", values)
-    translator = load_marian(folder, "cpu")
-    assert translator.search["beam_size"] == 6
-    assert translator.search["length_penalty"] == 1.0
-    assert translator.notes["ignored"] == ["bad_words_ids"]
-
-
-@pytest.mark.parametrize("banned", [[1], 7, [[3, 4]], "ab"])
-def test_other_banned_words_are_named(folder: Path, banned):
-    write_json(folder / "generation_config.json", {"bad_words_ids": banned})
-    assert load_marian(folder, "cpu").notes["ignored"] == ["bad_words_ids"]
+    values = read_json(folder / "config.json") | {"num_beams": 6}
+    padding = [values["pad_token_id"]]
+    for banned, ignored in (([padding], False), ([[5], padding], True), ([[3, 4]], True), (7, True)):
+        write_json(folder / "config.json", values | {"bad_words_ids": banned})
+        translator = load_marian(folder, "cpu")
+        assert translator.search["beam_size"] == 6
+        assert translator.search["length_penalty"] == 1.0
+        assert translator.notes.get("ignored", []) == ["bad_words_ids"] * ignored
 
 
 def test_a_token_may_be_written_with_its_properties(folder: Path):
@@ -286,15 +192,11 @@ def test_a_token_may_be_written_with_its_properties(folder: Path):
     assert translator.notes["source"] == "en"
 
 
-def read_pad(folder: Path) -> int:
-    return read_json(folder / "config.json")["pad_token_id"]
-
-
 # The tokenizer
 
 
 def strings() -> list[str]:
-    """A thousand texts: real ones, odd ones, and random ones from all of Unicode."""
+    """Real texts, odd ones, and random ones from all of Unicode."""
     odd = [
         "", " ", "\t\n", "a", "😀", "👩‍👩‍👧‍👦 family", "ﬁne ﬂow", "Ⅷ ½ ²", "ＦＵＬＬ　ｗｉｄｔｈ", "e\u0301 é", "Å Å",
         "日本語のテキスト", "Привет мир", "שלום", "\u200bzero\u200dwidth", "\ufeffmark", "tab\tand\nline",
@@ -302,41 +204,29 @@ def strings() -> list[str]:
         "naïve café", "…—–“”", "\x00\x01", "word " * 2000, "x" * 5000, "😀" * 300, "the" * 700, "Zürich Straße Öl",
         "1,234.5%", "a\u00a0b", "<pad", "</ s>",
     ]  # fmt: skip
-    generator = random.Random(0)
-    real = [text for pair in embedded_split("test")[:250] for text in (pair.source, pair.target)]
+    draw = random.Random(0)
     blocks = ((32, 127), (160, 600), (0x370, 0x5FF), (0x4E00, 0x5000), (0x1F300, 0x1F700), (0xFB00, 0xFF70))
-    random_ones = []
-    while len(odd) + len(real) + len(random_ones) < 1000:
-        spans = [blocks[int(generator.random() * len(blocks))] for _ in range(1 + int(generator.random() * 40))]
-        random_ones.append("".join(chr(low + int(generator.random() * (high - low))) for low, high in spans))
-    return odd + real + random_ones
+    spans = [[draw.choice(blocks) for _ in range(draw.randint(1, 40))] for _ in range(200)]
+    return odd + TEXTS + ["".join(chr(draw.randrange(*block)) for block in span) for span in spans]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
-def test_ids_are_those_of_marian_tokenizer(folders, shared: bool):
+def test_ids_and_texts_are_those_of_marian_tokenizer(folders, shared: bool):
     texts = strings()
-    assert len(texts) == 1000
     ours, known = load_marian(folders[shared], "cpu").tokenizer, their_tokenizer(folders[shared])
     assert tokenize(ours, texts) == [known(text).input_ids for text in texts]
     assert tokenize(ours, texts, target=True) == [known(text_target=text).input_ids for text in texts]
-    assert sum(ours.unk_id in ids for ids in tokenize(ours, texts)) > 100
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_texts_are_those_of_marian_tokenizer(folders, shared: bool):
-    ours, known = load_marian(folders[shared], "cpu").tokenizer, their_tokenizer(folders[shared])
-    generator = random.Random(1)
-    rows = [[int(generator.random() * len(ours)) for _ in range(int(generator.random() * 20))] for _ in range(300)]
+    assert sum(ours.unk_id in ids for ids in tokenize(ours, texts)) > 50
+    draw = random.Random(1)
+    rows = [[draw.randrange(len(ours)) for _ in range(draw.randrange(20))] for _ in range(200)]
     assert detokenize(ours, rows) == known.batch_decode(rows, skip_special_tokens=True)
 
 
 def test_special_tokens_written_in_a_text_stay_text(folders):
     """The one documented difference: MarianTokenizer would end the sentence here."""
-    ours, known = load_marian(folders[True], "cpu").tokenizer, their_tokenizer(folders[True])
-    text = "The child </s> sleeps."
-    assert tokenize(ours, [text])[0].count(ours.eos_id) == 1
-    assert known(text).input_ids.count(known.eos_token_id) == 2
+    ours = load_marian(folders[True], "cpu").tokenizer
+    assert tokenize(ours, ["The child </s> sleeps."])[0].count(ours.eos_id) == 1
 
 
 # The way back
@@ -346,14 +236,15 @@ def test_special_tokens_written_in_a_text_stay_text(folders):
 def test_our_model_gives_the_same_tokens_in_transformers_and_ctranslate2(shipped, tmp_path: Path):
     """Multi30k is foreign to this model, so its outputs are odd there; they must be equal all the same."""
     corpus, texts = sources_to_translate()
-    texts = texts[::5]  # all of them by `python -m tools.parity --model data/models/embedded`
+    texts = texts[::25]  # all of them by `python -m tools.parity --model data/models/embedded`
     equal = way_back(shipped, texts, tmp_path)
-    assert equal["sentences"] == len(texts)
     for system in ("transformers", "ctranslate2"):
         assert equal[system] >= SHARE * len(texts), f"{system}: {equal} on {corpus}"
 
 
 TABLES = {"marian": MARIAN, "ctranslate2": CTRANSLATE2}
+
+
 OTHERS = {  # another value of each option, with what it needs besides
     "vocab_size": {"vocab_size": 350},
     "d_model": {"d_model": 48},
@@ -381,38 +272,31 @@ OTHERS = {  # another value of each option, with what it needs besides
     "start_id": {"start_id": 1},
     "end_id": {"end_id": 2},
 }
-TOKENS = {
-    "vocab_size",
-    "source_vocab_size",
-    "num_heads",
-    "d_k",
-    "d_v",
-}  # neither format has a place for these of OTHERS
+
+
+TOKENS = {"vocab_size", "source_vocab_size", "num_heads", "d_k", "d_v"}  # no format has a place for these of OTHERS
 REFUSED = {
     "marian": TOKENS | {"positions", "norm_first", "norm_eps", "pad_id", "end_id"},
     "ctranslate2": TOKENS,
 }
+LAYOUTS = {  # what to change in PORTABLE: together, all that both formats can express
+    "paper": {},
+    "biases": {"attention_bias": True, "output_bias": True, "activation": "gelu", "scale_embeddings": False},
+    "nothing tied": {"tie_embeddings": False, "tie_output": False, "d_model": 48, "d_ff": 40, "num_layers": 3,
+        "num_decoder_layers": 1, "max_length": 120},
+    "concatenated": {"positions": "concatenated", "activation": "swish", "norm_eps": 1e-6, "start_id": 1},
+}  # fmt: skip
+MORE = {"pre-norm": {"norm_first": True, "norm_eps": 0.01}, "learned": {"positions": "learned"}}
+MORE |= {"other ids": {"pad_id": 1, "start_id": 0}, "another end": {"end_id": 2}}
 
 
-def variants(form: str) -> dict[str, dict]:
-    """By name, what to change in PORTABLE: all that a format can express, one by one, and some of it together."""
-    single = {name: changes for name, changes in OTHERS.items() if name not in REFUSED[form]}
-    choices = {
-        f"{option} {value}": {option: value}
-        for option, known in CHOICES.items()
-        for value in known
-        if value in TABLES[form][option]
-    }
-    together = {
-        "paper": {},
-        "biases": {"attention_bias": True, "output_bias": True},
-        "concatenated, swish": {"positions": "concatenated", "activation": "swish"},
-        "gelu, unscaled": {"activation": "gelu", "scale_embeddings": False},
-        "nothing tied": {"tie_embeddings": False, "tie_output": False, "output_bias": True},
-        "deep encoder": {"num_layers": 3, "num_decoder_layers": 1},
-        "small epsilon": {"norm_eps": 1e-6},
-    }
-    return together | single | choices
+def layouts(form: str) -> dict[str, dict]:
+    """By name; with each value of a choice that none of these has, if the format knows it."""
+    found = LAYOUTS | (MORE if form == "ctranslate2" else {})
+    for option, values in CHOICES.items():
+        tried = {getattr(replace(PORTABLE, **changes), option) for changes in found.values()}
+        found |= {value: {option: value} for value in values if value in TABLES[form][option] and value not in tried}
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -421,7 +305,7 @@ def tokenizer():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", variants("marian").values(), ids=variants("marian"))
+@pytest.mark.parametrize("changes", layouts("marian").values(), ids=layouts("marian"))
 @torch.inference_mode()
 def test_every_layout_goes_out_and_comes_back(changes: dict, tokenizer, tmp_path: Path):
     translator = random_translator(replace(PORTABLE, **changes), tokenizer)
@@ -437,13 +321,11 @@ def test_every_layout_goes_out_and_comes_back(changes: dict, tokenizer, tmp_path
     assert back.notes["source"] == "en"
     # GNMT's penalty has no place there
     assert back.search == {"beam_size": 4, "length_penalty": 1.0, "penalty": "power", "stop": "bound"}
-    texts = [pair.source for pair in embedded_split("test")[:50]]
-    assert tokenize(back.tokenizer, texts) == tokenize(tokenizer, texts)
-    known = their_tokenizer(tmp_path / "marian")
-    assert [known(text).input_ids for text in texts] == tokenize(tokenizer, texts)
+    known, ids = their_tokenizer(tmp_path / "marian"), tokenize(tokenizer, TEXTS)
+    assert tokenize(back.tokenizer, TEXTS) == ids == [known(text).input_ids for text in TEXTS]
 
 
-@pytest.mark.parametrize("changes", variants("ctranslate2").values(), ids=variants("ctranslate2"))
+@pytest.mark.parametrize("changes", layouts("ctranslate2").values(), ids=layouts("ctranslate2"))
 def test_ctranslate2_scores_outputs_as_we_do(changes: dict, tokenizer, tmp_path: Path):
     """Log-probabilities of given outputs, not only the likeliest tokens: they show a wrong epsilon or start too."""
     translator = random_translator(replace(PORTABLE, **changes), tokenizer)
@@ -464,21 +346,19 @@ def test_ctranslate2_scores_outputs_as_we_do(changes: dict, tokenizer, tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["own", "shared", "separate"])
-@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize(("kind", "width"), [("own", 1), ("shared", 2), ("separate", 2)])
 def test_an_exported_folder_works_as_its_readers_use_it(shipped, folders, kind: str, width: int, tmp_path: Path):
     """Pieces of the SentencePiece model beside it, without an end; 2 is CTranslate2's own beam, its penalty a power."""
     translator = shipped if kind == "own" else load_marian(folders[kind == "shared"], "cpu")
     save_ctranslate2(translator, tmp_path / "model")
     names = ["tokenizer.model"] * 2 if kind == "own" else ["source.spm", "target.spm"]
     cut, join = (sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "model" / name)) for name in names)
-    texts = [pair.source for pair in embedded_split("test")[:60]]
     engine = ctranslate2.Translator(str(tmp_path / "model"), intra_threads=1)
     limits = {"max_decoding_length": 40, "min_decoding_length": 0}  # by default it writes at least a token
-    results = engine.translate_batch(cut.encode(texts, out_type=str), beam_size=width, **limits)
+    results = engine.translate_batch(cut.encode(TEXTS, out_type=str), beam_size=width, **limits)
     found = [" ".join(join.decode(result.hypotheses[0]).replace("▁", " ").split()) for result in results]
     options = {"length_penalty": 1.0, "penalty": "power", "stop": "first", "limit": 40}
-    assert found == translator.translate(texts, beam_size=width, **options)
+    assert found == translator.translate(TEXTS, beam_size=width, **options)
 
 
 @pytest.mark.slow
@@ -496,13 +376,6 @@ def test_ctranslate2_never_writes_padding(folder: Path, tmp_path: Path):
     batch = pad_sequences(sources, translator.model.config.pad_id)
     own = [[pieces[i] for i in h.tokens if i != 0] for h in greedy_search(translator.model, batch, limit=20)]
     assert found == own
-
-
-def test_the_stock_converter_refuses_our_layout(shipped, tmp_path: Path):
-    """It takes the last row for padding and drops it; a silent success here would be a wrong model."""
-    save_marian(shipped, tmp_path / "marian")
-    with pytest.raises(ValueError, match="vocabulary"):
-        convert(tmp_path / "marian", tmp_path / "stock")
 
 
 @pytest.mark.slow
@@ -538,31 +411,23 @@ def test_separate_vocabularies_survive_too(folders, tmp_path: Path):
     save_marian(load_marian(folders[False], "cpu"), tmp_path / "marian")
     for name in ("vocab.json", "target_vocab.json"):
         assert read_json(folders[False] / name) == read_json(tmp_path / "marian" / name)
-    known = their_tokenizer(tmp_path / "marian")
-    assert known("The child sleeps.").input_ids == their_tokenizer(folders[False])("The child sleeps.").input_ids
+    text = "The child sleeps."
+    known, before = (their_tokenizer(folder) for folder in (tmp_path / "marian", folders[False]))
+    assert known(text).input_ids == before(text).input_ids
 
 
-@pytest.mark.slow
 @torch.inference_mode()
 def test_our_own_folder_format_keeps_an_imported_model(folders, tmp_path: Path):
-    for shared, name in ((True, "shared"), (False, "separate")):
-        translator = load_marian(folders[shared], "cpu")
-        translator.save(tmp_path / name)
-        back = Translator.load(tmp_path / name, "cpu")
-        assert isinstance(back.tokenizer, PairTokenizer)
-        assert back.search == translator.search
-        assert back.model.config == translator.model.config
-        texts = [pair.source for pair in embedded_split("test")[:5]]
-        assert back.translate(texts, beam_size=1) == translator.translate(texts, beam_size=1)
+    translator = load_marian(folders[False], "cpu")
+    translator.save(tmp_path / "own")
+    back = Translator.load(tmp_path / "own", "cpu")
+    assert isinstance(back.tokenizer, PairTokenizer)
+    assert back.search == translator.search
+    assert back.model.config == translator.model.config
+    assert back.translate(TEXTS[:2], beam_size=1, limit=9) == translator.translate(TEXTS[:2], beam_size=1, limit=9)
 
 
-def test_channels_are_renumbered_where_a_tensor_has_them():
-    tensor = torch.arange(6.0)[None].expand(4, 6)
-    part = "encoder.layers.0.feed_forward"
-    assert to_concatenated(f"{part}.inner.weight", tensor, 6)[0].tolist() == [0, 2, 4, 1, 3, 5]
-    assert to_concatenated(f"{part}.outer.weight", tensor.T, 6)[:, 0].tolist() == [0, 2, 4, 1, 3, 5]
-    bias = torch.arange(6.0)
-    assert to_concatenated(f"{part}.inner.bias", bias, 6) is bias
+# What a format cannot express
 
 
 def refusal(form: str, translator: Translator, folder: Path) -> str:
@@ -570,19 +435,11 @@ def refusal(form: str, translator: Translator, folder: Path) -> str:
     with pytest.raises(InputError) as caught:
         FORMATS[form][0](translator, folder / "exported")
     assert list(folder.iterdir()) == []
-    assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-@pytest.mark.parametrize(("form", "name"), [(form, name) for form, names in REFUSED.items() for name in sorted(names)])
-def test_what_a_format_cannot_express_is_refused(form: str, name: str, tokenizer, tmp_path: Path):
-    value = OTHERS[name][name]
-    said = refusal(form, random_translator(replace(PORTABLE, **OTHERS[name]), tokenizer), tmp_path)
-    assert re.fullmatch(message("format-cannot-express", ..., name, repr(value)), said)
-
-
 @pytest.mark.parametrize("form", FORMATS)
-def test_every_option_has_its_place_in_every_format(form: str, tokenizer):
+def test_what_a_format_cannot_express_is_refused(form: str, tokenizer, tmp_path: Path):
     """A new field of TransformerConfig is written, does not matter, or is refused; somebody has to decide which."""
     assert form in TABLES, f"format {form!r} has no table of what it can express: add it to TABLES in this file"
     limits = option_limits(random_translator(PORTABLE, tokenizer), TABLES[form])
@@ -591,39 +448,32 @@ def test_every_option_has_its_place_in_every_format(form: str, tokenizer):
         assert name in limits, f"can {form} express {name!r}? Say so in the cell `limits` of chapter 90"
         assert name in OTHERS, f"give {name!r} another value in OTHERS in this file, and say in REFUSED who refuses it"
     assert set(limits) == set(OTHERS) == names
+    for name in REFUSED[form]:
+        said = refusal(form, random_translator(replace(PORTABLE, **OTHERS[name]), tokenizer), tmp_path)
+        assert f"{name} {OTHERS[name][name]!r}" in said
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("option", CHOICES)
-def test_a_choice_that_a_format_does_not_know_is_refused(form: str, option: str, tokenizer, tmp_path: Path):
-    """Also one that was added to the list today; the message names those that the format can express."""
-    translator = random_translator(PORTABLE, tokenizer)
-    translator.model.config = copy.copy(PORTABLE)
-    object.__setattr__(translator.model.config, option, "new")
-    fit = ", ".join(TABLES[form][option])
-    assert re.fullmatch(
-        message("format-cannot-express", ..., option, "'new'", fit), refusal(form, translator, tmp_path)
-    )
+def test_a_choice_or_an_option_that_a_format_does_not_know_is_refused(
+    form: str, tokenizer, tmp_path: Path, monkeypatch
+):
+    """Also one that was added to the list today."""
+    for option in CHOICES:
+        translator = random_translator(PORTABLE, tokenizer)
+        translator.model.config = copy.copy(PORTABLE)
+        object.__setattr__(translator.model.config, option, "new")
+        assert f"{option} 'new'" in refusal(form, translator, tmp_path)
+    monkeypatch.delitem(TABLES[form], "scale_embeddings")
+    other = random_translator(replace(PORTABLE, scale_embeddings=False), tokenizer)
+    assert "scale_embeddings False (only True)" in refusal(form, other, tmp_path)
+    FORMATS[form][0](random_translator(PORTABLE, tokenizer), tmp_path / "default")
 
 
 def test_every_name_of_an_activation_is_read(folder: Path):
     for ours, names in ACTIVATION_NAMES.items():
-        assert ours in ACTIVATIONS
         for name in names:
             change("config.json", activation_function=name)(folder)
             assert load_marian(folder, "cpu").model.config.activation == ours
-    assert "silu" in ACTIVATION_NAMES["swish"]  # the other name that transformers has for it
-
-
-def test_an_option_that_no_table_knows_may_only_have_its_default(tokenizer, tmp_path: Path, monkeypatch):
-    monkeypatch.delitem(CTRANSLATE2, "scale_embeddings")
-    save_ctranslate2(random_translator(PORTABLE, tokenizer), tmp_path / "default")
-    (tmp_path / "empty").mkdir()
-    other = random_translator(replace(PORTABLE, scale_embeddings=False), tokenizer)
-    assert (
-        refusal("ctranslate2", other, tmp_path / "empty")
-        == "CTranslate2 cannot express scale_embeddings False (only True)"
-    )
 
 
 def test_the_end_may_have_another_number_in_the_target_s_list(folders, tmp_path: Path):
@@ -660,13 +510,8 @@ def tensors(edit: Callable[[dict], object]) -> Callable[[Path], None]:
     return spoil
 
 
-def pickled(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-
-
-def truncated(folder: Path) -> None:
-    content = (folder / "model.safetensors").read_bytes()
-    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
+def no_weights(instead: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / "model.safetensors").rename(folder / instead)
 
 
 def vocabulary(edit: Callable[[dict], object]) -> Callable[[Path], None]:
@@ -678,105 +523,61 @@ def vocabulary(edit: Callable[[dict], object]) -> Callable[[Path], None]:
     return spoil
 
 
-BAD = {
-    "empty": (lambda folder: [path.unlink() for path in folder.iterdir()], message("file-unreadable", "config.json")),
-    "config foreign": (change("config.json", model_type="bart"), message("marian-foreign", "config.json", "'bart'")),
-    "config text": (put("config.json", b"hello"), message("not-json", "config.json")),
-    "config list": (put("config.json", b"[]"), message("marian-not-settings", "config.json", "list")),
-    "config value missing": (change("config.json", d_model=None),
-        message("marian-setting-missing", "config.json", "d_model")),
-    "config text for number": (change("config.json", d_model="64"),
-        message("marian-setting-type", "config.json", "d_model", "'64'", "a whole number")),
-    "activation": (change("config.json", activation_function="gelu_new"),
-        message("marian-activation", "config.json", "'gelu_new'")),
-    "layout": (change("config.json", normalize_before=True),
-        message("marian-unsupported", "config.json", "normalize_before", True, False)),
-    "learned positions": (change("config.json", static_position_embeddings=False),
-        message("marian-unsupported", "config.json", "static_position_embeddings", False, True)),
-    "heads differ": (change("config.json", decoder_attention_heads=1),
-        message("marian-unsupported", "config.json", "decoder_attention_heads", 1)),
-    "inner layers differ": (change("config.json", decoder_ffn_dim=8),
-        message("marian-unsupported", "config.json", "decoder_ffn_dim", 8)),
-    "half a head": (change("config.json", encoder_attention_heads=3, decoder_attention_heads=3),
-        message("marian-setting-refused", "config.json", "d_model 64 is no multiple of num_heads 3: give d_k and d_v")),
-    "several ends": (change("config.json", eos_token_id=[0, 1]),
-        message("marian-setting-type", "config.json", "eos_token_id", [0, 1], "a whole number")),
-    "end elsewhere": (change("config.json", eos_token_id=5),
-        message("marian-token-elsewhere", "config.json", "eos_token_id", 5, 0)),
-    "padding elsewhere": (change("config.json", pad_token_id=5),
-        message("marian-token-elsewhere", "config.json", "pad_token_id", 5)),
-    "start outside": (change("config.json", decoder_start_token_id=10**6),
-        message("marian-token-id", "config.json", "decoder_start_token_id", 1000000)),
-    "fewer rows": (change("config.json", vocab_size=50, decoder_vocab_size=50),
-        message("marian-token-id", "config.json", "pad_token_id")),
-    "pickle": (pickled, message("marian-pickle", "pytorch_model.bin")),
-    "pickle renamed": (put("model.safetensors", b"PK\x03\x04" * 50),
-        message("not-safetensors", "model.safetensors")),
-    "no weights": (remove("model.safetensors"), message("tensors-not-there", "model.safetensors")),
-    "shards": (lambda folder: (remove("model.safetensors")(folder), put("model.safetensors.index.json", b"{}")(folder)),
-        message("marian-shards", "model.safetensors")),
-    "truncated": (truncated, message("not-safetensors", "model.safetensors")),
-    "tensor missing": (tensors(lambda t: t.pop("model.encoder.layers.1.fc1.bias")),
-        message("marian-tensor-missing", "model.safetensors", "model.encoder.layers.1.fc1.bias")),
-    "tensor foreign": (tensors(lambda t: t.update(adapter=torch.ones(1))),
-        message("marian-tensor-unknown", "model.safetensors", "adapter")),
+BAD = {  # what is wrong; what is named
+    "no folder": (shutil.rmtree, ": no such folder"),
+    "config foreign": (change("config.json", model_type="bart"), "config.json.*'bart'"),
+    "config list": (put("config.json", b"[]"), "config.json.*list"),
+    "config value missing": (change("config.json", d_model=None), "config.json: d_model"),
+    "config text for number": (change("config.json", d_model="64"), "config.json: d_model is '64'"),
+    "activation": (change("config.json", activation_function="gelu_new"), "config.json: .*'gelu_new'"),
+    "activation in a list": (change("config.json", activation_function=["relu"]), r"config.json: .*\['relu'\]"),
+    "layout": (change("config.json", normalize_before=True), "config.json: normalize_before True"),
+    "heads differ": (change("config.json", decoder_attention_heads=1), "config.json: decoder_attention_heads 1"),
+    "half a head": (change("config.json", encoder_attention_heads=3, decoder_attention_heads=3), "json: .*num_heads 3"),
+    "end elsewhere": (change("config.json", eos_token_id=5), "config.json: eos_token_id is 5"),
+    "padding elsewhere": (change("config.json", pad_token_id=5), "config.json: pad_token_id is 5"),
+    "start outside": (change("config.json", decoder_start_token_id=10**6), "decoder_start_token_id 1000000"),
+    "size in letters": (change("config.json", decoder_vocab_size="no"), "config.json: .*'no'"),
+    "layers without end": (change("config.json", encoder_layers=10**9), "model.safetensors: "),
+    "pickle": (no_weights("pytorch_model.bin"), "pytorch_model.bin: a pickle"),
+    "shards": (no_weights("model.safetensors.index.json"), "model.safetensors: .*several files"),
+    "no weights": (remove("model.safetensors"), "model.safetensors: no such file$"),
+    "tensor missing": (tensors(lambda t: t.pop("model.encoder.layers.1.fc1.bias")), "model.encoder.layers.1.fc1.bias"),
+    "tensor foreign": (tensors(lambda t: t.update(adapter=torch.ones(1))), "model.safetensors: adapter"),
     "shape": (tensors(lambda t: t.update({"model.decoder.layers.0.fc2.weight": torch.ones(256, 64)})),
-        message("marian-tensor-shape", "model.safetensors", "model.decoder.layers.0.fc2.weight", [256, 64], [64, 256])),
-    "layers without end": (change("config.json", encoder_layers=10**9),
-        message("model-size", "model.safetensors")),
-    "activation in a list": (change("config.json", activation_function=["relu"]),
-        message("marian-activation", "config.json", ["relu"])),
-    "size in letters": (change("config.json", decoder_vocab_size="no"),
-        message("marian-vocabulary-size", "config.json", "'no'")),
-    "deep list": (put("vocab.json", b"[" * 100_000), message("vocabulary-too-deep", "vocab.json")),
-    "bias shape": (tensors(lambda t: t.update(final_logits_bias=torch.ones(1, 4))),
-        message("marian-tensor-shape", "model.safetensors", "final_logits_bias", [1, 4])),
-    "not finite": (tensors(lambda t: t["model.shared.weight"].fill_(float("nan"))),
-        message("weights-not-finite", "model.safetensors", "model.shared.weight")),
+        r"model.safetensors: model.decoder.layers.0.fc2.weight .*\[256, 64\] instead of \[64, 256\]"),
+    "bias shape": (tensors(lambda t: t.update(final_logits_bias=torch.ones(1, 4))), r"final_logits_bias .*\[1, 4\]"),
+    "infinite": (tensors(lambda t: t["model.shared.weight"][3].fill_(float("-inf"))), "model.shared.weight"),
+    "no number": (tensors(lambda t: t["model.decoder.layers.1.fc1.bias"].fill_(float("nan"))), "layers.1.fc1.bias"),
     "two matrices": (tensors(lambda t: t.update({"lm_head.weight": t["model.shared.weight"] + 1})),
-        message("marian-two-matrices", "model.safetensors", "lm_head.weight", "model.shared.weight")),
+        "model.safetensors: lm_head.weight .*model.shared.weight"),
     "positions": (tensors(lambda t: t.update({"model.encoder.embed_positions.weight": torch.ones(9, 64)})),
-        message("marian-learned-positions", "model.safetensors", "model.encoder.embed_positions.weight")),
-    "vocabulary missing": (remove("vocab.json"), message("tokenizer-missing", "vocab.json")),
-    "vocabulary text": (put("vocab.json", b"a b"), message("vocabulary-not-json", "vocab.json")),
-    "vocabulary list": (put("vocab.json", b'["a"]'), message("pieces-not-a-list")),
-    "vocabulary too short": (vocabulary(dict.popitem), message("piece-missing", "<pad>")),
-    "id twice": (vocabulary(lambda pieces: pieces.update({"<unk>": 0})),
-        message("pieces-ids", "vocab.json: two pieces have the id 0")),
-    "id missing": (vocabulary(lambda pieces: pieces.update({"<unk>": 9999})),
-        message("pieces-ids", "vocab.json: no piece has the id 1")),
-    "one piece more": (vocabulary(lambda pieces: pieces.update({"<new>": len(pieces)})),
-        message("marian-pieces", "vocab.json")),
-    "no end": (vocabulary(lambda pieces: pieces.update({"x": pieces.pop("</s>")})), message("piece-missing", "</s>")),
-    "model missing": (remove("source.spm"), message("tokenizer-missing", "source.spm")),
-    "model text": (put("target.spm", b"pieces"),
-        message("tokenizer-refused", "target.spm", TEXTS["not-sentencepiece"])),
-    "target vocabulary missing": (change("tokenizer_config.json", separate_vocabs=True),
-        message("tokenizer-missing", "target_vocab.json")),
-    "beams": (change("generation_config.json", num_beams="four"),
-        message("marian-beams", "generation_config.json", "'four'")),
-    "penalty": (change("generation_config.json", length_penalty=True),
-        message("marian-length-penalty", "generation_config.json", True)),
-    "token dictionary": (change("tokenizer_config.json", pad_token={"x": 1}),
-        message("marian-token", "tokenizer_config.json", "pad_token", {"x": 1})),
-    "token list": (change("tokenizer_config.json", eos_token=["a"]),
-        message("marian-token", "tokenizer_config.json", "eos_token", ["a"])),
-    "token unknown": (change("tokenizer_config.json", unk_token="<u>"), message("piece-missing", "<u>")),
+        "model.safetensors: model.encoder.embed_positions.weight"),
+    "vocabulary missing": (remove("vocab.json"), "vocab.json"),
+    "vocabulary text": (put("vocab.json", b"a b"), "vocab.json"),
+    "vocabulary list": (put("vocab.json", b'["a"]'), "vocab.json"),
+    "vocabulary deep": (put("vocab.json", b"[" * 100_000), "vocab.json"),
+    "target vocabulary missing": (change("tokenizer_config.json", separate_vocabs=True), "target_vocab.json"),
+    "id twice": (vocabulary(lambda pieces: pieces.update({"<unk>": 0})), "vocab.json: two pieces have the id 0"),
+    "id missing": (vocabulary(lambda pieces: pieces.update({"<unk>": 9999})), "vocab.json: no piece has the id 1"),
+    "one piece more": (vocabulary(lambda pieces: pieces.update({"<new>": len(pieces)})), "vocab.json: .* pieces"),
+    "no end": (vocabulary(lambda pieces: pieces.update({"x": pieces.pop("</s>")})), "vocab.json: .*</s>"),
+    "model missing": (remove("source.spm"), "source.spm"),
+    "model text": (put("target.spm", b"pieces"), "target.spm"),
+    "beams": (change("generation_config.json", num_beams="four"), "generation_config.json: num_beams 'four'"),
+    "penalty": (change("generation_config.json", length_penalty=True), "generation_config.json: length_penalty True"),
+    "early stopping": (change("generation_config.json", early_stopping="soon"), "generation_config.json: .*'soon'"),
+    "stopping in a list": (change("generation_config.json", early_stopping=[1]), r"generation_config.json: .*\[1\]"),
+    "token": (change("tokenizer_config.json", pad_token={"x": 1}), "tokenizer_config.json: pad_token {'x': 1}"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("spoil", "says"), BAD.values(), ids=BAD)
-def test_bad_folders_get_one_line(folder: Path, spoil: Callable, says: str):
+@pytest.mark.parametrize(("spoil", "named"), BAD.values(), ids=BAD)
+def test_bad_folders_get_one_line(folder: Path, spoil: Callable, named: str):
     spoil(folder)
-    with pytest.raises(InputError, match=f"{says}$") as caught:
+    with pytest.raises(InputError, match=f"^{folder}.*{named}") as caught:
         load_marian(folder, "cpu")
     assert "\n" not in str(caught.value)
-    assert str(folder) in str(caught.value)
-
-
-def test_no_folder(tmp_path: Path):
-    with refused("marian-folder-missing", tmp_path / "nowhere"):
-        load_marian(tmp_path / "nowhere")
 
 
 # The command line
@@ -787,27 +588,20 @@ def test_import_translate_and_export(folder: Path, tmp_path: Path, capsys, monke
     model, again, engine = (tmp_path / name for name in ("model", "again", "engine"))
     write_json(folder / "generation_config.json", {"num_beams": 2, "do_sample": True})
     assert main(["import-marian", str(folder), str(model)]) == 0
-    said = capsys.readouterr().err
-    assert "settings of" in said
-    assert "do_sample" in said
-    assert "parameters is in" in said
+    assert "do_sample" in capsys.readouterr().err
     assert main(["info", str(model)]) == 0
     assert "'beam_size': 2" in capsys.readouterr().out
-    texts = [pair.source for pair in embedded_split("test")[:3]]
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXTS[:3]).encode())))
     assert main(["translate", str(model), "--device", "cpu"]) == 0
-    assert capsys.readouterr().out.splitlines() == load_marian(folder, "cpu").translate(texts)
+    assert capsys.readouterr().out.splitlines() == load_marian(folder, "cpu").translate(TEXTS[:3])
     assert main(["export", "--format", "marian", str(model), str(again)]) == 0
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("to use it: ")
-    assert all(f'{name}.from_pretrained("{again}")' in said for name in ("MarianMTModel", "MarianTokenizer"))
     assert read_json(again / "vocab.json") == read_json(folder / "vocab.json")
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert all(f'{name}.from_pretrained("{again}")' in said for name in ("MarianMTModel", "MarianTokenizer"))
     assert main(["export", "--format", "ctranslate2", str(model), str(engine)]) == 0
     assert (engine / "model.bin").exists()
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith(f'to use it: ctranslate2.Translator("{engine}")')
-    assert "cuts with source.spm in that folder" in said
-    assert said.endswith("joined with target.spm")
+    assert all(part in said for part in (f'ctranslate2.Translator("{engine}")', "source.spm", "target.spm"))
     assert main(["export", "--format", "ctranslate2", "embedded", str(tmp_path / "own")]) == 0
     assert capsys.readouterr().err.count("tokenizer.model") == 2
     assert (tmp_path / "own" / "tokenizer.model").read_bytes() == (SHIPPED / "tokenizer.model").read_bytes()
@@ -817,36 +611,20 @@ def test_import_translate_and_export(folder: Path, tmp_path: Path, capsys, monke
 
 
 def test_a_bad_folder_leaves_no_model_behind(folder: Path, tmp_path: Path, capsys):
-    truncated(folder)
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
     assert main(["import-marian", str(folder), str(tmp_path / "model")]) == 1
-    assert capsys.readouterr().err.startswith(
-        f"annotated import-marian: {folder / 'model.safetensors'}: not a readable"
-    )
+    assert str(folder / "model.safetensors") in capsys.readouterr().err
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.slow
-def test_nothing_here_needs_the_optional_packages(folder: Path, tmp_path: Path):
+def test_nothing_here_needs_the_optional_packages(folder: Path, tmp_path: Path, monkeypatch):
     """Marian folders are read and written without transformers and CTranslate2; the export to the latter says so."""
-    program = f"""
-import sys
-sys.modules.update(transformers=None, ctranslate2=None)
-import annotated
-from annotated.formats.ctranslate2 import save_ctranslate2
-translator = annotated.load_marian({str(folder)!r}, "cpu")
-annotated.save_marian(translator, {str(tmp_path / "out")!r})
-print(len(translator.translate(["The child sleeps."], beam_size=1)))
-try:
-    save_ctranslate2(translator, {str(tmp_path / "engine")!r})
-except annotated.InputError as error:
-    print(error)
-"""
-    options = {"capture_output": True, "text": True, "cwd": ROOT, "timeout": limits.PROCESS}
-    done = subprocess.run([sys.executable, "-c", program], **options)
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(f"1\n{message('export-not-installed')}\n", done.stdout)
+    for name in {"transformers", "ctranslate2", *sys.modules}:
+        if name.partition(".")[0] in ("transformers", "ctranslate2"):
+            monkeypatch.setitem(sys.modules, name, None)
+    translator = load_marian(folder, "cpu")
+    save_marian(translator, tmp_path / "out")
+    with pytest.raises(InputError, match="not installed"):
+        save_ctranslate2(translator, tmp_path / "engine")
     assert not (tmp_path / "engine").exists()
-
-
-def test_json_of_the_vocabulary_is_what_marian_tokenizer_reads(folders):
-    assert json.loads((folders[True] / "vocab.json").read_text(encoding="utf-8"))["</s>"] == 0

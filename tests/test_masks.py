@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
+from annotated.attention import scaled_dot_product_attention
 from annotated.masks import causal_mask, padding_mask
-from tests.fused import FusedOnCPU, fused_heads
+from tests.fused import fused_heads
 
 
 def plain(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -41,16 +41,6 @@ def test_causal_mask_is_true_up_to_and_on_the_diagonal():
     assert mask.dtype == torch.bool
     assert [[i >= j for j in range(4)] for i in range(4)] == mask.tolist()
     assert causal_mask(2, "meta").device.type == "meta"
-
-
-def test_masks_join():
-    tokens = torch.tensor([[5, 6, 0], [7, 0, 0]])
-    both = padding_mask(tokens, 0) & causal_mask(3)
-    assert both.shape == (2, 1, 3, 3)
-    for row in range(2):
-        for i in range(3):
-            for j in range(3):
-                assert both[row, 0, i, j].item() == (j <= i and tokens[row, j].item() != 0)
 
 
 def test_masked_weights_equal_a_softmax_over_minus_infinity():
@@ -101,14 +91,13 @@ def test_future_keys_and_values_get_no_gradient(attention, d_k, d_v):
 
 
 @forms
-@pytest.mark.parametrize("change", [1.0, 1e4])
-def test_future_cannot_be_seen(attention, change):
+def test_future_cannot_be_seen(attention):
     """C-3.2.3-f: changing a later key or value, however much, leaves earlier outputs exactly as they were."""
     query, key, value = tensors()
     before = attention(query, key, value, causal_mask(5))
     changed_key, changed_value = key.detach().clone(), value.detach().clone()
-    changed_key[:, :, 3] += change
-    changed_value[:, :, 3] += change
+    changed_key[:, :, 3] += 1e4
+    changed_value[:, :, 3] += 1e4
     after = attention(query, changed_key, changed_value, causal_mask(5))
     assert torch.equal(after[:, :, :3], before[:, :, :3])
     assert not torch.equal(after[:, :, 3:], before[:, :, 3:])
@@ -147,41 +136,3 @@ def test_open_keys_share_the_weight_however_small_their_scores_are(attention, sc
     query, key, value = torch.ones(1, 1, 1, 1), torch.tensor([scores, scores, 0.0]).view(1, 1, 3, 1), torch.eye(3)
     output = attention(query, key, value.view(1, 1, 3, 3), torch.tensor([[True, True, False]]))
     assert output.flatten().tolist() == [0.5, 0.5, 0]
-
-
-def test_weights_of_an_empty_row_are_zero():
-    query, key, value = tensors()
-    mask = torch.zeros(5, 5, dtype=torch.bool)
-    mask[2, 1] = True
-    _, weights = scaled_dot_product_attention(query, key, value, mask)
-    assert torch.equal(weights, mask.float().expand(2, 3, 5, 5))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_a_large_negative_number_leaves_weights_in_an_empty_row(dtype):
-    """What others add to masked scores: single precision swallows the score, double precision forgets the mask."""
-    scores = torch.tensor([0.3, 1.2, -0.5], dtype=dtype)
-    expected = torch.full((3,), 1 / 3, dtype=dtype) if dtype == torch.float32 else scores.softmax(dim=0)
-    assert ((scores - 1e9).softmax(dim=0) - expected).abs().max() < 1e-6
-    assert scores.masked_fill(torch.ones(3, dtype=torch.bool), -math.inf).softmax(dim=0).isnan().all()
-
-
-@pytest.mark.parametrize("kind", [MultiHeadAttention, FusedOnCPU])
-def test_block_survives_a_sentence_of_padding(kind):
-    """No NaN reaches a parameter, and the block without biases gives zeros for that sentence."""
-    torch.manual_seed(0)
-    block, x = kind(8, 2), torch.randn(2, 4, 8)
-    output = block(x, x, padding_mask(torch.tensor([[3, 3, 0, 0], [0, 0, 0, 0]]), 0))
-    assert not output[1].any()
-    assert output[0].any()
-    output.square().sum().backward()
-    for parameter in block.parameters():
-        assert not parameter.grad.isnan().any()
-        assert parameter.grad.any()
-
-
-def test_mask_of_numbers_is_refused():
-    """A mask of ones and zeros is no mask: it would be inverted bit by bit, or added to the scores."""
-    query, key, value = tensors()
-    with pytest.raises(TypeError):
-        scaled_dot_product_attention(query, key, value, torch.ones(5, 5))

@@ -14,7 +14,6 @@ import pytest
 import annotated
 from tools import limits
 from tools.export import LEVELS, imported_modules
-from tools.outputs import file_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "annotated"
@@ -33,11 +32,13 @@ def in_fresh_python(program: str) -> str:
     return done.stdout
 
 
-FOLDERS = {module for module in MODULES if file_of(module, PACKAGE).stem == "__init__"}
+FOLDERS = {module for module in MODULES if (PACKAGE / module.replace(".", "/")).is_dir()}
 
 
 def tree_of(module: str) -> ast.Module:
-    return ast.parse(file_of(module, PACKAGE).read_text(encoding="utf-8"))
+    place = PACKAGE.joinpath(*module.split("."))
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def public_definitions(module: str) -> list[ast.FunctionDef | ast.ClassDef]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotated.base.files import InputError, read_json
-from annotated.decoding import output_limits
+from annotated.decoding import Hypothesis
 from annotated.model import Transformer, TransformerConfig
 from annotated.parsing import (
     PUNCTUATION,
@@ -27,11 +27,9 @@ from annotated.parsing import (
     read_tree,
     read_trees,
 )
-from annotated.runs.examples import tokenize_pairs
 from annotated.search.translation import Translator
 from annotated.search.trees import PARSING_SEARCH, TreeRules, transduce, tree_symbols, write_trees
-from annotated.text.grammar.splits import LONGEST, corpus_fingerprint, embedded_split
-from annotated.text.grammar.words import words
+from annotated.text.grammar.splits import corpus_fingerprint, embedded_split
 from annotated.text.tokenization import train_tokenizer
 from annotated.text.treebank import (
     TREEBANK_SPLITS,
@@ -41,7 +39,6 @@ from annotated.text.treebank import (
     treebank_corpus,
     treebank_path,
 )
-from tests.messages import message, refused
 from tools import experiments
 
 ROOT = Path(__file__).parents[1]
@@ -79,31 +76,26 @@ def test_reading_undoes_writing(tree: Tree):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "named"),
     [
-        ("(S (NN a)", message("brackets-open", 9, 1)),
-        ("(S (NN a)))", message("bracket-not-opened", "at position 10")),
-        ("(S (NN a b))", message("bracket-odd", "at position 10")),
-        ("(S ())", message("bracket-odd", "at position 4")),
-        ("(S)", message("bracket-odd", "at position 2")),
-        ("(S dog (NN a))", message("bracket-odd", "at position 13")),
-        ("(NN a) (NN b)", message("one-tree", 2)),
-        ("", message("one-tree", 0)),
-        ("(NN a) b", message("brackets-open", 8, 0, 1)),
+        ("(S (NN a)", "9"),
+        ("(S (NN a)))", "position 10"),
+        ("(S (NN a b))", "position 10"),
+        ("(S ())", "position 4"),
+        ("(S dog (NN a))", "position 13"),
+        ("(NN a) (NN b)", "2"),
+        ("", "0"),
+        ("(NN a) b", "8"),
     ],
 )
-def test_malformed_gold_trees_are_refused(text: str, says: str):
-    with pytest.raises(InputError, match=f"^{says}$"):
+def test_malformed_gold_trees_are_refused(text: str, named: str):
+    with pytest.raises(InputError, match=rf"\b{named}\b"):
         read_tree(text)
 
 
-@pytest.mark.slow
 def test_words_are_counted_without_punctuation():
     assert count_words(TREE) == 4
     assert count_words(read_tree("(NP (`` ``) (NP (NNP Anna) (POS 's)) (NN cat) ('' ''))")) == 2
-    for split, longest in (("valid", LONGEST), ("long", 45)):
-        for pair in embedded_split(split):
-            assert count_words(read_tree(pair.tree)) == len(pair.source.split()) <= longest
 
 
 def test_linearised_trees_have_no_words():
@@ -118,13 +110,6 @@ def test_words_put_back_give_the_tree(tree: Tree):
     copied = parse_brackets(linearise(tree, copied=True), tree.words())
     assert copied.tree.words() == tree.words()
     assert not copied.problems
-
-
-def test_trees_of_the_corpus_come_back():
-    for pair in embedded_split("valid"):
-        tree = read_tree(pair.tree)
-        assert tree.words() == words(pair.source)
-        assert parse_brackets(linearise(tree), tree.words()) == Parse(tree)
 
 
 # Malformed output
@@ -184,14 +169,9 @@ def test_bracket_f1_by_hand():
     flat = read_tree("(S (DT The) (NN dog) (VP (VBD saw) (PRP it)) (. .))")
     scores = bracket_f1([TREE], [Parse(flat)])
     assert (scores.precision, scores.recall) == (100, 50)
-    assert scores.f1 == pytest.approx(200 / 3)
     assert scores.f1 == pytest.approx(100 * 2 * 2 / (4 + 2))  # 2 right / (gold + found)
     assert scores.exact == 0
-
-
-def test_gold_tags_say_what_is_punctuation():
-    """A wrong part of speech is not a wrong bracket: the parser's tags do not move the spans."""
-    wrong = read_tree(TEXT.replace("(. .)", "(NN .)"))
+    wrong = read_tree(TEXT.replace("(. .)", "(NN .)"))  # gold tags say what is punctuation
     assert bracket_f1([TREE], [Parse(wrong)]).f1 == 100
 
 
@@ -257,7 +237,7 @@ def rebracketed(tree: Tree, data) -> Tree:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(trees, st.data())
 def test_brackets_are_counted_as_pyevalb_counts_them(gold: Tree, data):
     check_against_pyevalb(gold, rebracketed(gold, data))
@@ -295,53 +275,25 @@ def test_the_treebank_is_divided_by_document(tmp_path: Path):
 
 def test_a_missing_treebank_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ANNOTATED_DATA", str(tmp_path))
-    with refused("treebank-missing", treebank_path()):
+    with pytest.raises(InputError, match=str(treebank_path())):
         treebank_corpus().split("test")
     (tmp_path / "ptb_sample").mkdir()
     treebank_path().write_bytes(b"no archive")
-    with refused("treebank-missing", treebank_path()):
+    with pytest.raises(InputError, match=str(treebank_path())):
         treebank_corpus().split("test")
     monkeypatch.delenv("ANNOTATED_DATA")
     assert treebank_path().is_relative_to(Path.home())
 
 
-def real_treebank() -> Path:
-    if not os.environ.get("ANNOTATED_DATA"):
-        pytest.skip("ANNOTATED_DATA is not set: no treebank to read")
-    if not treebank_path().exists():
-        pytest.skip(f"no treebank in {treebank_path()}")
-    return treebank_path()
-
-
 @pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("ANNOTATED_DATA"), reason="ANNOTATED_DATA is not set: no treebank to read")
 def test_the_real_treebank_has_its_sentences():
-    path = real_treebank()
-    sizes = {split: len(read_treebank(path, documents)) for split, documents in TREEBANK_SPLITS.items()}
-    assert sum(sizes.values()) == 3914
-    assert min(sizes.values()) > 200
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=100)
-@given(st.data())
-def test_perturbed_treebank_trees_score_as_by_pyevalb(data):
-    gold = data.draw(st.sampled_from(some_treebank_trees()))
-    check_against_pyevalb(gold, rebracketed(gold, data))
-
-
-def some_treebank_trees(kept: list[Tree] = []) -> list[Tree]:  # noqa: B006 (read once)
-    if not kept:
-        trees = read_treebank(real_treebank(), range(1, 30))
-        kept += [tree for tree in trees if len(tree.leaves()) < 30 and not any("_" in word for word in tree.words())]
-    return kept
-
-
-@pytest.mark.slow
-def test_treebank_trees_come_back_from_their_linearised_form():
-    for tree in some_treebank_trees():
-        parse = parse_brackets(linearise(tree), tree.words())
-        assert parse == Parse(tree)
-        assert bracket_f1([tree], [parse]).f1 == 100
+    trees = {split: read_treebank(treebank_path(), documents) for split, documents in TREEBANK_SPLITS.items()}
+    assert sum(map(len, trees.values())) == 3914
+    assert min(map(len, trees.values())) > 200
+    for tree in trees["test"]:
+        if not any("_" in word for word in tree.words()):
+            assert parse_brackets(linearise(tree), tree.words()) == Parse(tree)
 
 
 # Search and model
@@ -350,40 +302,34 @@ def test_treebank_trees_come_back_from_their_linearised_form():
 def test_the_papers_search_is_used(monkeypatch: pytest.MonkeyPatch):
     """C-6.3-f: beam 21, alpha 0.3, at most 300 tokens more than the input."""
     paper = PAPER["training"]["parsing"]["decoding"]
-    wanted = {
+    assert {
         "beam_size": paper["beam_size"],
         "length_penalty": paper["length_penalty"],
         "extra": paper["extra_length"],
-    }
-    assert wanted == PARSING_SEARCH
-    tokenizer = train_tokenizer(["a b c (S XX )"] * 3, 270)
-    config = TransformerConfig(len(tokenizer), d_model=16, d_ff=16, num_heads=2, num_layers=1, max_length=512)
-    torch.manual_seed(0)
-    translator = Translator(Transformer(config), tokenizer)
+    } == PARSING_SEARCH
     asked = []
-    monkeypatch.setattr(
-        "annotated.search.translation.beam_search", lambda *_, **options: asked.append(options) or stop(_[1])
-    )
-    assert transduce(translator, ["a b", "c"]) == ["", ""]
-    assert transduce(translator, ["a"], beam_size=4) == [""]
+
+    def search(model: Transformer, source: torch.Tensor, **options) -> list[list[Hypothesis]]:
+        asked.append(options)
+        return [[Hypothesis([3], 0.0, 0.0)] for _ in source]
+
+    monkeypatch.setattr("annotated.search.translation.beam_search", search)
+    assert transduce(small_translator(), ["a b", "c"]) == ["", ""]
+    assert transduce(small_translator(), ["a"], beam_size=4) == [""]
     assert [options["beam_size"] for options in asked] == [21, 4]
     assert {options["extra"] for options in asked} == {300}
-    source = torch.tensor([[5, 6, 3]])
-    assert output_limits(translator.model, source, PARSING_SEARCH["extra"]).tolist() == [303]
 
 
-def stop(source: torch.Tensor) -> list[list]:
-    from annotated.decoding import Hypothesis
-
-    return [[Hypothesis([3], 0.0, 0.0)] for _ in source]
+def small_translator() -> Translator:
+    tokenizer = train_tokenizer(["a b c (S XX )"] * 3, 270)
+    config = TransformerConfig(len(tokenizer), d_model=16, d_ff=16, num_heads=2, num_layers=1, max_length=64)
+    torch.manual_seed(0)
+    return Translator(Transformer(config), tokenizer)
 
 
 @pytest.mark.slow
 def test_outputs_come_in_the_order_of_the_inputs():
-    tokenizer = train_tokenizer(["a b c (S XX )"] * 3, 270)
-    config = TransformerConfig(len(tokenizer), d_model=16, d_ff=16, num_heads=2, num_layers=1, max_length=64)
-    torch.manual_seed(0)
-    translator = Translator(Transformer(config), tokenizer)
+    translator = small_translator()
     texts = ["a b c a b", "a", "c b", "", "a a a a a a"]
     together = transduce(translator, texts, beam_size=2, extra=5, max_tokens=16)
     assert together == [transduce(translator, [text], beam_size=2, extra=5)[0] for text in texts]
@@ -397,7 +343,6 @@ def test_the_papers_parser_has_four_layers_of_1024():
         model = Transformer(TransformerConfig.base(facts["wsj"]["vocabulary"], **sizes))
     assert (model.config.num_layers, model.config.d_model) == (4, 1024)
     assert (model.config.num_heads, model.config.d_ff, model.target_embedding.weight.shape[0]) == (8, 2048, 16000)
-    assert len(model.encoder.layers) == len(model.decoder.layers) == 4
 
 
 # A beam that writes only trees
@@ -416,7 +361,7 @@ def rules_for(parser: Translator, tree: Tree, copied: bool, limit: int) -> TreeR
 
 @pytest.mark.slow
 @pytest.mark.parametrize("copied", [False, True])
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(tree=trees)
 def test_every_tree_can_be_written(parser: Translator, tree: Tree, copied: bool):
     """C-6.3-a: the rules forbid no tree that has room."""
@@ -428,7 +373,7 @@ def test_every_tree_can_be_written(parser: Translator, tree: Tree, copied: bool)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("copied", [False, True])
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(tree=trees, data=st.data())
 def test_whatever_is_written_is_a_tree(parser: Translator, tree: Tree, copied: bool, data):
     """C-6.3-a: any choice among what is allowed ends in time as one tree with each word once."""
@@ -469,19 +414,17 @@ def test_a_word_to_be_copied_has_the_probability_of_any_word(parser: Translator)
 
 
 def test_a_tree_that_does_not_fit_is_refused(parser: Translator):
-    with pytest.raises(ValueError, match="no tree of 5 words fits in 6 pieces"):
+    with pytest.raises(ValueError, match="5 words fits in 6 pieces"):
         rules_for(parser, TREE, True, 6)
 
 
 @pytest.mark.slow
 def test_the_shipped_parser_writes_only_trees(parser: Translator):
-    """C-6.3-a: of sentences longer than any in training, no free output is a tree, and each one under the rules is."""
-    pairs = task_corpus("parsing").split("long")[:3]
+    """C-6.3-a: under the rules each output is a tree, also of sentences longer than any in training."""
+    pairs = task_corpus("parsing").split("long")[:2]
     gold = [read_tree(pair.tree) for pair in pairs]
     labels, tags = tree_symbols(map(read_tree, (pair.tree for pair in embedded_split("valid"))))
     texts, sentences = [pair.source for pair in pairs], [tree.words() for tree in gold]
-    free = transduce(parser, texts, beam_size=2)
-    assert all(parse_brackets(text, tree.words()).problems for text, tree in zip(free, gold, strict=True))
     found = write_trees(parser, texts, sentences, labels, tags, beam_size=2)
     assert not any(parse_brackets(text, tree.words()).problems for text, tree in zip(found, gold, strict=True))
 
@@ -493,15 +436,8 @@ def test_a_task_changes_only_the_target():
     pairs = task_corpus("parsing", 3).split("test")
     assert [pair.source for pair in pairs] == [pair.source for pair in embedded_split("test")[:3]]
     assert pairs[0].target == linearise(read_tree(pairs[0].tree))
-    with refused("task-unknown", "'summary'"):
+    with pytest.raises(InputError, match="'summary'"):
         task_corpus("summary")
-
-
-def test_pairs_of_a_task_can_be_trained_on():
-    pairs = task_corpus("parsing", 50).split("test")
-    tokenizer = train_tokenizer((side for pair in pairs for side in (pair.source, pair.target)), 400)
-    assert len(tokenize_pairs(tokenizer, pairs, 512)) == 50
-    assert all(tokenizer.to_text(tokenizer.to_ids(pair.target)) == pair.target for pair in pairs)
 
 
 # The record and the shipped parser
@@ -555,21 +491,17 @@ def test_few_settings_were_tried_on_the_development_part():
 
 
 @pytest.mark.slow
-def test_the_shipped_parser_is_the_recorded_one():
-    translator = Translator.load(PARSER, "cpu")
-    assert translator.notes["corpus_version"] == corpus_fingerprint()
-    assert translator.search["beam_size"] == 21
-    assert sum(path.stat().st_size for path in PARSER.iterdir()) < 4 * 2**20
-    recorded = (RUNS / "tasks" / "parsing-1-test-21.txt").read_text(encoding="utf-8").splitlines()[:20]
-    outputs = transduce(translator, [pair.source for pair in embedded_split("test")[: len(recorded)]])
+def test_the_shipped_parser_is_the_recorded_one(parser: Translator):
+    assert parser.notes["corpus_version"] == corpus_fingerprint()
+    recorded = (RUNS / "tasks" / "parsing-1-test-21.txt").read_text(encoding="utf-8").splitlines()[:8]
+    outputs = transduce(parser, [pair.source for pair in embedded_split("test")[: len(recorded)]])
     assert sum(a == b for a, b in zip(outputs, recorded, strict=True)) >= len(recorded) - 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.again)])
-def test_recorded_scores_are_those_of_the_recorded_outputs(seed: int):
-    for search, scores in scores_of("tasks")[f"parsing-{seed}"].items():
-        outputs = (RUNS / "tasks" / f"parsing-{seed}-{search}.txt").read_text(encoding="utf-8").splitlines()
+def test_recorded_scores_are_those_of_the_recorded_outputs():
+    for search, scores in scores_of("tasks")["parsing-1"].items():
+        outputs = (RUNS / "tasks" / f"parsing-1-{search}.txt").read_text(encoding="utf-8").splitlines()
         gold = [read_tree(pair.tree) for pair in embedded_split(search.split("-")[0])[: len(outputs)]]
         found = bracket_f1(gold, [parse_brackets(o, tree.words()) for o, tree in zip(outputs, gold, strict=True)])
         assert found.f1 == pytest.approx(scores["f1"])

@@ -54,10 +54,10 @@ def test_peak_at_the_end_of_the_warm_up(d_model: int) -> None:
     assert rates[peak] == pytest.approx((d_model * warmup) ** -0.5, rel=1e-12)
 
 
-@pytest.mark.parametrize("step", [1, 3999, 4000, 4001, 100_000])
-def test_wider_models_train_with_smaller_rates(step: int) -> None:
+def test_wider_models_train_with_smaller_rates() -> None:
     """C-5.3-d: proportional to d_model^-0.5 at every step."""
-    assert learning_rate(step, 2048) == pytest.approx(learning_rate(step, 512) / 2, rel=1e-12)
+    for step in (1, 3999, 4000, 4001, 100_000):
+        assert learning_rate(step, 2048) == pytest.approx(learning_rate(step, 512) / 2, rel=1e-12)
 
 
 def test_factor_multiplies_and_is_one_in_the_paper() -> None:
@@ -71,23 +71,13 @@ def test_steps_count_from_one(step: int, warmup: int) -> None:
         learning_rate(step, 512, warmup)
 
 
-def test_optimizer_is_adam_with_the_papers_numbers() -> None:
-    """C-5.3-a: beta_1, beta_2 and epsilon as in the paper, no weight decay, and no rate before one is set."""
-    optimizer = build_optimizer([nn.Parameter(torch.zeros(3))])
-    settings, paper = optimizer.defaults, PAPER["training"]["optimizer"]
-    assert type(optimizer) is torch.optim.Adam
-    assert (*settings["betas"], settings["eps"]) == (paper["beta_1"], paper["beta_2"], paper["epsilon"])
-    assert settings["weight_decay"] == 0
-    assert not settings["amsgrad"]
-    assert settings["lr"] == 0
-
-
 def test_updates_follow_adams_formula() -> None:
     """C-5.3-a: with the schedule's rate set before each step, as the formula says, bias correction included."""
     torch.manual_seed(0)
     start, gradients = torch.randn(7, dtype=torch.float64), torch.randn(12, 7, dtype=torch.float64)
     parameter = nn.Parameter(start.clone())
     optimizer = build_optimizer([parameter])
+    assert optimizer.param_groups[0]["lr"] == 0  # before the schedule's is set
     expected, m, v = start.clone(), torch.zeros(7, dtype=torch.float64), torch.zeros(7, dtype=torch.float64)
     for t, gradient in enumerate(gradients, start=1):
         rate = learning_rate(t, 16, warmup_steps=5)

@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ from annotated.text import store
 from annotated.text.preparation import prepare, text_of
 from annotated.text.store import id_kind, open_store
 from annotated.text.tokenization import tokenize, train_tokenizer
-from tests.messages import message, refused
 from tests.stores import PAIRS, SETTINGS, make, quiet, write_pairs
 
 
@@ -33,7 +31,7 @@ def test_ids_that_cannot_be_read(tmp_path, monkeypatch):
     make(tmp_path / "s")
     (tmp_path / "s" / "manifest.json").unlink()
     monkeypatch.setattr(store.disk, "open", broken)
-    with refused("store-unreadable", tmp_path / "s" / "train.source.ids", "Input/output error"):
+    with pytest.raises(InputError, match=str(tmp_path / "s" / "train.source.ids")):
         open_store(tmp_path / "s")
 
 
@@ -81,41 +79,35 @@ def with_other(values: np.ndarray, at: int, value: int) -> np.ndarray:
     return values
 
 
-REFUSED = {
-    "no store": (lambda folder: (folder / "store.json").unlink(), message("store-missing")),
-    "cut": (lambda folder: (folder / "train.source.ids").write_bytes(b"1234"),
-        message("damaged-size", "train.source.ids", 4)),
-    "cut unlisted": (numbers("train.source.ids", lambda ids: ids[:-3], "<u2"),
-        message("store-does-not-fit", "train.source.offsets", "train.source.ids")),
+REFUSED = {  # what is wrong; what is named
+    "no store": (lambda folder: (folder / "store.json").unlink(), "store.json"),
+    "cut": (lambda folder: (folder / "train.source.ids").write_bytes(b"1234"), "train.source.ids: .* 4 "),
+    "cut unlisted": (numbers("train.source.ids", lambda ids: ids[:-3], "<u2"), "train.source.offsets"),
     "half a number": (no_manifest(lambda folder: (folder / "train.target.ids").write_bytes(b"123")),
-        message("store-cut", "train.target.ids")),
-    "empty": (no_manifest(lambda folder: (folder / "train.target.ids").write_bytes(b"")),
-        message("store-cut", "train.target.ids")),
-    "missing": (no_manifest(lambda folder: (folder / "train.target.ids").unlink()),
-        message("store-cut", "train.target.ids")),
-    "other version": (notes(format="annotated-store-2"), message("store-version", "store.json", "annotated-store-1")),
-    "no object": (no_manifest(lambda folder: write_json(folder / "store.json", [])),
-        message("store-version", "store.json", "annotated-store-1")),
-    "pairs": (notes(pairs="many"), message("store-setting", "store.json", "'pairs'")),
+        "train.target.ids"),
+    "empty": (no_manifest(lambda folder: (folder / "train.target.ids").write_bytes(b"")), "train.target.ids"),
+    "missing": (no_manifest(lambda folder: (folder / "train.target.ids").unlink()), "train.target.ids"),
+    "other version": (notes(format="annotated-store-2"), "store.json"),
+    "no object": (no_manifest(lambda folder: write_json(folder / "store.json", [])), "store.json"),
+    "pairs": (notes(pairs="many"), "store.json: .*'pairs'"),
     "other tokenizer": (no_manifest(lambda folder: (folder / "tokenizer.model").write_bytes(
-        train_tokenizer((text for pair in PAIRS for text in pair), 290).model)),
-        message("store-tokenizer", ..., 290, 300)),
+        train_tokenizer((text for pair in PAIRS for text in pair), 290).model)), "290 .* 300"),
     "ids beyond": (numbers("train.target.ids", lambda ids: with_other(ids, 7, 300), "<u2"),
-        message("store-ids-beyond", "train.target.ids", 300, 299)),
+        "train.target.ids: .* 300"),
     "backwards": (numbers("train.source.offsets", lambda offsets: with_other(offsets, 3, 10**6)),
-        message("store-backwards", "train.source.offsets")),
+        "train.source.offsets"),
     "not from 0": (numbers("train.source.offsets", lambda offsets: with_other(offsets, 0, 1)),
-        message("store-does-not-fit", "train.source.offsets", "train.source.ids")),
-    "one pair more": (notes(pairs=999), message("store-does-not-fit", "train.source.offsets", "train.source.ids")),
+        "train.source.offsets"),
+    "one pair more": (notes(pairs=999), "train.source.offsets"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_stores_that_are_refused(tmp_path, case):
-    change, says = REFUSED[case]
+    change, named = REFUSED[case]
     make(tmp_path / "s")
     change(tmp_path / "s")
-    with pytest.raises(InputError, match=says) as error:
+    with pytest.raises(InputError, match=f"^{tmp_path / 's'}.*{named}") as error:
         open_store(tmp_path / "s")
     assert "\n" not in str(error.value)
 
@@ -172,19 +164,17 @@ def test_a_store_trains_like_its_text(prepared, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "named"),
     [
-        (["--vocab-size", "400"], message("store-pieces", "store", 300, 400)),
-        (
-            ["--max-length", "5"],
-            message("store-sentences", "store", ..., 5, "prepare it with --max-length 5, or train with a larger one"),
-        ),
-        (["--target", "fr"], message("store-language", "store", "target", "de", "fr")),
+        (["--vocab-size", "400"], ("300", "400")),
+        (["--max-length", "5"], ("--max-length 5",)),
+        (["--target", "fr"], ("de", "fr")),
     ],
 )
-def test_options_that_do_not_fit_a_store(prepared, tmp_path, capsys, options, says):
+def test_options_that_do_not_fit_a_store(prepared, tmp_path, capsys, options, named):
     assert main(["train", "--corpus", str(prepared / "store"), "--output", str(tmp_path / "r"), *SMALL, *options]) == 1
-    assert re.search(says, capsys.readouterr().err)
+    said = capsys.readouterr().err
+    assert all(word in said for word in (str(prepared / "store"), *named))
     assert not (tmp_path / "r" / "run.json").exists()
 
 
@@ -193,16 +183,6 @@ def test_a_run_on_another_store_is_not_resumed(prepared, tmp_path, capsys):
     run = tmp_path / "run"
     assert main(["train", "--corpus", str(prepared / "store"), "--output", str(run), *SMALL]) == 0
     make(tmp_path / "other", PAIRS[3:])
-    resumed = [
-        "train",
-        "--resume",
-        "--corpus",
-        str(tmp_path / "other"),
-        "--output",
-        str(run),
-        "--max-steps",
-        "8",
-        "--quiet",
-    ]
+    resumed = ["train", "--resume", "--corpus", str(tmp_path / "other"), "--output", str(run), "--max-steps", "8"]
     assert main(resumed) == 1
-    assert "not the pairs, or not the vocabulary, that the run began with" in capsys.readouterr().err
+    assert str(tmp_path / "other") in capsys.readouterr().err

@@ -63,24 +63,10 @@ def test_models_trained_in_a_chapter(device: torch.device):
     assert {weight.device for model in names["models"].values() for weight in model.parameters()} == {device}
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_pretrained_models(device: torch.device, monkeypatch: pytest.MonkeyPatch):
     """Where a tensor is does not depend on how many sentences there are."""
     monkeypatch.setattr(corpora, "embedded_split", lambda *split: embedded_split(*split)[:FEW])
-
-
-@pytest.mark.slow
-def test_pretrained_models(device: torch.device, few: None):
     assert run_cells("90_pretrained")["source"].device == device
-
-
-@pytest.mark.slow
-def test_attention_maps_of_the_shipped_model(device: torch.device, few: None):
     names = run_cells("80_attention_visualizations", LONG)
     assert {weight.device for weight in names["model"].parameters()} == {names["genders"].device} == {device}
-
-
-@pytest.mark.slow
-def test_a_tensor_left_on_the_cpu_is_found(device: torch.device, few: None):
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
-        run_cells("90_pretrained", old=", device=device")

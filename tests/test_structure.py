@@ -102,16 +102,6 @@ EXEMPT = '"tags": ["nbval-ignore-output"]'
         (TITLE, f"{TITLE}[there](99_gone.ipynb)\n", "links to 99_gone.ipynb"),
         ('"alt"', '"title"', '#picture: a picture without words: add {"mystnb"'),
         ('{"mystnb"', f'{{{EXEMPT}, "mystnb"', "#picture: not compared, and no reason"),
-        (
-            '{"mystnb"',
-            f'{{"annotated": {{"reason": "live training"}}, {EXEMPT}, "mystnb"',
-            '#picture: shows live training: add "renewed_by"',
-        ),
-        (
-            '{"mystnb"',
-            '{"annotated": {"renewed_by": ["gone"]}, "mystnb"',
-            "#picture: renewed by gone, which annotated/ does not have",
-        ),
         ("return x", "return 2 * x", "run `make execute CH=31`"),
         ("return x", TIMED, "#trial: a busy machine can break `assert spent < 1`"),
         ("#| export", "#| export other", "exports other: add tests/test_other.py"),

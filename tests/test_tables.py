@@ -9,7 +9,6 @@ import pytest
 
 from annotated.base.files import InputError
 from annotated.text.grammar.tables import TABLES, read_table
-from tests.messages import message, refused
 
 ROOT = Path(__file__).resolve().parents[1]
 GRAMMAR = ROOT / "annotated" / "text" / "grammar"
@@ -25,40 +24,34 @@ def test_entries_by_the_names_of_their_columns(tmp_path: Path) -> None:
     dog, bridge = read(tmp_path, GOOD)
     assert (dog["english"], dog["gender"], dog["kinds"]) == ("dog", "m", "animal pet")
     assert bridge["kinds"] == "", "a hyphen is none"
+    with pytest.raises(InputError, match="'plural'"):
+        dog["plural"]
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "column", "value"),
     [
-        ("cat\tf", message("columns-differ", "nouns.tsv", 5, 2, 3)),
-        ("cat\tx\tanimal", message("cell-unknown", "nouns.tsv, line 5, column 'gender'", "'x'", "m, f, n")),
-        ("cat\tf\tanimal plant", message("cell-unknown", "line 5, column 'kinds'", "'plant'", "animal, pet")),
-        ("\tf\tanimal", message("cell-not-words", "nouns.tsv, line 5, column 'english'", "''")),
-        ("big  cat\tf\tanimal", message("cell-not-words", "nouns.tsv, line 5, column 'english'", "'big  cat'")),
-        ("dog\tf\tanimal", message("cell-twice", "nouns.tsv, line 5, column 'english'", "'dog'")),
+        ("cat\tf", "", "2 columns"),
+        ("cat\tx\tanimal", "gender", "'x'"),
+        ("cat\tf\tanimal plant", "kinds", "'plant'"),
+        ("\tf\tanimal", "english", "''"),
+        ("big  cat\tf\tanimal", "english", "'big  cat'"),
+        ("dog\tf\tanimal", "english", "'dog'"),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path: Path, line: str, says: str) -> None:
-    with pytest.raises(InputError, match=f"{says}$"):
+def test_a_wrong_line_is_named(tmp_path: Path, line: str, column: str, value: str) -> None:
+    with pytest.raises(InputError, match=rf"nouns\.tsv, line 5.*{column}.*{value}"):
         read(tmp_path, [*GOOD, line])
 
 
-def test_a_missing_column_is_named(tmp_path: Path) -> None:
-    row = read(tmp_path, GOOD)[0]
-    with refused("column-missing", "nouns.tsv", "'plural'"):
-        row["plural"]
-
-
-@pytest.mark.parametrize("path", sorted((GRAMMAR / "data").glob("*")), ids=lambda path: path.stem)
-def test_every_table_says_what_it_is_and_is_read(path: Path) -> None:
-    comment, header, *lines = path.read_text(encoding="utf-8").split("\n")
-    assert re.fullmatch(r"# [A-Z].*\.", comment)
-    assert header.split("\t") == [column for column in header.split("\t") if re.fullmatch(r"[a-z0-9 ]+", column)]
-    assert len(lines) > 1
-    assert lines[-1] == "", "the last line ends, too"
-    assert re.search(
-        rf'read_table\(\s*"{path.stem}"', "".join(path.read_text(encoding="utf-8") for path in GRAMMAR.glob("*.py"))
-    )
+def test_every_table_says_what_it_is_and_is_read() -> None:
+    code = "".join(path.read_text(encoding="utf-8") for path in GRAMMAR.glob("*.py"))
+    for path in (GRAMMAR / "data").glob("*"):
+        comment, header, *lines = path.read_text(encoding="utf-8").split("\n")
+        assert re.fullmatch(r"# [A-Z].*\.", comment)
+        assert all(re.fullmatch(r"[a-z0-9 ]+", column) for column in header.split("\t"))
+        assert (len(lines) > 1, lines[-1]) == (True, ""), "the last line ends, too"
+        assert re.search(rf'read_table\(\s*"{path.stem}"', code)
 
 
 def test_the_package_reads_what_is_edited() -> None:

@@ -2,7 +2,7 @@
 
 A chapter is named by its number, its file's name or its path. Chapter 59 trains: it runs first, alone, with two
 threads; the others run two at a time with one thread each. Outputs that are exempt from comparison, such as timings,
-stay where nothing behind them changed (tools/outputs.py); `--refresh`, or REFRESH=1, renews all.
+stay where the chapter's code did not change (tools/outputs.py); `--refresh`, or REFRESH=1, renews all.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def store(path: Path, refresh: bool = False) -> str:
     now = nbformat.read(path, as_version=4)
     if [(cell.id, cell.source) for cell in now.cells] != [(cell.id, cell.source) for cell in before.cells]:
         raise ChapterError(f"chapter {path.stem} was edited while it ran: outputs not stored, run it again")
-    settled = settle(before, executed, path.parents[1], refresh)
+    settled = settle(before, executed, refresh)
     if not write_if_changed(settled, path):
         return "unchanged"
     renewed = [new.id for old, new in zip(before.cells, settled.cells) if is_exempt(new) and old.outputs != new.outputs]

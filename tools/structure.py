@@ -24,7 +24,7 @@ from tools.contents import in_order, workshops
 from tools.drawings import PICTURES
 from tools.execute import ChapterError
 from tools.export import DIRECTIVE
-from tools.outputs import EXEMPT, are_stale, file_of, is_exempt, renewed_by
+from tools.outputs import EXEMPT, are_stale
 
 NAME = re.compile(r"\d\d_[a-z][a-z0-9]*(_[a-z0-9]+)*")
 EXERCISE = re.compile(r"\{exercise\}(?: .*)?\n:label: (\S+)\n")
@@ -100,10 +100,6 @@ class Book:
                 yield f"#{cell.id}: not an id of small letters, digits and hyphens: give the cell a name, as kebab-case"
             if tags & CHOSEN and not about.get("reason"):
                 yield f'#{cell.id}: not compared, and no reason: add {{"annotated": {{"reason": "..."}}}}'
-            if is_exempt(cell) and "train" in about.get("reason", "") and not renewed_by(cell):
-                yield f'#{cell.id}: shows live training: add "renewed_by": ["training"] beside its reason'
-            if unknown := [name for name in renewed_by(cell) if not file_of(name, self.root / "annotated")]:
-                yield f"#{cell.id}: renewed by {', '.join(unknown)}, which annotated/ does not have: name a module"
             for output in cell.get("outputs", []):
                 if output.output_type == "error":
                     yield f"#{cell.id}: its stored output is an error: mend the cell"

@@ -14,6 +14,9 @@ from safetensors.torch import load
 from torch import Tensor
 
 __all__ = [
+    "COPY_AGAIN",
+    "COPY_WHOLE",
+    "FREE_SPACE",
     "InputError",
     "MANIFEST",
     "check_listed",
@@ -24,11 +27,14 @@ __all__ = [
     "listed",
     "locked",
     "manifest_of",
+    "missing_folders",
     "read_json",
     "read_manifest",
     "read_notes",
     "read_tensors",
+    "remove_folders",
     "verify",
+    "with_todo",
     "write_atomically",
     "write_json",
     "write_together",
@@ -40,14 +46,27 @@ try:
 except ImportError:  # not on this system: no locks
     fcntl = None
 
+FREE_SPACE = "Free some space, or name a place where you may write."
+COPY_AGAIN = "It was cut on its way, or is something else: copy it again."
+COPY_WHOLE = "Check the path, and whether the folder was copied whole."
+
 
 class InputError(ValueError):
     """Something the user gave cannot be used. The message is one line: what and where; a note says what to do."""
 
     def __init__(self, message: str, todo: str = ""):
         super().__init__(message)
+        self.todo = todo
         if todo:
             self.add_note(todo)
+
+
+def with_todo(error: BaseException, message: str | None = None) -> str:
+    """What an error says, or another message in its place, and then its notes, in one line."""
+    line = str(error) if message is None else message
+    for note in getattr(error, "__notes__", []):
+        line = f"{line.removesuffix('.')}{';' if note[:1].islower() else '.'} {note}"
+    return " ".join(line.split())
 
 
 class Disk:
@@ -99,10 +118,10 @@ disk = Disk()
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: under another name first, then renamed. Its permissions stay.
 
-    Raises InputError, naming the file, when it cannot be written; what was there before stays.
+    Raises InputError, naming the file, when it cannot be written; what was there before stays, and no new folder does.
     """
     place = path.resolve() if path.is_symlink() else path
-    partial = place.with_name(place.name + ".partial")
+    partial, fresh = place.with_name(place.name + ".partial"), missing_folders(place)
     try:
         disk.make_folder(place.parent)
         disk.write(partial, content)
@@ -112,9 +131,22 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException as error:
         with suppress(OSError):  # in a folder that is gone or read-only nothing was written
             disk.remove(partial)
+            remove_folders(fresh)
         if isinstance(error, OSError):
-            raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+            raise InputError(f"{path}: cannot be written ({error.strerror})", FREE_SPACE) from None
         raise
+
+
+def missing_folders(path: Path) -> list[Path]:
+    """The folders that are to be made for a file, the innermost first."""
+    return [folder for folder in path.parents if not folder.exists()]
+
+
+def remove_folders(folders: list[Path]) -> None:
+    """Take them away again, as far as nothing is in them."""
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 def json_bytes(content: Any) -> bytes:
@@ -132,11 +164,17 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(disk.read(path).decode("utf-8"))
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror})", "Check the path, and whether you may read there."
+        ) from None
     except ValueError as error:
-        raise InputError(f"{path}: not a JSON file ({error})") from None
+        raise InputError(
+            f"{path}: not a JSON file ({error})", "Mend the place that is named, or take the file as it was written."
+        ) from None
     except RecursionError:
-        raise InputError(f"{path}: not a JSON file that can be read (nested too deeply)") from None
+        raise InputError(
+            f"{path}: not a JSON file that can be read (nested too deeply)", "Take the file as it was written."
+        ) from None
 
 
 def read_notes(path: Path) -> dict[str, str]:
@@ -148,11 +186,11 @@ def read_notes(path: Path) -> dict[str, str]:
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file. Raises InputError when it is missing, truncated or another kind of file."""
     if not path.is_file():
-        raise InputError(f"{path}: no such file")
+        raise InputError(f"{path}: no such file", COPY_WHOLE)
     try:
         return load(disk.read(path))
     except (safetensors.SafetensorError, OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path}: not a readable safetensors file ({error})") from None
+        raise InputError(f"{path}: not a readable safetensors file ({error})", COPY_AGAIN) from None
 
 
 MANIFEST = "manifest.json"
@@ -168,10 +206,16 @@ def read_manifest(path: Path) -> dict[str, dict[str, Any]]:
     content = read_json(path)
     files = content.get("files") if isinstance(content, dict) else None
     if not isinstance(files, dict) or content.get("format") != "annotated-manifest-1":
-        raise InputError(f"{path}: not a manifest of this package")
+        raise InputError(
+            f"{path}: not a manifest of this package",
+            "If the `manifest.json` is another program's, delete it; the files are then read unchecked.",
+        )
     for name, about in files.items():
         if Path(name).name != name or not isinstance(about, dict) or about.keys() != {"bytes", "sha256"}:
-            raise InputError(f"{path}: {name!r} is no file of this folder with its size and SHA-256")
+            raise InputError(
+                f"{path}: {name!r} is no file of this folder with its size and SHA-256",
+                "The manifest was changed: copy the folder again, and trust no stranger's.",
+            )
     return files
 
 
@@ -183,11 +227,17 @@ def check_listed(path: Path, about: Mapping[str, Any]) -> None:
             while size == about["bytes"] and (block := file.read(2**22)):
                 digest.update(block)
     except OSError as error:
-        raise InputError(f"{path}: listed in the manifest, but cannot be read ({error.strerror})") from None
+        raise InputError(
+            f"{path}: listed in the manifest, but cannot be read ({error.strerror})",
+            "The folder was not copied whole, or the file was deleted: copy it again.",
+        ) from None
     if size != about["bytes"]:
-        raise InputError(f"{path}: damaged: {size} bytes instead of {about['bytes']}")
+        raise InputError(f"{path}: damaged: {size} bytes instead of {about['bytes']}", "Copy the file again.")
     if digest.hexdigest() != about["sha256"]:
-        raise InputError(f"{path}: damaged: not the bytes that were written (SHA-256)")
+        raise InputError(
+            f"{path}: damaged: not the bytes that were written (SHA-256)",
+            "Copy the file again; if that happens twice, test the disk.",
+        )
 
 
 def write_together(
@@ -222,7 +272,7 @@ def finish(folder: Path, manifest: str = MANIFEST) -> None:
             try:
                 disk.rename(new, folder / name)
             except OSError as error:
-                raise InputError(f"{folder / name}: cannot be written ({error.strerror})") from None
+                raise InputError(f"{folder / name}: cannot be written ({error.strerror})", FREE_SPACE) from None
 
 
 def current(folder: Path, name: str) -> Path:
@@ -247,7 +297,9 @@ def verify(folder: Path) -> bool:
         try:
             check_listed(current(folder, name), about)
         except InputError as error:
-            raise InputError(f"{error}; if it was changed on purpose, delete {folder / MANIFEST}") from None
+            raise InputError(
+                f"{error}; if it was changed on purpose, delete {folder / MANIFEST}", "Otherwise copy the file again."
+            ) from None
     return files is not None
 
 
@@ -264,7 +316,7 @@ def locked(folder: Path, warn: Callable[[str], None]) -> Iterator[None]:
             disk.make_folder(folder)
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
-            raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
+            raise InputError(f"{folder}: cannot be written ({error.strerror})", FREE_SPACE) from None
         try:
             alone = hold(file, path, warn)
             if alone:
@@ -290,7 +342,8 @@ def hold(file: int, path: Path, warn: Callable[[str], None]) -> bool:
     except BlockingIOError:
         who = os.read(file, 20).decode(errors="replace") or "unknown"
         raise InputError(
-            f"{path.parent}: another run is writing there (process {who}): choose another folder"
+            f"{path.parent}: another run is writing there (process {who}): choose another folder",
+            "Or wait until the other run is done.",
         ) from None
     except OSError:
         warn(f"{path.parent}: no lock can be had here, so nothing would notice a second run in this folder")

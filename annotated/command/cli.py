@@ -20,7 +20,18 @@ import torch
 
 from annotated import __version__
 from annotated.base.corpus import Corpus, SentencePair
-from annotated.base.files import InputError, disk, manifest_of, read_json, write_atomically, write_json
+from annotated.base.files import (
+    FREE_SPACE,
+    InputError,
+    disk,
+    manifest_of,
+    missing_folders,
+    read_json,
+    remove_folders,
+    with_todo,
+    write_atomically,
+    write_json,
+)
 from annotated.command.commands import forget_output, outline
 from annotated.command.options import FORMATS, OPTIONS, STORE_OPTIONS, epilog, settings_of
 from annotated.command.terminal import Stop, chunks, columns, ended_like_ctrl_c, input_lines, say, shared, tell
@@ -55,17 +66,26 @@ def recorded_run(folder: Path) -> dict[str, Any]:
     """What a run's `run.json` says. Raises InputError when it is missing, or is not the record of a run."""
     path = folder / "run.json"
     if not path.exists():
-        raise InputError(f"{folder}: no run to resume there (no run.json)")
+        raise InputError(
+            f"{folder}: no run to resume there (no run.json)",
+            "Check the path after `--output`, or start anew without `--resume`.",
+        )
     run = read_json(path)
     kinds = {"corpus": str, "source": str, "target": str, "model": dict, "training": dict, "settings": dict}
     for key, kind in kinds.items():
         if not isinstance(run, dict) or not isinstance(run.get(key, {} if key == "settings" else None), kind):
-            raise InputError(f"{path}: not the record of a training run ({key!r} is missing, or something else)")
+            raise InputError(
+                f"{path}: not the record of a training run ({key!r} is missing, or something else)",
+                "Put back the `run.json` that the training wrote.",
+            )
     try:
         TransformerConfig(**run["model"])
         TrainingConfig(**run["training"])
     except (TypeError, ValueError) as error:
-        raise InputError(f"{path}: not the record of a training run ({error})") from None
+        raise InputError(
+            f"{path}: not the record of a training run ({error})",
+            "Put back the `run.json` that the training wrote, or use the version that wrote it.",
+        ) from None
     return run
 
 
@@ -153,7 +173,10 @@ def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus | Store:
     for option in ("source", "target"):
         if (own := known.get(option)) and getattr(arguments, option) not in (None, own):
             place = name if store else arguments.output
-            raise InputError(f"{place}: its {option} language is {own}, not {getattr(arguments, option)}")
+            raise InputError(
+                f"{place}: its {option} language is {own}, not {getattr(arguments, option)}",
+                "Leave `--source` and `--target` out: a store, and a run to resume, know their languages.",
+            )
     if store:
         return store
     source = arguments.source or run.get("source", "en")
@@ -278,7 +301,10 @@ def score_command(arguments: argparse.Namespace) -> None:
         parts = [columns(line) for line in lines]
         for number, (source, tab, _) in enumerate(parts, start=done + 1):
             if source and not tab:
-                raise InputError(f"standard input: line {number} has no tab between source and translation")
+                raise InputError(
+                    f"standard input: line {number} has no tab between source and translation",
+                    "Write a source, a tab and its translation on each line.",
+                )
         sources, _, translations = map(list, zip(*parts, strict=True))
         about = {"max_tokens": arguments.max_tokens, "warn": about_lines(done)}
         for tokens in translator.score(sources, translations, **about):
@@ -361,7 +387,9 @@ def pairs_to_score(corpus: Corpus, split: str, max_words: int | None) -> list[Se
     if max_words is not None:
         pairs = [pair for pair in pairs if len(pair.source.split()) <= max_words]
     if not any(map(has_text, pairs)):
-        raise InputError(f"corpus {corpus.name}: no pair in {split} to evaluate on")
+        raise InputError(
+            f"corpus {corpus.name}: no pair in {split} to evaluate on", "Raise `--max-words`: every sentence is longer."
+        )
     return pairs
 
 
@@ -378,10 +406,12 @@ def beside(ruler: str, corpus: Corpus) -> list[str]:
 
 
 def check_writable(path: Path) -> None:
-    """Raise InputError when a file cannot be written there; leave no file behind."""
+    """Raise InputError when a file cannot be written there; leave nothing behind."""
     if path.is_symlink() or (path.exists() and not path.is_file()):  # /dev/stdout is both, and would be replaced
-        raise InputError(f"{path}: cannot be written (it is a link, or no file)")
-    trial = path.with_name(path.name + ".partial")
+        raise InputError(
+            f"{path}: cannot be written (it is a link, or no file)", "Name a file; a link would be replaced."
+        )
+    trial, fresh = path.with_name(path.name + ".partial"), missing_folders(path)
     try:
         disk.make_folder(path.parent)
         try:
@@ -389,22 +419,28 @@ def check_writable(path: Path) -> None:
         finally:
             with suppress(OSError):
                 disk.remove(trial)
+            remove_folders(fresh)
     except (FileExistsError, NotADirectoryError):
         raise InputError(f"{path}: cannot be written ({path.parent} is no folder)") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+        raise InputError(f"{path}: cannot be written ({error.strerror})", FREE_SPACE) from None
 
 
 def average_command(arguments: argparse.Namespace) -> None:
     """Average the last checkpoints of a run into a model of its own (section 6.1)."""
     folder, output = Path(arguments.run_folder), Path(arguments.output)
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such run folder")
+        raise InputError(
+            f"{folder}: no such run folder", "Check the path. A run is the folder that `annotated train` wrote to."
+        )
     refuse_to_overwrite(output)
     config, notes = load_config(folder)
     paths = checkpoints(folder)[-arguments.last :]
     if len(paths) < arguments.last:
-        raise InputError(f"{folder / 'checkpoints'}: {len(paths)} checkpoints there, --last asks for {arguments.last}")
+        raise InputError(
+            f"{folder / 'checkpoints'}: {len(paths)} checkpoints there, --last asks for {arguments.last}",
+            "Ask for fewer with `--last`; in the next training, `--keep-checkpoints` keeps more.",
+        )
     for path in paths:
         check_checkpoint(path)
     model, tokenizer = Transformer(config), own_tokenizer(folder, notes)
@@ -532,7 +568,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status, line = explained(error)
         forget_output()
         if line and first_to_tell():
-            tell(f"{name}: {' '.join('; '.join([line, *getattr(error, '__notes__', [])]).split())}")
+            tell(f"{name}: {with_todo(error, line)}")
     return status
 
 

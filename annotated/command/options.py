@@ -172,7 +172,10 @@ def resumed(arguments: argparse.Namespace, run: dict[str, Any]) -> dict[str, Any
     for name, value in wanted.items():
         if name not in CHANGEABLE and settings.get(name) != value and (name, value) != ("precision", "auto"):
             known = settings.get(name, "its own")
-            raise InputError(f"{flag(name)} cannot become {value}: the run began with {known}")
+            raise InputError(
+                f"{flag(name)} cannot become {value}: the run began with {known}",
+                "Only when to stop may change; for other settings start in another folder.",
+            )
     limits = {name: value for name, value in own.items() if name in LIMITS}
     how = {name: value for name, value in own.items() if name in CHANGEABLE and name not in LIMITS}
     return run["training"] | (dict.fromkeys(LIMITS) | limits if limits else {}) | how
@@ -189,7 +192,10 @@ def begun(arguments: argparse.Namespace) -> tuple[dict[str, Any], int]:
     for name, value in own.items():
         if "dropout" not in name and settings.get(name) != value:
             known = f"has {settings[name]}" if name in settings else "has its own"
-            raise InputError(f"{flag(name)} cannot be {value}: {arguments.begin_from}, which --from names, {known}")
+            raise InputError(
+                f"{flag(name)} cannot be {value}: {arguments.begin_from}, which --from names, {known}",
+                "Leave the option out: a model that is trained further keeps its sizes and its vocabulary.",
+            )
     dropouts = {name: value for name, value in own.items() if "dropout" in name}
     return {name: value for name, value in settings.items() if name != "vocab_size"} | dropouts, config.vocab_size
 

@@ -77,7 +77,10 @@ def input_lines() -> Iterator[str]:
             yield line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
         except UnicodeDecodeError as error:
             byte = line[error.start]
-            raise InputError(f"standard input: line {number} is not UTF-8 (byte 0x{byte:02x})") from None
+            raise InputError(
+                f"standard input: line {number} is not UTF-8 (byte 0x{byte:02x})",
+                "Convert the text, for example with `iconv -f latin1 -t utf-8`; the lines before it are done.",
+            ) from None
 
 
 def columns(line: str) -> tuple[str, str, str]:

@@ -98,7 +98,9 @@ def run_file(path: Path, seconds: float = 60.0) -> dict[str, Any]:
         with at_most(seconds), redirect_stdout(sys.stderr):
             exec(code, module.__dict__)
     except (Exception, SystemExit, StillRunning) as error:
-        raise InputError(f"{path}: {raised(error)}") from None
+        raise InputError(
+            f"{path}: {raised(error)}", 'Run the file by itself. What trains stands below `if __name__ == "__main__":`.'
+        ) from None
     finally:
         sys.path[:] = before[0]
         sys.modules.pop(path.stem) if before[1] is None else sys.modules.update({path.stem: before[1]})
@@ -110,17 +112,23 @@ def made(path: Path, name: str, value: Any) -> Any:
     if isinstance(value, nn.Module):
         return value
     if not callable(value):
-        raise InputError(f"{path}: {name} is no model, but of the type {type(value).__name__}")
+        raise InputError(
+            f"{path}: {name} is no model, but of the type {type(value).__name__}",
+            "Name a module, a class or function that makes one, or a function of source and target ids.",
+        )
     given = {one: ARGUMENTS[one] for one in parameters(value) if one in ARGUMENTS}
     missing = [one for one in required(value) if one not in given]
     if not isinstance(value, type) and len(missing) == 2 and not given:
         return value  # a function of source and target
     if missing:
-        raise InputError(f"{path}: {name} wants {missing[0]!r}; name a function without arguments that makes a model")
+        raise InputError(
+            f"{path}: {name} wants {missing[0]!r}; name a function without arguments that makes a model",
+            "Such as `def make_model(): return Mine(...)`, with small sizes.",
+        )
     try:
         return value(**given)
     except (Exception, SystemExit) as error:
-        raise InputError(f"{path}: {name}: {raised(error)}") from None
+        raise InputError(f"{path}: {name}: {raised(error)}", "Mend that line, or allow more `--seconds`.") from None
 
 
 def check_file(path: str | Path, name: str = "", *, seconds: float = 60.0, **options: Any) -> dict[str, Report]:
@@ -132,7 +140,7 @@ def check_file(path: str | Path, name: str = "", *, seconds: float = 60.0, **opt
     path = Path(path)
     found = run_file(path, seconds)
     if name and name not in found:
-        raise InputError(f"{path}: no {name} in it")
+        raise InputError(f"{path}: no {name} in it", "What stands after the colon is a name that the file defines.")
     modules = {
         one: sum(p.numel() for p in value.parameters()) for one, value in found.items() if isinstance(value, nn.Module)
     }
@@ -144,7 +152,10 @@ def check_file(path: str | Path, name: str = "", *, seconds: float = 60.0, **opt
     ]
     names = [name] if name else [*models[:1], *functions]
     if not names:
-        raise InputError(f"{path}: no model in it; name one as {path}:NAME, or a function that makes one")
+        raise InputError(
+            f"{path}: no model in it; name one as {path}:NAME, or a function that makes one",
+            "A class called Transformer, Model or Seq2Seq is found without a name.",
+        )
     reports = {}
     for one in names:
         try:
@@ -155,5 +166,5 @@ def check_file(path: str | Path, name: str = "", *, seconds: float = 60.0, **opt
                 else:
                     reports[one] = check(made(path, one, found[one]), **options)
         except StillRunning as error:
-            raise InputError(f"{path}: {one}: {raised(error)}") from None
+            raise InputError(f"{path}: {one}: {raised(error)}", "Mend that line, or allow more `--seconds`.") from None
     return reports

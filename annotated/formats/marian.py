@@ -38,6 +38,9 @@ ACTIVATION_NAMES = {  # ours: theirs, of which the first is written
 
 
 NORM_EPS = 1e-5  # of every normalisation in a Marian model
+ANOTHER_MODEL = "Look for another model."
+CORRECT_IT = "Correct it, or take the `config.json` that belongs to the model."
+SAME_MODEL = "Take weights, vocabulary and `config.json` from the same model."
 
 
 SETTINGS = {  # ours: theirs, and what holds when it is absent (None: it must be there)
@@ -79,38 +82,47 @@ def marian_settings(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
         value = settings[ours] = values.get(theirs, default)
         kind = bool if ours.startswith(("tie", "scale")) else float if ours.endswith("dropout") else int
         if value is None:
-            raise InputError(f"{path}: {theirs} is missing")
+            raise InputError(f"{path}: {theirs} is missing", "Take the `config.json` that belongs to the model.")
         if kind is float and type(value) is int and abs(value) < 2**53:
             settings[ours] = float(value)
         elif type(value) is not kind:
-            raise InputError(f"{path}: {theirs} is {value!r}, not {KINDS[kind]}")
+            raise InputError(f"{path}: {theirs} is {value!r}, not {KINDS[kind]}", CORRECT_IT)
     return settings
 
 
 def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
     """The configuration that a Marian `config.json` describes. Raises InputError, naming `path` and the setting."""
     if values.get("model_type") != "marian":
-        raise InputError(f"{path}: not a Marian model: model_type is {values.get('model_type')!r}")
+        raise InputError(
+            f"{path}: not a Marian model: model_type is {values.get('model_type')!r}",
+            "Only models of the type `marian` can be read, such as those of OPUS-MT.",
+        )
     for name, wanted in REQUIRED.items():
         wanted = values.get(wanted) if isinstance(wanted, str) else wanted
         if (found := values.get(name, wanted)) != wanted:
-            raise InputError(f"{path}: {name} {found!r} is not supported, only {wanted!r}")
+            raise InputError(
+                f"{path}: {name} {found!r} is not supported, only {wanted!r}",
+                "Look for another model: this one is built otherwise than the paper's.",
+            )
     known = {theirs: ours for ours, names in ACTIVATION_NAMES.items() for theirs in names}
     activation = values.get("activation_function")
     if not isinstance(activation, str) or activation not in known:
-        raise InputError(f"{path}: activation_function {activation!r} is none of {', '.join(known)}")
+        raise InputError(f"{path}: activation_function {activation!r} is none of {', '.join(known)}", ANOTHER_MODEL)
     settings, start = marian_settings(values, path), values.get("decoder_start_token_id")
     settings["start_id"] = settings["pad_id"] if start is None else start
     settings["vocab_size"] = values.get("decoder_vocab_size") or values["vocab_size"]
     if type(settings["vocab_size"]) is not int:
-        raise InputError(f"{path}: decoder_vocab_size is {settings['vocab_size']!r}, not a whole number")
+        raise InputError(f"{path}: decoder_vocab_size is {settings['vocab_size']!r}, not a whole number", CORRECT_IT)
     for ours, theirs in (
         ("pad_id", "pad_token_id"),
         ("end_id", "eos_token_id"),
         ("start_id", "decoder_start_token_id"),
     ):
         if type(number := settings[ours]) is not int or not 0 <= number < settings["vocab_size"]:
-            raise InputError(f"{path}: {theirs} {number!r} is no token's id")
+            raise InputError(
+                f"{path}: {theirs} {number!r} is no token's id",
+                "Correct the number: ids are from 0 to the size of the vocabulary, less one.",
+            )
     settings |= {"activation": known[activation], "attention_bias": True, "output_bias": True}
     try:
         return TransformerConfig(**settings, positions="concatenated", norm_eps=NORM_EPS)
@@ -158,16 +170,19 @@ def read_weights(model: Transformer, tensors: Mapping[str, Tensor], path: Path) 
         known = marian_names(model.config, name)
         found = {stored: left.pop(stored) for stored in known if stored in left}
         if not found:
-            raise InputError(f"{path}: the tensor {known[0]} is missing")
+            raise InputError(f"{path}: the tensor {known[0]} is missing", SAME_MODEL)
         check_finite(found, path)
         first, *copies = found
         for stored, tensor in found.items():
             shape = [1, *own.shape] if name == "output.bias" else [*own.shape]
             if list(tensor.shape) != shape:
-                raise InputError(f"{path}: {stored} has the shape {list(tensor.shape)} instead of {shape}")
+                raise InputError(f"{path}: {stored} has the shape {list(tensor.shape)} instead of {shape}", SAME_MODEL)
         for stored in copies:
             if not found[stored].equal(found[first]):
-                raise InputError(f"{path}: {stored} is not {first}, but config.json says that they are one matrix")
+                raise InputError(
+                    f"{path}: {stored} is not {first}, but config.json says that they are one matrix",
+                    "Set `share_encoder_decoder_embeddings` and `tie_word_embeddings` as the model was trained.",
+                )
         weights[name] = found[first].view(own.shape)
     check_positions(left, path)
     load_weights(model, weights, path)
@@ -177,17 +192,25 @@ def check_positions(left: Mapping[str, Tensor], path: Path) -> None:
     """Refuse what is left of the tensors, unless it is a table of sinusoids, which need not be stored."""
     for name, tensor in left.items():
         if not name.endswith("embed_positions.weight") or tensor.dim() != 2 or tensor.shape[1] % 2:
-            raise InputError(f"{path}: {name} is no tensor of this model")
+            raise InputError(
+                f"{path}: {name} is no tensor of this model",
+                "The file holds more than a Marian model, an adapter perhaps: save the model without it.",
+            )
         length, d_model = tensor.shape
         if not torch.allclose(tensor.float(), sinusoidal_encoding(length, d_model, interleaved=False), atol=1e-3):
-            raise InputError(f"{path}: {name} holds learned positions, which are not supported, only sinusoids")
+            raise InputError(
+                f"{path}: {name} holds learned positions, which are not supported, only sinusoids", ANOTHER_MODEL
+            )
 
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The settings in a JSON file. Raises InputError, naming the file, when it holds something else."""
     settings = read_json(path)
     if not isinstance(settings, dict):
-        raise InputError(f"{path}: settings with names were expected, not {type(settings).__name__}")
+        raise InputError(
+            f"{path}: settings with names were expected, not {type(settings).__name__}",
+            "Take the file that belongs to the model.",
+        )
     return settings
 
 
@@ -196,7 +219,10 @@ def marian_tensors(folder: Path) -> dict[str, Tensor]:
     path = folder / "model.safetensors"
     if not path.exists():
         if (folder / "model.safetensors.index.json").exists():
-            raise InputError(f"{path}: no such file; weights in several files are not supported, save them as one")
+            raise InputError(
+                f"{path}: no such file; weights in several files are not supported, save them as one",
+                "`save_pretrained` of transformers does so with a large `max_shard_size`.",
+            )
         for pickled in sorted(folder.glob("*.bin")):
             raise InputError(
                 f"{pickled}: a pickle can run any code when it is read, so it is refused; "
@@ -216,7 +242,10 @@ def marian_tokenizer(folder: Path, settings: Mapping[str, Any]) -> PairTokenizer
         token = settings.get(name) or default
         special.append(token.get("content") if isinstance(token, dict) else token)
         if not isinstance(special[-1], str):
-            raise InputError(f"{folder / 'tokenizer_config.json'}: {name} {token!r} is no token")
+            raise InputError(
+                f"{folder / 'tokenizer_config.json'}: {name} {token!r} is no token",
+                'Write the token as text, such as `"<pad>"`.',
+            )
     for name in ("vocab.json", "target_vocab.json")[: 2 if settings.get("separate_vocabs") else 1]:
         with naming(folder / name):
             lists.append(json.loads((folder / name).read_bytes()))
@@ -230,13 +259,15 @@ def check_ids(config: TransformerConfig, tokenizer: PairTokenizer, folder: Path)
     sizes = (config.source_vocab_size, config.vocab_size)
     for name, number_of, size in zip(lists, tokenizer.numbers, sizes, strict=True):
         if len(number_of) != size:
-            raise InputError(f"{folder / name}: {len(number_of)} pieces, but config.json says {size}")
+            raise InputError(f"{folder / name}: {len(number_of)} pieces, but config.json says {size}", SAME_MODEL)
     pad, _, eos = tokenizer.special
     wanted = {"pad_token_id": (config.pad_id, tokenizer.numbers[0][pad])}
     wanted["eos_token_id"] = (config.end_id, tokenizer.numbers[1][eos])
     for name, (found, number) in wanted.items():
         if found != number:
-            raise InputError(f"{folder / 'config.json'}: {name} is {found}, but in the vocabulary it is {number}")
+            raise InputError(
+                f"{folder / 'config.json'}: {name} is {found}, but in the vocabulary it is {number}", SAME_MODEL
+            )
 
 
 NEUTRAL = {  # settings of `generate` that change its output, and the values with which they do not
@@ -260,9 +291,9 @@ def search_settings(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     beam_size, alpha = (given.get(name, 1) for name in ("num_beams", "length_penalty"))
     early = given.get("early_stopping") or False
     if type(beam_size) is not int or beam_size < 1:
-        raise InputError(f"{path}: num_beams {beam_size!r} is no number")
+        raise InputError(f"{path}: num_beams {beam_size!r} is no number", "Write a whole number of at least 1.")
     if type(alpha) not in (int, float):
-        raise InputError(f"{path}: length_penalty {alpha!r} is no number")
+        raise InputError(f"{path}: length_penalty {alpha!r} is no number", "Write a number, such as 1.0.")
     if type(early) not in (bool, str) or early not in RULES:
         raise InputError(f"{path}: early_stopping {early!r} is none of {', '.join(map(repr, RULES))}")
     ignored = [name for name, value in NEUTRAL.items() if given.get(name) not in (value, None)]
@@ -282,7 +313,7 @@ def load_marian(folder: str | Path, device: str = "auto") -> Translator:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder")
+        raise InputError(f"{folder}: no such folder", "Check the path; nothing is downloaded.")
     values = read_settings(folder / "config.json")
     config = marian_config(values, folder / "config.json")
     path = folder / "tokenizer_config.json"
@@ -382,7 +413,10 @@ def check_options(translator: Translator, system: str, table: Mapping[str, Any])
         value, known = getattr(config, field.name), limits.get(field.name, (field.default,))
         if known is not None and value not in known:
             fit = ", ".join(str(other) for other in known if other is not None)
-            raise InputError(f"{system} cannot express {field.name} {value!r} (only {fit})")
+            raise InputError(
+                f"{system} cannot express {field.name} {value!r} (only {fit})",
+                "Export in another format, or train with one of the values that are named.",
+            )
 
 
 def save_marian(translator: Translator, folder: str | Path) -> None:

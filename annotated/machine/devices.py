@@ -39,7 +39,9 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype:
     Raises ValueError for another name, and for 16 bits on Apple's GPUs, which train in float32 here.
     """
     if name != "auto" and name not in PRECISIONS:
-        raise InputError(f"precision must be auto or one of {', '.join(PRECISIONS)}, not {name!r}")
+        raise InputError(
+            f"precision must be auto or one of {', '.join(PRECISIONS)}, not {name!r}", "`auto` is right for most."
+        )
     if name not in ("auto", "float32") and device.type == "mps":
         raise InputError(f"precision {name} is not for the device mps: choose float32")
     if name != "auto":
@@ -59,9 +61,12 @@ def best_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+        raise InputError(
+            f"device {name!r} cannot be used: {str(error).splitlines()[0]}",
+            "Leave `--device` out: a GPU is found where there is one.",
+        ) from None
     if device.type == "meta":
-        raise InputError(f"device {name!r} cannot be used: it holds shapes and no numbers")
+        raise InputError(f"device {name!r} cannot be used: it holds shapes and no numbers", "Leave `--device` out.")
     return device
 
 

@@ -81,15 +81,15 @@ def from_first(make: Callable[[], T]) -> T:
     """What the first process makes, in all of them. Its InputError is raised in all of them, too."""
     if world_size() == 1:
         return make()
-    made: list[Any] = [None, None]
+    made: list[Any] = [None, None]  # the value, or what an error says
     if rank() == 0:
         try:
             made[0] = make()
         except InputError as error:
-            made[1] = str(error)
+            made[1] = str(error), error.todo
     dist.broadcast_object_list(made, src=0)
     if made[1] is not None:
-        raise InputError(made[1])
+        raise InputError(*made[1])
     return made[0]
 
 
@@ -111,7 +111,10 @@ def launched() -> tuple[int, int, int] | None:
             raise InputError(f"{name} is {os.environ[name]!r}, not a whole number: start with torchrun")
         numbers.append(int(os.environ[name]))
     if not numbers[2] <= numbers[0] < numbers[1]:
-        raise InputError(f"RANK {numbers[0]} and LOCAL_RANK {numbers[2]} do not fit into WORLD_SIZE {numbers[1]}")
+        raise InputError(
+            f"RANK {numbers[0]} and LOCAL_RANK {numbers[2]} do not fit into WORLD_SIZE {numbers[1]}",
+            "Start with `torchrun`, or unset them.",
+        )
     return tuple(numbers)
 
 
@@ -124,13 +127,19 @@ def processes() -> Iterator[None]:
     backend = "gloo"
     if torch.cuda.is_available():
         if place[2] >= torch.cuda.device_count():
-            raise InputError(f"LOCAL_RANK {place[2]}: this machine has {torch.cuda.device_count()} GPUs")
+            raise InputError(
+                f"LOCAL_RANK {place[2]}: this machine has {torch.cuda.device_count()} GPUs",
+                "Start as many processes on each machine as it has GPUs: `--nproc-per-node`.",
+            )
         torch.cuda.set_device(place[2])
         backend = "cpu:gloo,cuda:nccl"
     try:
         dist.init_process_group(backend, timeout=PATIENCE)
     except (RuntimeError, ValueError) as error:
-        raise InputError(f"the {place[1]} processes did not find each other: {one_line(error)}") from None
+        raise InputError(
+            f"the {place[1]} processes did not find each other: {one_line(error)}",
+            "Each machine must reach the address and port that `torchrun` was given.",
+        ) from None
     try:
         yield
     except RuntimeError as error:

@@ -38,6 +38,9 @@ __all__ = [
 ]
 
 
+SAME_FOLDER = "Take weights and `config.json` from the same folder."
+
+
 def uncompiled(model: torch.nn.Module) -> torch.nn.Module:
     """The model itself, where `torch.compile` has wrapped it."""
     return getattr(model, "_orig_mod", model)
@@ -53,15 +56,18 @@ def load_weights(model: torch.nn.Module, weights: Mapping[str, Tensor], origin: 
     """Copy `weights` into the model. Raises InputError, naming `origin` and the tensor, when they do not fit."""
     own = weights_of(model)
     if missing := sorted(own.keys() - weights.keys()):
-        raise InputError(f"{origin}: the tensor {missing[0]} is missing ({len(missing)} in all)")
+        raise InputError(f"{origin}: the tensor {missing[0]} is missing ({len(missing)} in all)", SAME_FOLDER)
     if foreign := sorted(weights.keys() - own.keys()):
-        raise InputError(f"{origin}: {foreign[0]} is no tensor of this model ({len(foreign)} in all)")
+        raise InputError(f"{origin}: {foreign[0]} is no tensor of this model ({len(foreign)} in all)", SAME_FOLDER)
     for name, tensor in own.items():
         if tensor.shape != weights[name].shape:
             shapes = f"{list(weights[name].shape)} instead of {list(tensor.shape)}"
-            raise InputError(f"{origin}: {name} has the shape {shapes}")
+            raise InputError(f"{origin}: {name} has the shape {shapes}", SAME_FOLDER)
         if not weights[name].is_floating_point():
-            raise InputError(f"{origin}: {name} holds no floating-point numbers, but {weights[name].dtype}")
+            raise InputError(
+                f"{origin}: {name} holds no floating-point numbers, but {weights[name].dtype}",
+                "Save the weights as numbers of 32 or 16 bits; quantised ones cannot be read.",
+            )
     for name, tensor in own.items():
         tensor.copy_(weights[name])
 
@@ -95,23 +101,34 @@ def check_finite(tensors: Mapping[str, Tensor], origin: object) -> None:
     """Raise InputError, naming `origin` and the tensor, when a weight is infinite or no number."""
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
-            raise InputError(f"{origin}: {name} has values that are not finite; such weights are of no use")
+            raise InputError(
+                f"{origin}: {name} has values that are not finite; such weights are of no use",
+                "Training went astray: take an earlier checkpoint, and train with a lower rate.",
+            )
 
 
 def config_from(values: Any, origin: object) -> TransformerConfig:
     """A configuration from what a file says. Raises InputError, naming `origin` and the setting that is wrong."""
     if not isinstance(values, dict):
-        raise InputError(f"{origin}: 'model' holds no settings")
+        raise InputError(
+            f"{origin}: 'model' holds no settings", "Take the `config.json` that was saved with the model."
+        )
     known = {field.name: get_args(field.type) or (field.type,) for field in fields(TransformerConfig)}
     found = dict(values)
     for name, value in values.items():
         if name not in known:
-            raise InputError(f"{origin}: unknown setting {name!r}")
+            raise InputError(
+                f"{origin}: unknown setting {name!r}",
+                "Look for a slip of the pen; a newer version may have written the file, and is needed then.",
+            )
         if type(value) is int and float in known[name] and abs(value) < 2**53:
             found[name] = float(value)
         elif type(value) not in known[name]:
             kinds = " or ".join(kind.__name__ for kind in known[name] if kind is not NoneType)
-            raise InputError(f"{origin}: {name} is {value!r}, not of the type {kinds}")
+            raise InputError(
+                f"{origin}: {name} is {value!r}, not of the type {kinds}",
+                "Correct it, or take the `config.json` that was saved with the model.",
+            )
     try:
         return TransformerConfig(**found)
     except (TypeError, ValueError) as error:
@@ -123,7 +140,9 @@ def load_config(folder: Path) -> tuple[TransformerConfig, dict]:
     path = current(folder, "config.json")
     content = read_json(path)
     if not isinstance(content, dict) or content.get("format") != "annotated-1":
-        raise InputError(f"{path}: not a configuration of this package")
+        raise InputError(
+            f"{path}: not a configuration of this package", "A Marian model is read by `annotated import-marian`."
+        )
     return config_from(content.get("model", {}), path), content
 
 
@@ -137,7 +156,9 @@ def build(
     """
     count, stored = num_weights(config), sum(tensor.numel() for tensor in tensors.values())
     if count != stored if absent is None else count > stored + absent:
-        raise InputError(f"{origin}: {stored:,} numbers there, but config.json describes a model of {count:,}")
+        raise InputError(
+            f"{origin}: {stored:,} numbers there, but config.json describes a model of {count:,}", SAME_FOLDER
+        )
     return Transformer(config)
 
 
@@ -164,7 +185,10 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> tuple[
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such model folder")
+        raise InputError(
+            f"{folder}: no such model folder",
+            "Check the path. A model is the folder that `annotated train` wrote to, not a file in it.",
+        )
     while True:
         before = manifest_of(folder)
         try:
@@ -175,7 +199,7 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> tuple[
                 continue  # a training run has saved a better model meanwhile
             whole = sorted((folder / "checkpoints").glob("step-*.safetensors"))
             offer = f"; an earlier one is in {whole[-1].parent}: see annotated average" if whole else ""
-            raise InputError(f"{error}{offer}") from None
+            raise InputError(f"{error}{offer}", error.todo) from None
 
 
 def own_tokenizer(folder: Path, notes: dict) -> Tokenizer | None:
@@ -190,7 +214,10 @@ def load_with_tokenizer(folder: str | Path, device: torch.device | str = "cpu") 
     """`load_model` for who has text. Raises InputError, naming the folder, for a model without a tokenizer, too."""
     model, tokenizer, notes = load_model(folder, device)
     if tokenizer is None:
-        raise InputError(f"{folder}: no tokenizer in this folder: load_model and beam_search work on its token ids")
+        raise InputError(
+            f"{folder}: no tokenizer in this folder: load_model and beam_search work on its token ids",
+            "It is a model of numbers: no text goes in or out.",
+        )
     return model, tokenizer, notes
 
 
@@ -204,7 +231,10 @@ def read_model(folder: Path) -> tuple[Transformer, Tokenizer | None, dict]:
         sizes = {"source_vocab_size": tokenizer.source_size, "vocab_size": tokenizer.target_size}
         for name, size in sizes.items():
             if size != (wanted := getattr(config, name) or config.vocab_size):
-                raise InputError(f"{file}: {size} pieces, but config.json says {wanted}")
+                raise InputError(
+                    f"{file}: {size} pieces, but config.json says {wanted}",
+                    "Take the tokenizer and `config.json` from the same folder.",
+                )
     path = current(folder, "model.safetensors")
     tensors = read_tensors(path)
     model = build(config, tensors, path)
@@ -221,7 +251,9 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
     for path in paths[1:]:
         other = read_tensors(path)
         if {name: t.shape for name, t in other.items()} != {name: t.shape for name, t in total.items()}:
-            raise InputError(f"{path}: not a checkpoint of the same model as {paths[0]}")
+            raise InputError(
+                f"{path}: not a checkpoint of the same model as {paths[0]}", "Average checkpoints of one run only."
+            )
         for name, tensor in other.items():
             total[name] += tensor
     return {name: (tensor / len(paths)).float() for name, tensor in total.items()}

@@ -39,7 +39,10 @@ def examples_by_epoch(
     if not config.piece_dropout:
         return examples
     if isinstance(tokenizer, PairTokenizer):
-        raise InputError("piece_dropout cuts words by one vocabulary for both languages, and this model has two")
+        raise InputError(
+            "piece_dropout cuts words by one vocabulary for both languages, and this model has two",
+            "Leave `--piece-dropout` out, or train a model from the beginning.",
+        )
     return partial(PieceDropout(tokenizer, config.piece_dropout, config.seed, model.max_length), examples)
 
 
@@ -50,13 +53,22 @@ def check_ids(examples: Sequence[Example], model: Model) -> None:
     for number, pair in enumerate(examples, start=1):
         for ids, size in zip(pair, sizes, strict=True):
             if odd := [one for one in ids if not hasattr(one, "__index__")]:
-                raise InputError(f"pair {number} holds {odd[0]!r}, and ids are whole numbers")
+                raise InputError(
+                    f"pair {number} holds {odd[0]!r}, and ids are whole numbers",
+                    "Give lists of ids, as a tokenizer makes them.",
+                )
             if ids and not 0 <= min(ids) <= max(ids) < size:
                 wrong = min(ids) if min(ids) < 0 else max(ids)
-                raise InputError(f"pair {number} holds the id {wrong}, and the model knows 0 to {size - 1}")
+                raise InputError(
+                    f"pair {number} holds the id {wrong}, and the model knows 0 to {size - 1}",
+                    "Give the configuration the size of the vocabulary, or look where the id comes from.",
+                )
         target = [one for one in pair[1] if one != model.config.pad_id]
         if target and target[-1] != end:
-            raise InputError(f"the target of pair {number} does not end with {end}, so no output would ever end")
+            raise InputError(
+                f"the target of pair {number} does not end with {end}, so no output would ever end",
+                "Put the id that the configuration names `end_id` at the end of each target.",
+            )
 
 
 def batch_all(examples: Sequence[Example], max_tokens: int, pad_id: int = 0, start_id: int = 2) -> list[Batch]:
@@ -88,7 +100,7 @@ def batch_groups(
     while True:
         examples = source(epoch) if callable(source) else source
         if not examples:
-            raise InputError("there are no examples to train on")
+            raise InputError("there are no examples to train on", "Give `train` at least one pair.")
         pairs = Pairs.of(examples)
         batches = pairs.plan(config.max_tokens, seed=config.seed * 1_000_003 + epoch)
         for done in range(position, len(batches)):
@@ -132,7 +144,10 @@ def begin_with(folder: Path, corpus: Corpus | Store) -> tuple[Transformer, Token
     """
     model, tokenizer, notes = load_with_tokenizer(folder)
     if isinstance(corpus, Store) and corpus.tokenizer.files() != tokenizer.files():
-        raise InputError(f"{corpus.name}: was cut into pieces of another vocabulary than that of {folder}")
+        raise InputError(
+            f"{corpus.name}: was cut into pieces of another vocabulary than that of {folder}",
+            "Prepare a store with that vocabulary, or train on the texts themselves.",
+        )
     kept = {"search": notes["search"]} if "search" in notes else {}
     return model, tokenizer, {"begun_from": str(folder)} | kept
 
@@ -156,5 +171,8 @@ def examples_of(
     for name, found in (("train", examples), ("valid", valid)):
         if not found:
             reason = f"a side of each is empty, or has more than {max_length} tokens (max_length)"
-            raise InputError(f"corpus {corpus.name}: no usable pairs in {name}: {reason}")
+            raise InputError(
+                f"corpus {corpus.name}: no usable pairs in {name}: {reason}",
+                "Raise `--max-length`, or look for a column that is missing.",
+            )
     return examples, valid

@@ -51,7 +51,7 @@ def prepare_folder(folder: Path, resume: bool) -> None:
     What a run left that ended before its first checkpoint is nothing to lose, and may be written over.
     """
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file, not a folder")
+        raise InputError(f"{folder}: is a file, not a folder", "Name a folder after `--output`.")
     finish(folder)
     if not resume:
         refuse_begun(folder)
@@ -76,9 +76,9 @@ def refuse_begun(folder: Path) -> None:
 def run_folder(folder: Path, resume: bool, warn: Callable[[str], None]) -> Iterator[dict[str, Any]]:
     """Keep a folder for one run; gives the record of the run to resume, else an empty one."""
     if resume and not folder.exists():
-        raise InputError(f"{folder}: nothing to resume there")
+        raise InputError(f"{folder}: nothing to resume there", "Check the path, or leave `resume` out.")
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file, not a folder")
+        raise InputError(f"{folder}: is a file, not a folder", "Name a folder after `--output`.")
     with nullcontext() if rank() else locked(folder, warn):
         from_first(lambda: prepare_folder(folder, resume))
         yield read_json(folder / "run.json") if resume else {}
@@ -113,7 +113,10 @@ def run_record(
     """What `run.json` says of a run that begins. Raises InputError when the run to resume had other examples."""
     known_by = fingerprint(corpus, examples)
     if before.get("examples", known_by) != known_by:
-        raise InputError(f"corpus {corpus.name}: not the pairs, or not the vocabulary, that the run began with")
+        raise InputError(
+            f"corpus {corpus.name}: not the pairs, or not the vocabulary, that the run began with",
+            "Put the corpus back as it was, or start in another folder.",
+        )
     run = {"command": before.get("command", command_line()), "corpus": corpus.name}
     run |= {"source": corpus.source_language, "target": corpus.target_language, "pairs": len(examples)}
     run |= {f"{name}_left_out": count for name, count in left_out.items()} | {"examples": known_by}

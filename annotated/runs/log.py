@@ -44,7 +44,10 @@ class TrainingLog:
         mean = summed(torch.stack(self.state.losses).mean().item())  # each process has its part of each loss
         if not math.isfinite(mean):
             advice = "lower rate_factor, raise warmup_steps or set clip_norm"
-            raise InputError(f"the loss is {mean} near step {self.state.step}: {advice}")
+            raise InputError(
+                f"the loss is {mean} near step {self.state.step}: {advice}",
+                "A resumed run keeps its settings. What was saved before is good.",
+            )
         speed = (self.state.tokens - self.tokens) / max(self.state.seconds - self.seconds, 1e-9)
         self.state.losses, self.tokens, self.seconds = [], self.state.tokens, self.state.seconds
         self.record(loss=mean, rate=rate, tokens_per_second=round(speed))
@@ -61,7 +64,9 @@ class TrainingLog:
             try:
                 disk.append(self.path, (json.dumps(state.history[-1]) + "\n").encode())
             except OSError as error:
-                raise InputError(f"{self.path}: cannot be written ({error.strerror})") from None
+                raise InputError(
+                    f"{self.path}: cannot be written ({error.strerror})", "Free some space, then go on with `--resume`."
+                ) from None
 
     def say(self, text: str) -> None:
         """A line above the progress bar; without one, for `report`."""

@@ -31,6 +31,8 @@ from annotated.training import Model, TrainingConfig
 
 __all__ = ["TrainingState", "check_checkpoint", "checkpoints", "load_state"]
 
+OWN_OPTIONS = "The state is of another model, or was changed: resume with the options that the run began with."
+
 
 @dataclass
 class TrainingState:
@@ -124,7 +126,9 @@ def load_state(folder: Path, state: TrainingState, warn: Callable[[str], None] =
     else:
         path = folder / "state.safetensors"  # of a run before there were manifests
         if not path.exists():
-            raise InputError(damaged[0] if damaged else f"{folder}: nothing to resume there: start in another folder")
+            if damaged:
+                raise InputError(damaged[0], "Copy the folder again, or start in another one.")
+            raise InputError(f"{folder}: nothing to resume there: start in another folder")
         restore(path, state)
 
 
@@ -141,7 +145,10 @@ def restore(path: Path, state: TrainingState) -> None:
         history, scaler = list(counters["history"]), counters.get("scaler", {})
         losses = [torch.tensor(0.0 if rank() else loss) for loss in counters.get("losses", ())]  # sums over processes
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{path}: not the state of a training run (its counters are missing)") from None
+        raise InputError(
+            f"{path}: not the state of a training run (its counters are missing)",
+            "Take the file as the training wrote it; weights alone do not say how to go on.",
+        ) from None
     load_weights(state.model, part("model."), path)
     if (state.average is None) == any(name.startswith("average.") for name in tensors):
         raise InputError(f"{path}: average_decay was changed since; resume with the same options")
@@ -149,11 +156,13 @@ def restore(path: Path, state: TrainingState) -> None:
         moments = part(f"adam.{name}.")
         for key in ("exp_avg", "exp_avg_sq") if counters["step"] else ():
             if key not in moments or moments[key].shape != parameter.shape:
-                raise InputError(f"{path}: Adam's average adam.{name}.{key} is missing or of another shape")
+                raise InputError(
+                    f"{path}: Adam's average adam.{name}.{key} is missing or of another shape", OWN_OPTIONS
+                )
         state.optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in moments.items()}
     for name, tensor in (state.average or {}).items():
         if f"average.{name}" not in tensors or tensors[f"average.{name}"].shape != tensor.shape:
-            raise InputError(f"{path}: average.{name} is missing or of another shape")
+            raise InputError(f"{path}: average.{name} is missing or of another shape", OWN_OPTIONS)
         tensor.copy_(tensors[f"average.{name}"])
     own, own_cuda = (numbered(name, rank()) for name in ("random.cpu", "random.cuda"))
     try:
@@ -164,7 +173,10 @@ def restore(path: Path, state: TrainingState) -> None:
         if own_cuda in tensors and torch.cuda.is_available():
             torch.cuda.set_rng_state(tensors[own_cuda])
     except (KeyError, TypeError, RuntimeError):
-        raise InputError(f"{path}: the state of the random numbers is missing or of another size") from None
+        raise InputError(
+            f"{path}: the state of the random numbers is missing or of another size",
+            "The state was changed, or another version of PyTorch wrote it: resume with that one.",
+        ) from None
     if scaler:
         state.scaler.load_state_dict(scaler)
     device = next(state.model.parameters()).device

@@ -78,7 +78,10 @@ def validate(
         measured = measure(state.model.eval())
         state.model.train()
     if not math.isfinite(loss):
-        raise InputError(f"the validation loss is {loss} at step {state.step}: the last good model is kept")
+        raise InputError(
+            f"the validation loss is {loss} at step {state.step}: the last good model is kept",
+            "Start anew with a lower `--rate-factor`, more `--warmup-steps` or `--clip-norm 1`.",
+        )
     best = loss < state.best_loss
     state.best_loss = min(loss, state.best_loss)
     log.record(valid_loss=loss, **measured)
@@ -162,11 +165,16 @@ def train(
     """
     if config.accumulation < world_size():
         raise InputError(
-            f"accumulation is {config.accumulation}: a step needs a batch for each of {world_size()} processes"
+            f"accumulation is {config.accumulation}: a step needs a batch for each of {world_size()} processes",
+            "Set `--accumulation` to at least that number; with smaller batches a step stays as large as "
+            "it was. A new run of the command does so itself.",
         )
     model = uncompiled(model)
     if not any(batch.num_tokens for batch in valid):
-        raise InputError("there are no examples to validate by")
+        raise InputError(
+            "there are no examples to validate by",
+            "Give `train` at least one batch with a target, made by `make_batch`.",
+        )
     if isinstance(examples, list | tuple):
         check_ids(examples, model)
     folder = None if folder is None else Path(folder)

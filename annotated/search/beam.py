@@ -74,7 +74,10 @@ def no_output(said: str = "", rescore: Rescore | None = None) -> NoReturn:
     """Say why there is no output: the rule allows none (ValueError), or logits are no numbers (InputError)."""
     if rescore is not None:
         raise ValueError(said)
-    raise InputError("the model's output is no number: if it computes in 16 bits, choose float32 or bfloat16")
+    raise InputError(
+        "the model's output is no number: if it computes in 16 bits, choose float32 or bfloat16",
+        "In float32 as well? Then training went astray: take an earlier checkpoint.",
+    )
 
 
 @inference

@@ -58,12 +58,21 @@ SEARCH = {"beam_size": 4, "length_penalty": 0.6, "penalty": "gnmt", "stop": "bou
 def search_from(values: Any) -> dict[str, Any]:
     """The settings of the search that a model brings, else the paper's. Raises InputError, naming the wrong one."""
     if not isinstance(values, dict) or values.keys() - SEARCH.keys():
-        raise InputError(f"config.json: search has the settings {', '.join(SEARCH)}, not {values!r}")
+        raise InputError(
+            f"config.json: search has the settings {', '.join(SEARCH)}, not {values!r}",
+            "Delete what is not named there.",
+        )
     search = SEARCH | values
     if type(search["beam_size"]) is not int or search["beam_size"] < 1:
-        raise InputError(f"config.json: beam_size {search['beam_size']!r} in search is no number of at least 1")
+        raise InputError(
+            f"config.json: beam_size {search['beam_size']!r} in search is no number of at least 1",
+            "Write a whole number, such as 4.",
+        )
     if type(search["length_penalty"]) not in (int, float) or not abs(search["length_penalty"]) <= 100:
-        raise InputError(f"config.json: length_penalty {search['length_penalty']!r} in search is no number up to 100")
+        raise InputError(
+            f"config.json: length_penalty {search['length_penalty']!r} in search is no number up to 100",
+            "Write a number, such as 0.6.",
+        )
     for name, known in (("penalty", tuple(PENALTIES)), ("stop", STOPS)):
         if search[name] not in known:
             raise InputError(f"config.json: {name} {search[name]!r} in search is none of {', '.join(known)}")
@@ -152,7 +161,8 @@ class Translator:
         options |= {"n_best": width if n_best is None else n_best, "limit": limit, "min_length": min_length}
         if width > self.model.config.vocab_size:
             raise InputError(
-                f"a beam of {width} is wider than the vocabulary, which has {self.model.config.vocab_size}"
+                f"a beam of {width} is wider than the vocabulary, which has {self.model.config.vocab_size}",
+                "Lower `--beam-size`; more than ten seldom helps.",
             )
         sources = self.with_prefixes(self.tokenize(texts, warn), prefixes, limit)
         wanted = [source for source in sources if len(source) > 1]  # more than eos
@@ -176,7 +186,8 @@ class Translator:
             room = int(output_limits(self.model, torch.tensor([source]), limit=limit))
             if len(source.prefix) >= room:
                 raise InputError(
-                    f"sentence {number}: its prefix has {len(source.prefix)} tokens, and translations at most {room}"
+                    f"sentence {number}: its prefix has {len(source.prefix)} tokens, and translations at most {room}",
+                    "Shorten the prefix, or raise `--limit`.",
                 )
         return found
 
@@ -201,7 +212,10 @@ class Translator:
         targets = tokenize(self.tokenizer, list(translations), target=True)
         for number, target in enumerate(targets, start=1):
             if len(target) > (longest := self.model.config.max_length):
-                raise InputError(f"sentence {number}: its translation has {len(target)} tokens, the model {longest}")
+                raise InputError(
+                    f"sentence {number}: its translation has {len(target)} tokens, the model {longest}",
+                    "Score a shorter translation: the model was made for so many tokens.",
+                )
         pad, device = self.model.config.pad_id, self.model.target_embedding.weight.device
         for batch in token_batches(list(zip(sources, targets, strict=True)), max_tokens):
             sides = ([side[i] for i in batch] for side in (sources, targets))
@@ -286,4 +300,7 @@ def find_model(name: str | Path) -> Path:
     for place in places:
         if (place / name).is_dir():
             return place / name
-    raise InputError(f"{name}: no such model folder here; the installed package carries one, named embedded")
+    raise InputError(
+        f"{name}: no such model folder here; the installed package carries one, named embedded",
+        "Check the path, or write `embedded`.",
+    )

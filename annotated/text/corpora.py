@@ -36,6 +36,7 @@ __all__ = [
 
 
 LONGEST_LINE = 1_000_000  # bytes
+FIND_THE_LINE = "Find the line that is missing or divided: from there on every pair is wrong."
 
 
 def stream_lines(path: Path) -> Iterator[str]:
@@ -53,25 +54,34 @@ def stream_lines(path: Path) -> Iterator[str]:
                 if unpacked > limit:
                     raise OSError(f"it unpacks to more than {limit:,} bytes, which no text of its size does")
                 if len(line) > LONGEST_LINE:
-                    raise InputError(f"{path}: line {number} has more than {LONGEST_LINE:,} bytes: one sentence a line")
+                    raise InputError(
+                        f"{path}: line {number} has more than {LONGEST_LINE:,} bytes: one sentence a line",
+                        "A text without line ends is no corpus.",
+                    )
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors write
                 yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
+        raise InputError(f"{path}: no such file", "Check the path; both sides of a corpus are needed.") from None
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
-        message = f"{path}: line {number} is not UTF-8 (byte 0x{byte:02x}): convert the file to UTF-8"
-        raise InputError(message) from None
+        raise InputError(
+            f"{path}: line {number} is not UTF-8 (byte 0x{byte:02x}): convert the file to UTF-8",
+            "For example with `iconv -f latin1 -t utf-8`.",
+        ) from None
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
+        raise InputError(
+            f"{path}: cannot be read ({error})", "A `.gz` file that is cut or damaged has to be fetched again."
+        ) from None
 
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a text file, as `stream_lines` reads them. Raises InputError, too, when the file is empty."""
     lines = list(stream_lines(path))
     if not any(line.strip() for line in lines):
-        raise InputError(f"{path}: the file is empty")
+        raise InputError(
+            f"{path}: the file is empty", "Put a sentence in each line, or leave the file out of the folder."
+        )
     return lines
 
 
@@ -80,7 +90,7 @@ def read_pairs(source: Path, target: Path) -> list[SentencePair]:
     sides = read_lines(source), read_lines(target)
     if len(sides[0]) != len(sides[1]):
         counts = f"{source} has {len(sides[0])} lines, {target} has {len(sides[1])}"
-        raise InputError(f"{counts}: the two sides must have the same number")
+        raise InputError(f"{counts}: the two sides must have the same number", FIND_THE_LINE)
     return [SentencePair(one.strip(), other.strip()) for one, other in zip(*sides, strict=True)]
 
 
@@ -89,7 +99,9 @@ def tab_separated(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, str]]
     for number, line in enumerate(lines, start=1):
         columns = line.split("\t") if line.strip() else ["", ""]  # an empty pair, as in two files
         if len(columns) < 2:
-            raise InputError(f"{path}: line {number} has no tab: expected source, tab, target")
+            raise InputError(
+                f"{path}: line {number} has no tab: expected source, tab, target", "Some editors make blanks of a tab."
+            )
         yield columns[0].strip(), columns[1].strip()
 
 
@@ -134,10 +146,16 @@ def download_multi30k(folder: Path, url: str = MULTI30K_URL) -> None:
             with urllib.request.urlopen(url + name, timeout=60) as response:
                 content = response.read(LARGEST + 1)
         except (OSError, http.client.HTTPException) as error:
-            raise InputError(f"{url + name}: cannot be downloaded ({error})") from None
+            raise InputError(
+                f"{url + name}: cannot be downloaded ({error})",
+                "Look after the network and try again; files that have arrived are kept.",
+            ) from None
         if len(content) > LARGEST or hashlib.sha256(content).hexdigest() != expected:
             page = " but a web page" if content.lstrip()[:1] == b"<" else ""
-            raise InputError(f"{url + name}: not the expected file{page} (its SHA-256 differs)")
+            raise InputError(
+                f"{url + name}: not the expected file{page} (its SHA-256 differs)",
+                "A network with a login page answers so: log in and try again.",
+            )
         write_atomically(folder / name, content)
 
 
@@ -147,7 +165,10 @@ def multi30k(source: str, target: str, download: bool = False) -> Corpus:
     Raises InputError for another pair of languages, or when the files are not there and `download` is false.
     """
     if {source, target} != {"en", "de"}:
-        raise InputError(f"multi30k is read in en and de here, not {source} and {target}")
+        raise InputError(
+            f"multi30k is read in en and de here, not {source} and {target}",
+            "Use `--source` and `--target` with these two, or give another corpus as a folder.",
+        )
     folder = multi30k_folder()
     if download:
         download_multi30k(folder)
@@ -190,7 +211,10 @@ def split_files(folder: Path, source: str, target: str) -> dict[str, list[Path]]
             elif table.exists():
                 files.setdefault(split, [table])
     if not files:
-        raise InputError(f"{folder}: no train.{source} and train.{target} there, and no train.tsv")
+        raise InputError(
+            f"{folder}: no train.{source} and train.{target} there, and no train.tsv",
+            "Rename the files to one of these names, or say with `--source` and `--target` how yours end.",
+        )
     return files
 
 
@@ -256,7 +280,10 @@ def load_corpus(name: str, source: str = "en", target: str = "de", download: boo
     """
     if name in EMBEDDED:
         if (source, target) != ("en", "de"):
-            raise InputError(f"the embedded corpus goes from en to de, not from {source} to {target}")
+            raise InputError(
+                f"the embedded corpus goes from en to de, not from {source} to {target}",
+                "Leave `--source` and `--target` out; for the other way give your own corpus.",
+            )
         change = EMBEDDED[name]
         loaders = {split: lambda split=split: [change(pair) for pair in generated(split)] for split in SPLITS}
         return Corpus(name, source, target, loaders)
@@ -269,6 +296,9 @@ def load_corpus(name: str, source: str = "en", target: str = "de", download: boo
     elif "," in name:
         pairs = read_pairs(*map(Path, name.split(",", 1)))
     else:
-        raise InputError(f"{name}: no such file or folder, and no corpus of that name ({', '.join(NAMED)})")
+        raise InputError(
+            f"{name}: no such file or folder, and no corpus of that name ({', '.join(NAMED)})",
+            "Check the path, or take one of the names.",
+        )
     loaders = {split: lambda split=split: split_pairs(pairs)[split] for split in ("train", "valid", "test")}
     return Corpus(name, source, target, loaders | {"all": lambda: pairs})

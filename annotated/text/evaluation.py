@@ -62,7 +62,11 @@ def bleu_by(ruler: str) -> sacrebleu.BLEU:
         if ruler.endswith("-mecab"):
             extra = f'"sacrebleu[{ruler.removesuffix("-mecab")}]"'
             raise InputError(f"the ruler {ruler} needs a package that is not installed: pip install {extra}") from None
-        raise InputError(f"the ruler {ruler} needs a file that cannot be fetched or read ({error})") from None
+        raise InputError(
+            f"the ruler {ruler} needs a file that cannot be fetched or read ({error})",
+            "sacreBLEU fetches it once, to `~/.sacrebleu`: try again with a network, delete it there if "
+            "it is cut, or choose another ruler.",
+        ) from None
 
 
 def choose_ruler(language: str | None, ruler: str | None = None) -> tuple[str, tuple[str, ...]]:

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from annotated.base.files import InputError, disk, finish, json_bytes, locked, read_json, write_together
+from annotated.base.files import FREE_SPACE, InputError, disk, finish, json_bytes, locked, read_json, write_together
 from annotated.machine.devices import prepare_worker
-from annotated.text.corpora import NAMED, load_corpus, split_files, stream_lines, tab_separated
+from annotated.text.corpora import FIND_THE_LINE, NAMED, load_corpus, split_files, stream_lines, tab_separated
 from annotated.text.pairs import Ids
 from annotated.text.store import FORMAT, Store, id_kind, open_store
 from annotated.text.tokenization import CHARACTERS, NORMALIZATIONS, Tokenizer, train_tokenizer
@@ -62,7 +62,9 @@ def stream_pairs(source: Path, target: Path | None = None) -> Iterator[tuple[str
     for number, pair in enumerate(itertools.zip_longest(sentences(source), sentences(target))):
         if None in pair:
             shorter, longer = (source, target) if pair[0] is None else (target, source)
-            raise InputError(f"{shorter} ends after {number} lines, {longer} goes on: both must have the same number")
+            raise InputError(
+                f"{shorter} ends after {number} lines, {longer} goes on: both must have the same number", FIND_THE_LINE
+            )
         yield pair
 
 
@@ -82,7 +84,8 @@ def streams_of(name: str, source: str, target: str, download: bool) -> dict[str,
     files = [Path(name)] if Path(name).is_file() else [Path(part) for part in name.split(",", 1)]
     if missing := [path for path in files if not path.is_file()]:
         raise InputError(
-            f"{missing[0]}: no such file or folder, and no corpus of that name ({', '.join(NAMED)}, wmt14)"
+            f"{missing[0]}: no such file or folder, and no corpus of that name ({', '.join(NAMED)}, wmt14)",
+            "Check the path; two files of a corpus are joined by a comma.",
         )
     return {"train": partial(stream_pairs, *files)}
 
@@ -115,9 +118,12 @@ WMT14 = {  # target language: the files of section 5.1, without their endings; n
 def wmt14(folder: Path, source: str = "en", target: str = "de") -> Text:
     """WMT14 from a folder into which its archives were unpacked. Raises InputError, naming a file that is missing."""
     if source != "en" or target not in WMT14:
-        raise InputError(f"wmt14 is read from en to {' or '.join(WMT14)} here, not from {source} to {target}")
+        raise InputError(
+            f"wmt14 is read from en to {' or '.join(WMT14)} here, not from {source} to {target}",
+            "The paper has English to German and to French; for others, give the files to `--corpus`.",
+        )
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder")
+        raise InputError(f"{folder}: no such folder", "Give `--from` the folder into which the archives were unpacked.")
     there = {path.name: path for path in sorted(folder.rglob("*")) if path.is_file()}
 
     def find(stem: str, language: str, role: str) -> Path:
@@ -125,7 +131,10 @@ def wmt14(folder: Path, source: str = "en", target: str = "de") -> Text:
         for name in (*names, *(f"{name}.gz" for name in names)):
             if name in there:
                 return there[name]
-        raise InputError(f"{folder}: no {names[0]} in it, nor {names[0]}.gz, nor {names[1]}")
+        raise InputError(
+            f"{folder}: no {names[0]} in it, nor {names[0]}.gz, nor {names[1]}",
+            "Unpack all archives of the task there; chapter 93 names them.",
+        )
 
     def stream(stem: str) -> Stream:
         return partial(stream_pairs, find(stem, source, "src"), find(stem, target, "ref"))
@@ -306,7 +315,7 @@ class HashingWriter:
         try:
             operation(self.path, *arguments)
         except OSError as error:
-            raise InputError(f"{self.path}: cannot be written ({error.strerror})") from None
+            raise InputError(f"{self.path}: cannot be written ({error.strerror})", FREE_SPACE) from None
 
     def append(self, content: bytes, wait: bool = False) -> None:
         self.change(disk.append, content, wait)
@@ -350,7 +359,10 @@ def hold_out(text: Text, found: Scan, settings: StoreSettings) -> tuple[Ids, dic
         kept = np.flatnonzero(found.kept)
         count = min(settings.held_out, len(kept) // 50)
         if not count:
-            raise InputError(f"{text.name}: {len(kept)} pairs are too few to hold some out: at least 50 are needed")
+            raise InputError(
+                f"{text.name}: {len(kept)} pairs are too few to hold some out: at least 50 are needed",
+                "Give a folder that has its own `valid` beside `train`.",
+            )
         chosen = kept[np.linspace(0, len(kept) - 1, 2 * count).astype(int)]
         place[chosen[::2]] = 1
         if not held["test"]:
@@ -375,7 +387,9 @@ def second_reading(
     except InputError:
         raise
     except ValueError:
-        raise InputError(f"{text.name}: its files changed while they were read") from None
+        raise InputError(
+            f"{text.name}: its files changed while they were read", "Wait until they are complete, and prepare again."
+        ) from None
     if chunk:
         yield chunk
 
@@ -407,7 +421,10 @@ def write_store(
     pairs = files["train.source.offsets"]["bytes"] // 8 - 1
     say(f"{pairs:,} pairs encoded; {counted(left_out)}")
     if not pairs:
-        raise InputError(f"{text.name}: no pairs are left to train on; {counted(all_left_out)}")
+        raise InputError(
+            f"{text.name}: no pairs are left to train on; {counted(all_left_out)}",
+            "Raise `--max-length` or `--max-ratio`, or look whether the sides belong together.",
+        )
     notes |= {"pairs": pairs, "tokens": tokens, "left_out": all_left_out, "vocab_size": len(tokenizer)}
     contents = {
         f"{split}.tsv": "".join("\t".join(" ".join(t.split("\t")) for t in pair) + "\n" for pair in some).encode()

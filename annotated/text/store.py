@@ -19,6 +19,7 @@ __all__ = ["FORMAT", "Store", "id_kind", "is_store", "open_store"]
 
 
 FORMAT = "annotated-store-1"
+PREPARE_AGAIN = "Prepare the store again."
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def open_store(folder: Path) -> Store:
     """A store that `prepare` made. Raises InputError, naming the file, when it is damaged, foreign, or not whole."""
     folder = Path(folder)
     if not is_store(folder):
-        raise InputError(f"{folder}: no store there (no store.json)")
+        raise InputError(f"{folder}: no store there (no store.json)", "Make one with `annotated prepare`.")
     verify(folder)
     path, kinds = (
         current(folder, "store.json"),
@@ -67,10 +68,13 @@ def open_store(folder: Path) -> Store:
         raise InputError(f"{path}: not a store of this version ({FORMAT}): prepare it anew")
     for name, kind in kinds.items():
         if type(notes.get(name)) is not kind:
-            raise InputError(f"{path}: {name!r} is missing, or something else")
+            raise InputError(f"{path}: {name!r} is missing, or something else", PREPARE_AGAIN)
     tokenizer = load_tokenizer(folder)
     if len(tokenizer) != notes["vocab_size"]:
-        raise InputError(f"{folder}: its tokenizer has {len(tokenizer)} pieces, store.json says {notes['vocab_size']}")
+        raise InputError(
+            f"{folder}: its tokenizer has {len(tokenizer)} pieces, store.json says {notes['vocab_size']}",
+            "Prepare the store again: its files are of different stores.",
+        )
     sides = [open_side(folder, side, notes["pairs"], len(tokenizer)) for side in ("source", "target")]
     return Store(folder, notes, tokenizer, Pairs(*sides))
 
@@ -86,19 +90,27 @@ def open_side(folder: Path, side: str, pairs: int, vocab_size: int) -> Side:
     kinds = [id_kind(vocab_size), np.dtype("<i8")]
     for path, kind in zip(paths, kinds, strict=True):
         if not path.is_file() or not (size := path.stat().st_size) or size % kind.itemsize:
-            raise InputError(f"{path}: missing, empty or cut")
+            raise InputError(
+                f"{path}: missing, empty or cut", "Copy the whole folder again, or prepare the store again."
+            )
     maps = tuple(map(mapped, paths))
     ids, offsets = (np.frombuffer(one, kind) for one, kind in zip(maps, kinds, strict=True))
     if len(offsets) != pairs + 1 or offsets[0] or offsets[-1] != len(ids):
-        raise InputError(f"{paths[1]}: does not fit {paths[0].name} and store.json")
+        raise InputError(
+            f"{paths[1]}: does not fit {paths[0].name} and store.json",
+            "Prepare the store again: its files are of different stores, or one was cut.",
+        )
     last = 0
     for block in blocks(paths[1], kinds[1]):
         if (np.diff(block, prepend=last) < 0).any():
-            raise InputError(f"{paths[1]}: a sentence ends before it begins")
+            raise InputError(f"{paths[1]}: a sentence ends before it begins", PREPARE_AGAIN)
         last = block[-1]
     for block in blocks(paths[0], kinds[0]):
         if block.max() >= vocab_size:
-            raise InputError(f"{paths[0]}: has the id {block.max()}, but the vocabulary ends at {vocab_size - 1}")
+            raise InputError(
+                f"{paths[0]}: has the id {block.max()}, but the vocabulary ends at {vocab_size - 1}",
+                "Prepare the store again: the file is damaged, or of another vocabulary.",
+            )
     return Side(ids, offsets, maps)
 
 
@@ -109,7 +121,9 @@ def reading(path: Path) -> Iterator[BinaryIO]:
         with disk.open(path) as file:
             yield file
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror})", "If it is damaged, prepare the store again."
+        ) from None
 
 
 def mapped(path: Path) -> mmap.mmap:

@@ -10,7 +10,7 @@ from typing import Any
 
 import sentencepiece
 
-from annotated.base.files import InputError, current, disk
+from annotated.base.files import COPY_AGAIN, COPY_WHOLE, InputError, current, disk
 
 __all__ = [
     "CHARACTERS",
@@ -27,6 +27,9 @@ __all__ = [
 ]
 
 
+OWN_VOCABULARY = "Take the `vocabulary.json` that was saved with the model."
+
+
 def read_processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
     """The SentencePiece model in these bytes. Raises InputError when there is none."""
     try:
@@ -35,7 +38,7 @@ def read_processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
     except (RuntimeError, OSError):
         model = b""
     if not model:
-        raise InputError("not a SentencePiece model")
+        raise InputError("not a SentencePiece model", COPY_AGAIN)
     return processor
 
 
@@ -85,7 +88,10 @@ class Tokenizer:
         self.model, self.processor = model, read_processor(model)
         ids = tuple(getattr(self.processor, f"{name}_id")() for name in ("pad", "unk", "bos", "eos"))
         if ids != (0, 1, 2, 3):
-            raise InputError(f"a SentencePiece model with pad, unk, bos, eos at 0, 1, 2, 3 is needed, not at {ids}")
+            raise InputError(
+                f"a SentencePiece model with pad, unk, bos, eos at 0, 1, 2, 3 is needed, not at {ids}",
+                "Train the tokenizer with `train_tokenizer`, which numbers them so.",
+            )
         self.source_size = self.target_size = self.processor.vocab_size()
         self.normalization, drops_spaces = normalizer_of(model)
         self.exact = self.normalization == "identity" and not drops_spaces
@@ -118,7 +124,10 @@ def tokenize(tokenizer: Tokenizer, texts: list[str], target: bool = False) -> li
     except (RuntimeError, UnicodeEncodeError):
         for number, text in enumerate(texts, start=1):
             if half := re.search("[\ud800-\udfff]", text):
-                raise InputError(f"text {number}: U+{ord(half[0]):04X} is half a character: delete it") from None
+                raise InputError(
+                    f"text {number}: U+{ord(half[0]):04X} is half a character: delete it",
+                    'It comes from text that was cut there, or decoded with "surrogateescape": read it again as UTF-8.',
+                ) from None
         raise
 
 
@@ -171,7 +180,10 @@ def train_tokenizer(
         ):
             if limit := re.search(pattern, message):
                 reason = bound.format(limit[1])
-        raise InputError(f"no vocabulary of {vocab_size} pieces can be learned from this text: {reason}") from None
+        raise InputError(
+            f"no vocabulary of {vocab_size} pieces can be learned from this text: {reason}",
+            "Set `--vocab-size` within that bound, or give more text.",
+        ) from None
     return Tokenizer(model.getvalue())
 
 
@@ -227,15 +239,23 @@ class PairTokenizer(Tokenizer):
 def check_vocabulary(vocabulary: Any, special: Sequence[str]) -> None:
     """Raises InputError unless the pieces have the ids 0, 1, 2 ..., each once, special tokens among them."""
     if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
-        raise InputError("not a list of pieces with a whole number each")
+        raise InputError(
+            "not a list of pieces with a whole number each", "Take the list of pieces that belongs to the model."
+        )
     if not isinstance(special, list | tuple) or [type(name) for name in special] != [str] * 3:
-        raise InputError(f"the names of pad, unk and eos are needed, not {special!r}")
+        raise InputError(f"the names of pad, unk and eos are needed, not {special!r}", OWN_VOCABULARY)
     if absent := [name for name in special if name not in vocabulary]:
-        raise InputError(f"there is no {absent[0]} among the pieces")
+        raise InputError(
+            f"there is no {absent[0]} among the pieces",
+            "Take the list of pieces that belongs to the model, or correct the name of the special token.",
+        )
     for number, found in enumerate(sorted(vocabulary.values())):
         if number != found:
             problem = f"no piece has the id {number}" if found > number else f"two pieces have the id {found}"
-            raise InputError(f"{problem}; {len(vocabulary)} pieces need the ids 0 to {len(vocabulary) - 1}")
+            raise InputError(
+                f"{problem}; {len(vocabulary)} pieces need the ids 0 to {len(vocabulary) - 1}",
+                "Number the pieces without a gap, each once.",
+            )
 
 
 @contextmanager
@@ -244,15 +264,15 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
+        raise InputError(f"{path}: no such file", COPY_WHOLE) from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        raise InputError(f"{path}: cannot be read ({error.strerror})", "Check whether you may read there.") from None
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {error}", error.todo) from None
     except ValueError as error:
-        raise InputError(f"{path}: not a JSON file ({error})") from None
+        raise InputError(f"{path}: not a JSON file ({error})", OWN_VOCABULARY) from None
     except RecursionError:
-        raise InputError(f"{path}: not a JSON file that can be read (nested too deeply)") from None
+        raise InputError(f"{path}: not a JSON file that can be read (nested too deeply)", OWN_VOCABULARY) from None
 
 
 def read_model_file(path: Path) -> bytes:
@@ -274,7 +294,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     with naming(lists):
         content = json.loads(disk.read(lists))
         if not isinstance(content, dict) or content.keys() != {"source", "target", "special"}:
-            raise InputError("not a vocabulary of this package")
+            raise InputError("not a vocabulary of this package", OWN_VOCABULARY)
         for number_of in (content["source"], content["target"] or content["source"]):
             check_vocabulary(number_of, content["special"])
         return PairTokenizer(models, content["source"], content["target"], tuple(content["special"]))

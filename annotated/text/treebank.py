@@ -58,7 +58,10 @@ def read_treebank(path: Path, documents: Collection[int]) -> list[Tree]:
         with zipfile.ZipFile(path) as archive:
             texts = [archive.read(f"treebank/combined/wsj_{number:04}.mrg").decode() for number in documents]
     except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path}: not NLTK's treebank sample ({error})") from None
+        raise InputError(
+            f"{path}: not NLTK's treebank sample ({error})",
+            "Fetch `treebank.zip` from NLTK's data, and set `ANNOTATED_DATA` to the folder that holds `ptb_sample/`.",
+        ) from None
     trees = [clean_tree(tree) for text in texts for tree in read_trees(text)]
     return [tree for tree in trees if tree]
 

@@ -171,7 +171,7 @@ def named(station: Station, mine: Mine, judged: Judgement) -> list[str]:
         seen = [check.symptom for check in CHECKS if check.name == found[0].check and "See the" not in check.symptom]
         names = ", or ".join(one.name for one in found[:3])
         return [f"{comes}: {names}.", *(f"In training: {one}" for one in seen if one)]
-    page, _, cell = dict(station.cells).get(judged.part, station.cell).partition("#")
+    page, _, cell = station.cells.get(judged.part, station.cell).partition("#")
     where = f"{judged.part} is explained in chapter {page[:2]}, cell {cell}."
     return [where] if judged.how else [f"No single mistake that the book knows gives these answers. {where}"]
 
@@ -231,31 +231,23 @@ def introduced(station: Station) -> list[str]:
 
 def asked(station: Station) -> list[str]:
     """The question, with its options."""
-    question = station.question
-    options = [f"  {letter}  {option}" for letter, option in zip("abcd", question.options)]
-    return [*folded(f"Predict. {question.asks}"), *options]
+    return [*folded(f"Predict. {station.asks}"), *(f"  {one}  {option}" for one, option in station.options.items())]
 
 
 def guessed(station: Station, letter: str) -> list[str]:
     """What really comes of the mistake that a question is about."""
-    question = station.question
-    right = question.options["abcd".index(question.right)]
-    said = (
-        "You guessed right."
-        if letter == question.right
-        else f"You guessed {letter}. The answer is {question.right}, {right}."
-    )
+    wrong = f"You guessed {letter}. The answer is {station.right}, {station.options[station.right]}."
     return [
         "With that mistake, the book's model gives:",
-        *outcome(station, question.mistake),
-        said,
-        *folded(question.because),
+        *outcome(station, station.mistake),
+        "You guessed right." if letter == station.right else wrong,
+        *folded(station.because),
     ]
 
 
 def explained(station: Station) -> list[str]:
     """The book's answer, to be compared with the reader's."""
-    return ["Compare your sentence with the book's answer:", *(f"  {one}" for one in folded(station.explain[1], 86))]
+    return ["Compare your sentence with the book's answer:", *(f"  {one}" for one in folded(station.answer, 86))]
 
 
 HEAD = '''"""My Transformer, in {count} stations.
@@ -287,19 +279,17 @@ def template(station: Station, full: bool = True) -> str:
     right, n = pieces(solution()), number(station)
     parts = [right[name] for name in station.given]
     parts += [emptied(right[name], station.blanks, station.by_line and full) for name in station.pieces]
-    question, transfer = station.question, station.transfer
+    transfer = station.transfer
     head = f"# ---- Station {n} of {len(STATIONS)}: {station.name} ".ljust(112, "-")
     lines = [head, *comment(station.task)]
     if full:
-        lines += ["#", *comment(f"Predict first. {question.asks}")]
-        lines += [f"#   {letter}  {option}" for letter, option in zip("abcd", question.options)]
+        lines += ["#", *comment(f"Predict first. {station.asks}")]
+        lines += [f"#   {letter}  {option}" for letter, option in station.options.items()]
         lines += [f'PREDICT_{n} = ""']
     text = "\n".join(lines) + "\n\n\n" + "\n\n\n".join(parts) + "\n"
     if not full:
         return text
-    text += (
-        "\n\n" + "\n".join([*comment(f"Explain in a sentence: {station.explain[0]}"), f'EXPLAIN_{n} = ""']) + "\n\n\n"
-    )
+    text += "\n\n" + "\n".join([*comment(f"Explain in a sentence: {station.explain}"), f'EXPLAIN_{n} = ""']) + "\n\n\n"
     text += (
         "\n".join([*comment(f"Transfer. {transfer.asks}"), f"def {transfer.name}({transfer.arguments}):", "    ..."])
         + "\n"
@@ -472,7 +462,7 @@ def visit(station: Station, state: dict[str, Any], mine: Mine, given: dict, firs
         lines += ["", "Right. With your part in it, the book's model gives:", *shown]
     reason = given.get(f"EXPLAIN_{n}")
     if reason is not None and len(str(reason).split()) < 4:
-        asks = f"Explain, in EXPLAIN_{n}, in a sentence of your own; nobody grades it. {station.explain[0]}"
+        asks = f"Explain, in EXPLAIN_{n}, in a sentence of your own; nobody grades it. {station.explain}"
         return [*lines, "", *folded(asks)], "waiting"
     if reason is not None:
         transfer = f"A transfer waits for you, now or later: {station.transfer.name}."
@@ -683,7 +673,10 @@ def recorded(path: Path) -> dict[str, Any]:
     """The record of attempts, empty if there is none yet. Raises InputError where it is something else."""
     record = read_json(path) if path.exists() else {}
     if not isinstance(record, dict) or not all(isinstance(record.get(one.name, {}), dict) for one in STATIONS):
-        raise InputError(f"{path}: not the record of `annotated learn`; move it away to begin anew")
+        raise InputError(
+            f"{path}: not the record of `annotated learn`; move it away to begin anew",
+            "It holds attempts and guesses only; your file stays as it is.",
+        )
     return record
 
 
@@ -703,7 +696,10 @@ def asked_again(path: Path, draw: random.Random) -> Path:
     right = {one.name: datetime.fromisoformat(record[one.name]["right"]) for one in STATIONS
              if "right" in record.get(one.name, {})}  # fmt: skip
     if not right:
-        raise InputError(f"{path}: no station in it is right yet, so none can be asked again")
+        raise InputError(
+            f"{path}: no station in it is right yet, so none can be asked again",
+            "Write a station first: `annotated learn`.",
+        )
     old = [name for name, when in right.items() if datetime.now() - when >= timedelta(days=1)]
     if not old:
         soonest = min(right.values()) + timedelta(days=1)
@@ -778,7 +774,7 @@ class Notebook:
         """The book's answer beside one's own."""
         station = STATIONS[n - 1]
         if len(sentence.split()) < 4:
-            print("\n".join(folded(f"In a sentence of your own: {station.explain[0]}")))
+            print("\n".join(folded(f"In a sentence of your own: {station.explain}")))
         elif "right" not in self.states[station.name]:
             print("First the station has to be right.")
         else:
@@ -812,19 +808,19 @@ def notebook() -> dict[str, Any]:
         ("code", NOTEBOOK_FIRST.format(install=installation())),
     ]
     for station in STATIONS:
-        n, right, question = number(station), pieces(solution()), station.question
-        options = "\n".join(f"- **{letter}** {option}" for letter, option in zip("abcd", question.options))
+        n, right = number(station), pieces(solution())
+        options = "\n".join(f"- **{letter}** {option}" for letter, option in station.options.items())
         blanks = [emptied(right[name], station.blanks, station.by_line) for name in station.pieces]
         transfer = station.transfer
         cells += [
             ("markdown", f"## Station {n} of {len(STATIONS)}: {station.name}"),
             ("code", f"mine.watch({n})"),
-            ("markdown", f"**Predict.** {question.asks}\n\n{options}"),
+            ("markdown", f"**Predict.** {station.asks}\n\n{options}"),
             ("code", f'mine.predict({n}, "")'),
             ("markdown", f"**Write.** {station.task}"),
             ("code", "\n\n\n".join([*(right[name] for name in station.given), *blanks])),
             ("code", f"mine.run({n})"),
-            ("markdown", f"**Explain.** {station.explain[0]}"),
+            ("markdown", f"**Explain.** {station.explain}"),
             ("code", f'mine.explain({n}, "")'),
             ("markdown", f"**Transfer.** {transfer.asks}"),
             ("code", f"def {transfer.name}({transfer.arguments}):\n    ..."),

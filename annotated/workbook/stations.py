@@ -5,9 +5,12 @@ import inspect
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import zip_longest
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -481,16 +484,6 @@ def settings(names: dict[str, Any]) -> Any:
     return f"{type(optimizer).__name__}, betas {group.get('betas')}, eps {group.get('eps')}"
 
 
-class Question(NamedTuple):
-    """A guess before anything runs: what comes of a mistake in this part, and which of the options is right."""
-
-    asks: str
-    options: tuple[str, ...]
-    right: str
-    mistake: str
-    because: str = ""
-
-
 class Transfer(NamedTuple):
     """The same idea where the lines just written do not fit."""
 
@@ -502,23 +495,47 @@ class Transfer(NamedTuple):
 
 
 class Station(NamedTuple):
-    """A part of the Transformer, to be written by the reader."""
+    """A part of the Transformer, to be written by the reader: what it is, and its texts, which `stations.toml` has."""
 
     name: str
     pieces: tuple[str, ...]
     blanks: tuple[str, ...]
-    task: str
-    question: Question
-    explain: tuple[str, str]
-    transfer: Transfer
-    cell: str
-    watch: Callable[[], list[str]]
+    computed: Callable[[], dict[str, Any]]  # for the worked example
     cases: tuple[Case, ...]
     payoff: Callable[[dict[str, Any]], list[str]]
-    more: tuple[Mistake, ...] = ()
-    cells: tuple[tuple[str, str], ...] = ()
+    transfer: Transfer
+    more: tuple[Mistake, ...]
+    task: str
+    asks: str  # a guess before anything runs: what comes of a mistake in this part
+    options: dict[str, str]
+    right: str
+    mistake: str
+    because: str
+    explain: str
+    answer: str
+    cell: str
+    example: str
+    cells: Mapping[str, str] = MappingProxyType({})
     given: tuple[str, ...] = ()
     by_line: bool = False
+
+    def watch(self) -> list[str]:
+        """A worked example: its text, with what is computed in the place of braces."""
+        values, lines = self.computed(), []
+        for line in self.example.splitlines():
+            found = values.get(line[1:-1])
+            lines += found if isinstance(found, list) else [line.format(**values)]
+        return lines
+
+
+TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def station(name: str, *parts: Any, transfer: tuple[Case, ...], more: tuple[tuple, ...] = (), **others: Any) -> Station:
+    """A station with its texts. Each of `more` is a mistake: its name, the part that it is in, and its edits."""
+    said = TEXTS[name] | {"transfer": Transfer(**TEXTS[name]["transfer"], cases=transfer)}
+    mistakes = tuple(Mistake(one, part, "", edits) for one, part, *edits in more)
+    return Station(name, *parts, more=mistakes, **said, **others)
 
 
 def translated(names: dict[str, Any]) -> list[str]:
@@ -549,10 +566,7 @@ def table(head: list[str], *lines: list[Any]) -> list[str]:
     return ["  ".join(line).rstrip() for line in lines]
 
 
-SAME, PRONOUN, NONSENSE = "the same two sentences", "the same pronoun in both twins", "German words without a meaning"
-
-
-def watch_attention() -> list[str]:
+def watch_attention() -> dict[str, Any]:
     """A head of the book's model at the word *it*: scores, scores divided by the root, weights."""
     model, (english, other), seen = inside()
     layer, at = model.encoder.layers[1].self_attention, english.index("it")
@@ -567,48 +581,15 @@ def watch_attention() -> list[str]:
         line.append(float(weights[other.index(word)]))
     lines[-1][0] = "tired / w(ide)"
     twins = zip(TWINS, translated(reference()))
-    return [
-        "Two sentences go with you through all stations. They are twins, and the book's trained model translates "
-        "them like this:",
-        "",
-        *(f"  {line}" for english, german in twins for line in (english, f"  {german.rpartition('->')[2].strip()}")),
-        "",
-        "With tired, 'it' is the animal (es); with wide, it is the street (sie). Consider one head in the model's "
-        "second layer, and its query for 'it'. The query and each key have 32 numbers. In the first twin:",
-        "",
-        *table(["key of", "product", "/ root of 32", "weight", "in the other twin"], *lines),
-        "",
-        "The weights of all pieces add up to 1, and the head mixes their values in these shares: 'it' hears the "
-        "animal. In the other twin, whose weights are in the last column, the same head is undecided.",
-    ]
+    return {
+        "twins": [f"  {one}" for english, german in twins for one in (english, f"  {german.partition('->  ')[2]}")],
+        "weights": table(["key of", "product", "/ root of 32", "weight", "in the other twin"], *lines),
+    }
 
 
 QUERIES, KEYS = torch.tensor([[2.0, 0, 0, 0], [0, 2, 0, 0]]), torch.tensor([[2.0, 0, 0, 0], [0, 1, 0, 0]])
-ATTENTION_STATION = Station(
-    "attention", ("attention",), ("attention",),
-    "Write equation (1) in three lines. A score says how well a query fits a key: it is their product, divided by "
-    "the square root of d_k, which is how many numbers a key has. The weights are the softmax of a query's scores "
-    "over all keys; before the softmax, a score is set to minus infinity wherever the mask is False. The mixture "
-    "adds up the values, each times its weight.",
-    Question(
-        "Somebody forgets to divide by the root. We put this into the book's trained model. What does it write?",
-        (SAME, PRONOUN, NONSENSE, "the first word again and again"), "a", "scores not scaled",
-        "Without the root all scores grow, and the largest remains the largest. This model needed the root to "
-        "learn."),
-    ("Why are the scores divided by a root, and why by that of d_k?",
-     "A score adds up as many products as a key has numbers. If each product has a variance of 1, the score has a "
-     "variance of d_k. Large scores give nearly all the weight to one key, and then the softmax has hardly any "
-     "gradient. Dividing by the root of d_k keeps the variance at 1. The root is needed for learning: a model that "
-     "has learned with it can often lose it, because its largest weights only become larger."),
-    Transfer("batch_second", "q, k, v",
-             "Another library keeps the batch second: q is (m, b, d_k), k is (n, b, d_k), and v is (n, b, d_v), "
-             "where d_v need not be d_k. Nothing is hidden. Return the mixtures, (m, b, d_v).",
-             "84_build_it_yourself#transfer-attention", (
-                 Case("batch_second", "3 queries and 5 keys of 4 numbers, 5 values of 6, for 2 sentences",
-                      lambda names: names["batch_second"](
-                          sequence(3, 2, 4), sequence(5, 2, 4, seed=1), sequence(5, 2, 6, seed=2))),
-             )),
-    "32_attention#scaled-dot-product-attention", watch_attention,
+ATTENTION_STATION = station(
+    "attention", ("attention",), ("attention",), watch_attention,
     (
         Case("attention", "2 queries and 2 keys; nothing is hidden\n"
              "q  2 0 0 0     k  2 0 0 0     v  1 0\n   0 2 0 0        0 1 0 0        0 1",
@@ -622,64 +603,41 @@ ATTENTION_STATION = Station(
         Case("attention", "2 sentences, 2 heads, 3 queries, 5 keys, in this order of axes; some keys are hidden",
              lambda names: names["attention"](sequence(2, 2, 3, 4), sequence(2, 2, 5, 4, seed=1),
                                               sequence(2, 2, 5, 4, seed=3), OPEN), ("weights", "mixed")),
-    ),
-    translated, by_line=True, more=(
-        Mistake("divided by the root of the number of keys", "attention", "", (
-            ("math.sqrt(k.shape[-1])", "math.sqrt(k.shape[-2])"),)),
-        Mistake("divided by the root of the number of queries", "attention", "", (
-            ("math.sqrt(k.shape[-1])", "math.sqrt(q.shape[-2])"),)),
-        Mistake("divided after the softmax", "attention", "", (
-            (" / math.sqrt(k.shape[-1])", ""), (".softmax(-1)  # 2", ".softmax(-1) / math.sqrt(k.shape[-1])"))),
-        Mistake("keys mixed instead of values", "attention", "", (("weights @ v", "weights @ k"),)),
-        Mistake("weights transposed", "attention", "", (("weights @ v", "weights.mT @ v"),)),
+    ), translated,
+    transfer=(
+        Case("batch_second", "3 queries and 5 keys of 4 numbers, 5 values of 6, for 2 sentences",
+             lambda names: names["batch_second"](
+                 sequence(3, 2, 4), sequence(5, 2, 4, seed=1), sequence(5, 2, 6, seed=2))),
+    ), by_line=True,
+    more=(
+        ("divided by the root of the number of keys", "attention",
+         ("math.sqrt(k.shape[-1])", "math.sqrt(k.shape[-2])")),
+        ("divided by the root of the number of queries", "attention",
+         ("math.sqrt(k.shape[-1])", "math.sqrt(q.shape[-2])")),
+        ("divided after the softmax", "attention",
+         (" / math.sqrt(k.shape[-1])", ""), (".softmax(-1)  # 2", ".softmax(-1) / math.sqrt(k.shape[-1])")),
+        ("keys mixed instead of values", "attention", ("weights @ v", "weights @ k")),
+        ("weights transposed", "attention", ("weights @ v", "weights.mT @ v")),
     ),
 )  # fmt: skip
 
 
-def watch_masks() -> list[str]:
+def watch_masks() -> dict[str, Any]:
     """Both masks for a few words."""
     names, words = reference(), ["<s>", "Das", "Tier", "war"]
     padded = names["source_mask"](book().source)[:, 0, 0]
     lines = [[word, *("yes" if one else "-" for one in row)]
              for word, row in zip(words, names["target_mask"](torch.ones(1, 4, dtype=torch.long)))]  # fmt: skip
-    return [
-        "Who may look at whom? In the decoder, each word looks at itself and at what stands before it:",
-        "",
-        *table(["", *words], *lines),
-        "",
-        f"In the encoder, every word may look at every word of its sentence. One twin has {int(padded[0].sum())} "
-        "pieces, "
-        f"the other {int(padded[1].sum())}.",
-        f"In one batch, the shorter twin is filled up with {int((~padded[0]).sum())} pieces of padding, "
-        "which no word may look at.",
-    ]
+    return {
+        "mask": table(["", *words], *lines),
+        "pieces": int(padded[0].sum()),
+        "others": int(padded[1].sum()),
+        "padding": int((~padded[0]).sum()),
+    }
 
 
-MASKS_STATION = Station(
-    "masks", ("source_mask", "target_mask"), ("source_mask", "target_mask"),
-    "Write two functions that say which keys may be looked at: True where it is allowed. The source's mask hides "
-    "padding, and has the shape (b, 1, 1, n), so that it serves all heads and all queries. The target's mask hides "
-    "from each place what comes after it, and has the shape (m, m).",
-    Question(
-        "Somebody uses the decoder's mask in the encoder as well, so that an English word sees only itself and what "
-        "stands before it. We put this into the book's trained model. What does it write?",
-        (SAME, PRONOUN, "the translation of half a sentence", "nothing"), "b", "encoder with a causal mask",
-        "For 'it', both sentences are now the same: the adjective comes later. (Even Der is wrong; Tier needs Das.)"),
-    ("Why may the encoder look at later words, while the decoder may not?",
-     "The English sentence is there as a whole, and the word 'it' is decided by a word that comes after it. The "
-     "German sentence is not there yet. When the model translates, the later words have not been written. In "
-     "training they are there, and a decoder that could see the next word would copy it instead of learning to "
-     "predict it."),
-    Transfer("target_mask_with_padding", "target",
-             "The targets of a batch are padded too, some of them in front. Return a mask (b, 1, m, m): each place "
-             "may look at words up to itself, and at no padding.",
-             "32_attention#masks-plain", (
-                 Case("target_mask_with_padding", "targets  2 7 8 0     2 is the beginning, 0 is padding\n"
-                      "         0 2 9 9",
-                      lambda names: spread(names["target_mask_with_padding"](tokens([2, 7, 8, 0], [0, 2, 9, 9])),
-                                           2, 1, 4, 4)),
-             )),
-    "32_attention#masks-plain", watch_masks,
+MASKS_STATION = station(
+    "masks", ("source_mask", "target_mask"), ("source_mask", "target_mask"), watch_masks,
     (
         Case("source_mask", "sources  7 8 0     0 is padding\n         1 0 0",
              lambda names: spread(names["source_mask"](tokens([7, 8, 0], [1, 0, 0])), 2, 1, 1, 3)),
@@ -687,20 +645,26 @@ MASKS_STATION = Station(
              lambda names: spread(names["target_mask"](tokens([2, 7, 8])), 3, 3)),
         Case("target_mask", "two targets of four ids",
              lambda names: spread(names["target_mask"](tokens([2, 7, 8, 3], [2, 9, 3, 0])), 2, 1, 4, 4)),
+    ), translated,
+    transfer=(
+        Case("target_mask_with_padding", "targets  2 7 8 0     2 is the beginning, 0 is padding\n"
+             "         0 2 9 9",
+             lambda names: spread(names["target_mask_with_padding"](tokens([2, 7, 8, 0], [0, 2, 9, 9])),
+                                  2, 1, 4, 4)),
     ),
-    translated, more=(
-        Mistake("True where it is hidden", "source_mask", "", (("(source != PAD)", "(source == PAD)"),)),
-        Mistake("queries hidden instead of keys", "source_mask", "", (
-            ("(source != PAD)[:, None, None, :]", "(source != PAD)[:, None, :, None]"),)),
-        Mistake("True where it is hidden", "target_mask", "", ((".tril().bool()", ".triu(1).bool()"),)),
-        Mistake("a mask of numbers, not of True and False", "target_mask", "", ((".tril().bool()", ".tril()"),)),
-        Mistake("a mask of numbers, not of True and False", "source_mask", "", (
-            ("(source != PAD)[:, None, None, :]", "(source != PAD)[:, None, None, :].float()"),)),
+    more=(
+        ("True where it is hidden", "source_mask", ("(source != PAD)", "(source == PAD)")),
+        ("queries hidden instead of keys", "source_mask",
+         ("(source != PAD)[:, None, None, :]", "(source != PAD)[:, None, :, None]")),
+        ("True where it is hidden", "target_mask", (".tril().bool()", ".triu(1).bool()")),
+        ("a mask of numbers, not of True and False", "target_mask", (".tril().bool()", ".tril()")),
+        ("a mask of numbers, not of True and False", "source_mask",
+         ("(source != PAD)[:, None, None, :]", "(source != PAD)[:, None, None, :].float()")),
     ),
 )  # fmt: skip
 
 
-def watch_heads() -> list[str]:
+def watch_heads() -> dict[str, Any]:
     """What each head of the second layer looks at most, from *it*."""
     model, words, _ = inside()
     lines = []
@@ -711,45 +675,12 @@ def watch_heads() -> list[str]:
             best = int(weights.argmax())
             line.append(f"{english[best]} {float(weights[best]):.2f}")
         lines.append(line)
-    return [
-        "Four heads ask at the same word 'it', each with 32 of its 128 numbers. Which piece does each head look at "
-        "most?",
-        "(Wide is a rare word, which the model reads in three pieces: w, id, e.)",
-        "",
-        *table(["", "... too tired", "... too wide"], *lines),
-        "",
-        "Each head has an answer of 32 numbers. Side by side they are 128 again, and the output matrix mixes them.",
-    ]
+    return {"heads": table(["", "... too tired", "... too wide"], *lines)}
 
 
 WORDS = torch.tensor([[[1.0, 0, 2, 0], [0, 3, 0, 1]]])
-HEADS_STATION = Station(
-    "heads", ("Attention",), ("Attention.split", "Attention.forward"),
-    "Write the attention of several heads (section 3.2.2). `split` cuts each vector into consecutive blocks of d / h "
-    "numbers, one block for each head. `forward` computes queries from `x`, and keys and values from `memory`, "
-    "splits them, calls your attention, joins what the heads have found, and multiplies by the output matrix.",
-    Question(
-        "Somebody joins the heads without moving their axis back: the numbers are all there, in another order. "
-        "We put this into the book's trained model. What does it write?",
-        (SAME, PRONOUN, NONSENSE, "the first word again and again"), "c", "heads joined without transposing back",
-        "Not even words that exist: the numbers are in places where the output matrix expects others."),
-    ("What can four heads do that one head, as wide as all four together, cannot?",
-     "One head has one set of weights, which add up to 1. If it looks more at one word, it must look less at "
-     "another, and from two words it gets only a mixture. Four heads hear four words, each through its own matrices, "
-     "and the output matrix can still tell their answers apart. Together they need no more multiplications than one "
-     "head of the full width."),
-    Transfer("heads_one_by_one", "x, queries, keys, values, output",
-             "The paper gives each head its own matrices, and lets values have a different width from keys. "
-             "`queries` and `keys` hold such matrices, of shape (h, d, d_k); `values` has the shape (h, d, d_v), and "
-             "`output` has (h * d_v, d). The vectors x (b, n, d) look at each other, and there is no mask. Return "
-             "the result, (b, n, d).",
-             "84_build_it_yourself#transfer-heads", (
-                 Case("heads_one_by_one", "2 heads, d = 6, d_k = 2, d_v = 5, 3 sentences of 4 words",
-                      lambda names: names["heads_one_by_one"](
-                          sequence(3, 4, 6), sequence(2, 6, 2, seed=1), sequence(2, 6, 2, seed=2),
-                          sequence(2, 6, 5, seed=3), sequence(10, 6, seed=4))),
-             )),
-    "32_attention#split", watch_heads,
+HEADS_STATION = station(
+    "heads", ("Attention",), ("Attention.split", "Attention.forward"), watch_heads,
     (
         Case("Attention.split", "one sentence of 2 words, 4 numbers each, for 2 heads\nx  0 1 2 3\n   4 5 6 7",
              lambda names: names["Attention"](4, 2).split(torch.arange(8.0).view(1, 2, 4))),
@@ -763,23 +694,27 @@ HEADS_STATION = Station(
                  torch.ones(1, 1, 4), WORDS, torch.ones(1, 2, dtype=torch.bool))),
         Case("Attention.forward", "2 sentences: 3 words look at 5 others, some are hidden; 8 numbers, 2 heads",
              lambda names: filled(names, "Attention", 8, 2)(sequence(2, 3, 8), sequence(2, 5, 8, seed=1), OPEN)),
+    ), translated,
+    transfer=(
+        Case("heads_one_by_one", "2 heads, d = 6, d_k = 2, d_v = 5, 3 sentences of 4 words",
+             lambda names: names["heads_one_by_one"](
+                 sequence(3, 4, 6), sequence(2, 6, 2, seed=1), sequence(2, 6, 2, seed=2),
+                 sequence(2, 6, 5, seed=3), sequence(10, 6, seed=4))),
     ),
-    translated, more=(
-        Mistake("heads added up", "Attention", "", (
-            ("mixed.transpose(1, 2).flatten(2)", "mixed.sum(1).repeat(1, 1, self.heads)"),)),
-        Mistake("every second number to a head", "Attention", "", (
-            ("x.unflatten(-1, (self.heads, -1)).transpose(1, 2)",
-             "x.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2)"),)),
-        Mistake("keys and values from x", "Attention", "", (
-            ("self.split(self.key(memory)), self.split(self.value(memory))",
-             "self.split(self.key(x)), self.split(self.value(x))"),)),
-        Mistake("the axis of the heads not moved", "Attention", "", (
-            ("(self.heads, -1)).transpose(1, 2)", "(self.heads, -1))"),)),
+    more=(
+        ("heads added up", "Attention", ("mixed.transpose(1, 2).flatten(2)", "mixed.sum(1).repeat(1, 1, self.heads)")),
+        ("every second number to a head", "Attention",
+         ("x.unflatten(-1, (self.heads, -1)).transpose(1, 2)",
+          "x.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2)")),
+        ("keys and values from x", "Attention",
+         ("self.split(self.key(memory)), self.split(self.value(memory))",
+          "self.split(self.key(x)), self.split(self.value(x))")),
+        ("the axis of the heads not moved", "Attention", ("(self.heads, -1)).transpose(1, 2)", "(self.heads, -1))")),
     ),
 )  # fmt: skip
 
 
-def watch_layers() -> list[str]:
+def watch_layers() -> dict[str, Any]:
     """What a layer does to the vector of *it*: how long it is, and how many inner units are awake."""
     model, (english, _), seen = inside()
     layer, at = model.encoder.layers[1], english.index("it")
@@ -788,47 +723,16 @@ def watch_layers() -> list[str]:
         heard = layer.self_attention(x, x, mask)
         after = layer.around_self_attention(x, heard)
         inner = layer.feed_forward.inner(after)[0, at]
-    size = lambda one: float(one[0, at].norm())  # noqa: E731
-    return [
-        "The word 'it' passes the second layer of the encoder. Its vector has 128 numbers.",
-        "",
-        *table(["", "length", "variance"], *(
-            [name, size(one), float(one[0, at].var(correction=0))] for name, one in (
-                ("as it comes in", x), ("what attention adds", heard), ("the sum", x + heard), ("normalised", after)))),
-        "",
-        "(The norm brings the variance to 1, and then multiplies by learned factors, which make it what it is.)",
-        "",
-        f"Then it goes through 512 units of a feed-forward layer. {int((inner > 0).sum())} of them are above 0 here.",
-    ]  # fmt: skip
+    vectors = {"as it comes in": x, "what attention adds": heard, "the sum": x + heard, "normalised": after}
+    sizes = [[name, float(one[0, at].norm()), float(one[0, at].var(correction=0))] for name, one in vectors.items()]
+    return {"sizes": table(["", "length", "variance"], *sizes), "awake": int((inner > 0).sum())}
 
 
 SMALL = {"inner.weight": torch.tensor([[1.0, 0], [0, 1], [1, -1]]), "inner.bias": torch.zeros(3),
          "outer.weight": torch.tensor([[1.0, 1, 1], [0, 1, 2]]), "outer.bias": torch.zeros(2)}  # fmt: skip
-LAYERS_STATION = Station(
+LAYERS_STATION = station(
     "layers", ("FeedForward", "AddNorm", "EncoderLayer", "DecoderLayer"),
-    ("FeedForward.forward", "AddNorm.forward", "EncoderLayer.forward", "DecoderLayer.forward"),
-    "Write what flows through a layer (sections 3.1 and 3.3). The feed-forward layer is a linear map, a ReLU and a "
-    "linear map. Around each sub-layer, apply dropout to its output y, add its input x, and normalise the sum. A "
-    "layer of the encoder is attention and feed-forward. A decoder layer also looks at the memory, between the two.",
-    Question(
-        "Somebody leaves the feed-forward layers out of the decoder; the encoder keeps its own. What does the book's "
-        "trained model write?",
-        (SAME, "the right words, with a wrong pronoun", "it says one word several times, again and again", "nothing"),
-        "c", "the decoder without a feed-forward layer",
-        "The decoder learned with these layers, and half of what it knows is in them."),
-    ("Why is the input of a sub-layer added to its output?",
-     "Then the sub-layer has only to say what changes, and a word stays itself on its way up. And the gradient gets "
-     "a way back that goes around the matrices. Without the sum it would have to pass through every matrix of every "
-     "layer."),
-    Transfer("pre_norm", "x, sublayer, norm",
-             "Later models normalise before a sub-layer instead of after the sum (pre-norm). Both `sublayer` and "
-             "`norm` are functions. Return what one such step makes of x; nothing is dropped out.",
-             "84_build_it_yourself#transfer-layers", (
-                 Case("pre_norm", "x  1 2 3; the sub-layer squares, the norm subtracts the mean",
-                      lambda names: names["pre_norm"](torch.tensor([[1.0, 2.0, 3.0]]), torch.square,
-                                                      lambda one: one - one.mean(-1, keepdim=True))),
-             )),
-    "31_stacks#add-norm-plain", watch_layers,
+    ("FeedForward.forward", "AddNorm.forward", "EncoderLayer.forward", "DecoderLayer.forward"), watch_layers,
     (
         Case("FeedForward.forward", "one word of 2 numbers, 3 inner units, no biases\n"
              "x  1 -2     inner.weight  1  0     outer.weight  1 1 1\n"
@@ -845,69 +749,46 @@ LAYERS_STATION = Station(
         Case("DecoderLayer.forward", "3 words of each target, 5 of each source, padded differently; 8 numbers, 2 heads",
              lambda names: filled(names, "DecoderLayer", 8, 16, 2, 0.0)(
                  sequence(2, 3, 8), sequence(2, 5, 8, seed=1), torch.ones(3, 3).tril().bool(), PADDED)),
+    ), translated,
+    transfer=(
+        Case("pre_norm", "x  1 2 3; the sub-layer squares, the norm subtracts the mean",
+             lambda names: names["pre_norm"](torch.tensor([[1.0, 2.0, 3.0]]), torch.square,
+                                             lambda one: one - one.mean(-1, keepdim=True))),
     ),
-    translated, more=(
-        Mistake("dropout on the sum", "AddNorm", "", (("x + self.dropout(y)", "self.dropout(x + y)"),)),
-        Mistake("dropout after the normalisation", "AddNorm", "", (
-            ("self.norm(x + self.dropout(y))", "self.dropout(self.norm(x + y))"),)),
-        Mistake("dropout on what goes in", "AddNorm", "", (("x + self.dropout(y)", "self.dropout(x) + y"),)),
-        Mistake("dropout forgotten", "AddNorm", "", (("self.norm(x + self.dropout(y))", "self.norm(x + y)"),)),
-        Mistake("ReLU at the end", "FeedForward", "", (
-            ("self.outer(self.inner(x).relu())", "self.outer(self.inner(x)).relu()"),)),
-        Mistake("memory before the target", "DecoderLayer", "", (
-            ("        x = self.around_self_attention(x, self.self_attention(x, x, mask))\n"
+    more=(
+        ("dropout on the sum", "AddNorm", ("x + self.dropout(y)", "self.dropout(x + y)")),
+        ("dropout after the normalisation", "AddNorm",
+         ("self.norm(x + self.dropout(y))", "self.dropout(self.norm(x + y))")),
+        ("dropout on what goes in", "AddNorm", ("x + self.dropout(y)", "self.dropout(x) + y")),
+        ("dropout forgotten", "AddNorm", ("self.norm(x + self.dropout(y))", "self.norm(x + y)")),
+        ("ReLU at the end", "FeedForward", ("self.outer(self.inner(x).relu())", "self.outer(self.inner(x)).relu()")),
+        ("memory before the target", "DecoderLayer",
+         ("        x = self.around_self_attention(x, self.self_attention(x, x, mask))\n"
              "        x = self.around_cross_attention(x, self.cross_attention(x, memory, memory_mask))\n",
-             "        x = self.around_cross_attention(x, self.cross_attention(x, memory, memory_mask))\n"
-             "        x = self.around_self_attention(x, self.self_attention(x, x, mask))\n"),)),
+          "        x = self.around_cross_attention(x, self.cross_attention(x, memory, memory_mask))\n"
+             "        x = self.around_self_attention(x, self.self_attention(x, x, mask))\n")),
     ),
 )  # fmt: skip
 
 
-def watch_ends() -> list[str]:
+def watch_ends() -> dict[str, Any]:
     """How long the vectors of a word and of a place are, and the first numbers of three places."""
     model, (english, _), _ = inside()
     row, at = model.target_embedding.weight[book().source[0, english.index("it")]].detach(), english.index("it")
     places = reference()["positions"](16, 128)
-    return [
-        f"The row of 'it' in the table of 2000 words has a length of {float(row.norm()):.2f}. Times the root of 128 "
-        f"that makes {float(row.norm()) * 128**0.5:.2f}.",
-        f"Every place of a sentence has a vector of length {float(places[at].norm()):.2f}, whatever word stands there:",
-        "",
-        *table(["place", "sine", "cosine", "sine", "cosine", "...", "sine", "cosine"], *(
-            [str(i), *(float(places[i, j]) for j in range(4)), "...", *(float(places[i, j]) for j in (126, 127))]
-            for i in (0, 1, 8))),
-        "",
-        "The first pair turns by one radian from place to place, the last pair hardly at all. The model adds the "
-        "vector of the place to that of the word.",
-    ]  # fmt: skip
+    rows = [[str(i), *(float(places[i, j]) for j in range(4)), "...", *places[i, 126:].tolist()] for i in (0, 1, 8)]
+    return {
+        "row": float(row.norm()),
+        "scaled": float(row.norm()) * 128**0.5,
+        "place": float(places[at].norm()),
+        "places": table(["place", "sine", "cosine", "sine", "cosine", "...", "sine", "cosine"], *rows),
+    }
 
 
-ENDS_STATION = Station(
+ENDS_STATION = station(
     "ends", ("Embedding", "positions", "Transformer"),
     ("Embedding.forward", "positions", "Transformer.embed", "Transformer.encode", "Transformer.decode",
-     "Transformer.forward"),
-    "Write both ends of the model and put it together (sections 3.4 and 3.5, figure 1). A word's vector is its row "
-    "of the table, times the root of d. The vector of place p has the sine of p / 10000^(2i/d) in column 2i, and the "
-    "cosine of the same angle in column 2i + 1. `embed` adds the two vectors and applies dropout. `encode` returns "
-    "the memory and the mask of the source. `decode` returns a score for every word, the product of its result with "
-    "that word's row of the table. `forward` calls `encode` and then `decode`.",
-    Question(
-        "Somebody adds positions in the decoder only. We put this into the book's trained model. What does it write?",
-        (SAME, "mostly words of the sentence, in places where they do not belong", "other words altogether",
-         "the first word again and again"), "b", "no positions in the encoder",
-        "The decoder hears all the words, and cannot tell in which order they came."),
-    ("Why does the model need positions at all?",
-     "Attention is a sum over all keys, and a sum is the same in any order. If the words of the source changed "
-     "places, every word would hear the same mixture as before, and 'dog bites man' would mean the same as 'man "
-     "bites dog'."),
-    Transfer("positions_at", "places, d",
-             "If sentences are padded in front, they begin in different columns, and a word's column is no longer "
-             "its place. You are given the places, integers (b, n) in any order. Return their vectors, (b, n, d).",
-             "84_build_it_yourself#transfer-ends", (
-                 Case("positions_at", "places  0 0 1 2     d = 6\n        0 1 2 9",
-                      lambda names: names["positions_at"](tokens([0, 0, 1, 2], [0, 1, 2, 9]), 6)),
-             )),
-    "34_embeddings#embed", watch_ends,
+     "Transformer.forward"), watch_ends,
     (
         Case("Embedding.forward", "the words 2 and 0 of a table of 3 words, 4 numbers each",
              lambda names: filled(names, "Embedding", 3, 4)(tokens([2, 0]))),
@@ -921,35 +802,31 @@ ENDS_STATION = Station(
         Case("Transformer.decode", "what encode returns, and two targets",
              lambda names: whole(names).decode(TARGETS, sequence(2, 4, 8), (SOURCES != 0)[:, None, None])),
         Case("Transformer.forward", "two sources and two targets", lambda names: whole(names)(SOURCES, TARGETS)),
-    ),
-    translated, given=("Stack", "draw_weights"), cells=(
-        ("positions", "35_positional_encoding#position-table"), ("Transformer.embed", "35_positional_encoding#added"),
-        ("Transformer.encode", "39_transformer#transformer"), ("Transformer.decode", "39_transformer#transformer"),
-        ("Transformer.forward", "39_transformer#transformer"),
-    ), more=(
-        Mistake("times the root of the vocabulary's size", "Embedding", "", (
-            ("self.weight.shape[1]", "self.weight.shape[0]"),)),
-        Mistake("columns counted twice in the exponent", "positions", "", (
-            ("torch.arange(0, d, 2) / d", "2 * torch.arange(0, d, 2) / d"),)),
-        Mistake("pairs counted where columns are due", "positions", "", (
-            ("torch.arange(0, d, 2) / d", "torch.arange(d // 2) / d"),)),
-        Mistake("the decoder's vectors returned instead of scores", "Transformer", "", (
-            ("return x @ self.target_embedding.weight.T", "return x"),)),
-        Mistake("divided by the root", "Embedding", "", (
-            ("self.weight[tokens] * math.sqrt", "self.weight[tokens] / math.sqrt"),)),
-        Mistake("cosines where sines are due", "positions", "", (
-            ("[angles.sin(), angles.cos()]", "[angles.cos(), angles.sin()]"),)),
-        Mistake("all sines in front of all cosines, as others have it", "positions", "", (
-            ("torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)",
-             "torch.cat([angles.sin(), angles.cos()], dim=-1)"),)),
-        Mistake("places counted from 1", "positions", "", (
-            ("torch.arange(length)[:, None]", "torch.arange(1, length + 1)[:, None]"),)),
-        Mistake("dropout before the positions", "Transformer", "", (
-            ("self.dropout(x + positions(x.shape[1], x.shape[2]).to(x))",
-             "self.dropout(x) + positions(x.shape[1], x.shape[2]).to(x)"),)),
-        Mistake("dropout forgotten", "Transformer", "", (
-            ("self.dropout(x + positions(x.shape[1], x.shape[2]).to(x))",
-             "x + positions(x.shape[1], x.shape[2]).to(x)"),)),
+    ), translated,
+    transfer=(
+        Case("positions_at", "places  0 0 1 2     d = 6\n        0 1 2 9",
+             lambda names: names["positions_at"](tokens([0, 0, 1, 2], [0, 1, 2, 9]), 6)),
+    ), given=("Stack", "draw_weights"),
+    more=(
+        ("times the root of the vocabulary's size", "Embedding", ("self.weight.shape[1]", "self.weight.shape[0]")),
+        ("columns counted twice in the exponent", "positions",
+         ("torch.arange(0, d, 2) / d", "2 * torch.arange(0, d, 2) / d")),
+        ("pairs counted where columns are due", "positions", ("torch.arange(0, d, 2) / d", "torch.arange(d // 2) / d")),
+        ("the decoder's vectors returned instead of scores", "Transformer",
+         ("return x @ self.target_embedding.weight.T", "return x")),
+        ("divided by the root", "Embedding", ("self.weight[tokens] * math.sqrt", "self.weight[tokens] / math.sqrt")),
+        ("cosines where sines are due", "positions", ("[angles.sin(), angles.cos()]", "[angles.cos(), angles.sin()]")),
+        ("all sines in front of all cosines, as others have it", "positions",
+         ("torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)",
+          "torch.cat([angles.sin(), angles.cos()], dim=-1)")),
+        ("places counted from 1", "positions",
+         ("torch.arange(length)[:, None]", "torch.arange(1, length + 1)[:, None]")),
+        ("dropout before the positions", "Transformer",
+         ("self.dropout(x + positions(x.shape[1], x.shape[2]).to(x))",
+          "self.dropout(x) + positions(x.shape[1], x.shape[2]).to(x)")),
+        ("dropout forgotten", "Transformer",
+         ("self.dropout(x + positions(x.shape[1], x.shape[2]).to(x))",
+          "x + positions(x.shape[1], x.shape[2]).to(x)")),
     ),
 )  # fmt: skip
 
@@ -958,7 +835,7 @@ GERMAN = [[f"Das Tier überquerte die Straße nicht, weil {pronoun} zu {word} wa
           for word in ("müde", "breit")]  # fmt: skip
 
 
-def watch_loss() -> list[str]:
+def watch_loss() -> dict[str, Any]:
     """What the decoder reads at the end of two translations, what it should say, and how sure it is."""
     model, lines = book().model(reference()), []
     for german in GERMAN[0][:2]:
@@ -970,14 +847,7 @@ def watch_loss() -> list[str]:
         for i in (at, at + 1, at + 2):
             chance = float(chances[i, target[0, i + 1]])
             lines.append([f"... {' '.join(reads[at : i + 1])}", wanted[i], f"{chance:.6f}", abs(math.log(chance))])
-    return [
-        "The first twin is translated with es, and once with sie, which is wrong. At each place the decoder has read "
-        "the translation up to that place. What chance does it give the next piece?",
-        "",
-        *table(["has read", "should say", "chance", "costs"], *lines),
-        "",
-        "A place costs minus the logarithm of the chance, and the loss is the mean over all places.",
-    ]
+    return {"chances": table(["has read", "should say", "chance", "costs"], *lines)}
 
 
 def judged(names: dict[str, Any]) -> list[str]:
@@ -993,37 +863,8 @@ def judged(names: dict[str, Any]) -> list[str]:
     return lines
 
 
-LOSS_STATION = Station(
-    "loss", ("loss",), ("loss",),
-    "Write the loss, the shift included (section 5.4). A target is the beginning, the words, and the end. What the "
-    "decoder reads is the target without its last id, and what it should say is the target without its first. Take "
-    "the cross-entropy with label smoothing, as a mean over all ids that are not padding. PyTorch has a function for "
-    "it.",
-    Question(
-        "Somebody forgets the shift: in each place, the decoder should say the very word that it has just read. We "
-        "measure the book's trained model with this loss, without smoothing. With the shift, its loss on a right "
-        "translation is nearly 0. A model that knows nothing has a loss of log 2000, about 7.6. What loss does the "
-        "trained model get without the shift?",
-        ("nearly 0, since it has just read the answer", "about 1", "about 7.6, as if it knew nothing",
-         "above 20, far worse than knowing nothing"), "d", "target not shifted",
-        "A trained model hardly ever expects the word that it has just read. An untrained one would learn to repeat "
-        "it."),
-    ("Why does a model that is trained without the shift reach a loss near 0, and translate nothing?",
-     "A model trained without the shift is asked for the word that it has just read. It learns to repeat its input, "
-     "which needs no source at all. When it translates, its input is the word written last, and it writes that word "
-     "again. The book's model was trained with the shift, so it has learned that the word it has just read almost "
-     "never comes next."),
-    Transfer("smoothed", "scores, wanted, smoothing",
-             "Write cross-entropy with label smoothing yourself, from the logarithm of a softmax: scores are (n, "
-             "vocab), wanted is (n,). The right word gets 1 - smoothing. The rest is divided equally among all words "
-             "of the vocabulary, the right one included. Return the mean over all n that are not padding.",
-             "54_regularization#smoothed-targets", (
-                 Case("smoothed", "one word of three, the second is right; smoothing 0.3\nscores  0 1 2",
-                      lambda names: names["smoothed"](torch.tensor([[0.0, 1, 2]]), torch.tensor([1]), 0.3)),
-                 Case("smoothed", "four words of seven, one of them padding (0)",
-                      lambda names: names["smoothed"](sequence(4, 7), torch.tensor([3, 0, 1, 6]), 0.1)),
-             )),
-    "59_training#shift-picture", watch_loss,
+LOSS_STATION = station(
+    "loss", ("loss",), ("loss",), watch_loss,
     (
         Case("loss", "one target: 2 5 3 (beginning, a word, end), without smoothing",
              lambda names: names["loss"](Says(), tokens([5]), tokens([2, 5, 3]), 0.0)),
@@ -1031,11 +872,17 @@ LOSS_STATION = Station(
              lambda names: names["loss"](Says(), tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0]), 0.0)),
         Case("loss", "two targets, 2 5 6 7 3 and 2 8 3 0 0, with a smoothing of 0.1",
              lambda names: names["loss"](Says(), tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0]))),
+    ), judged,
+    transfer=(
+        Case("smoothed", "one word of three, the second is right; smoothing 0.3\nscores  0 1 2",
+             lambda names: names["smoothed"](torch.tensor([[0.0, 1, 2]]), torch.tensor([1]), 0.3)),
+        Case("smoothed", "four words of seven, one of them padding (0)",
+             lambda names: names["smoothed"](sequence(4, 7), torch.tensor([3, 0, 1, 6]), 0.1)),
     ),
-    judged, more=(
-        Mistake("smoothing forgotten", "loss", "", ((", label_smoothing=smoothing", ""),)),
-        Mistake("a sum instead of a mean", "loss", "", (
-            ("label_smoothing=smoothing)", 'label_smoothing=smoothing, reduction="sum")'),)),
+    more=(
+        ("smoothing forgotten", "loss", (", label_smoothing=smoothing", "")),
+        ("a sum instead of a mean", "loss",
+         ("label_smoothing=smoothing)", 'label_smoothing=smoothing, reduction="sum")')),
     ),
 )  # fmt: skip
 
@@ -1043,25 +890,19 @@ LOSS_STATION = Station(
 LION = "Der Löwe überquerte die Straße nicht, weil er zu müde war."
 
 
-def watch_step() -> list[str]:
+def watch_step() -> dict[str, Any]:
     """Learning rates of a few steps, and how much the book's model expects a lion."""
     names = reference()
     with torch.no_grad():
         value = float(names["loss"](book().model(names), book().source[:1], book().ids(LION), 0.0))
-    return [
-        "The animal of the first twin is to become a lion. The book's model is to learn this from one sentence:",
-        "",
-        f"  {TWINS[0]}",
-        f"  {LION}",
-        "",
-        f"So far that translation has a loss of {value:.2f}. We shall run your `train_step` 20 times, "
-        "with a warm-up of 400. The rates of some steps:",
-        "",
-        *table(["step", "1", "5", "20", "400", "1600"],
-               ["rate", *(f"{names['learning_rate'](step, 128, 400):.6f}" for step in (1, 5, 20, 400, 1600))]),
-        "",
-        "What will it make of the other twin, which it is not shown?",
-    ]  # fmt: skip
+    steps = (1, 5, 20, 400, 1600)
+    rates = [f"{names['learning_rate'](step, 128, 400):.6f}" for step in steps]
+    return {
+        "twin": TWINS[0],
+        "lion": LION,
+        "loss": value,
+        "rates": table(["step", *map(str, steps)], ["rate", *rates]),
+    }
 
 
 def taught(names: dict[str, Any]) -> list[str]:
@@ -1075,34 +916,9 @@ def taught(names: dict[str, Any]) -> list[str]:
     return [f"... too {word}  ->  {text or '(nothing)'}" for word, text in zip(("tired", "wide"), german)]
 
 
-STEP_STATION = Station(
+STEP_STATION = station(
     "step", ("learning_rate", "make_optimizer", "train_step"), ("learning_rate", "make_optimizer", "train_step"),
-    "Write the training step (section 5.3). The rate of equation (3) is d^(-0.5) times the smaller of step^(-0.5) "
-    "and step * warmup^(-1.5). The optimizer is Adam with the paper's betas, 0.9 and 0.98, and its eps, 1e-9. A step "
-    "sets the rate, clears old gradients, computes your loss and new gradients, moves the weights, and returns the "
-    "loss as a Python number. The width d is that of the model's table, `target_embedding.weight`.",
-    Question(
-        "Somebody leaves out the warm-up: the rate falls from the first step on. The trained model takes 20 such "
-        "steps on one sentence, in which the animal is a lion. What does it write then?",
-        ("the lion in both twins", "the animal in both twins, as before", "the lion in the first twin only",
-         "one word again and again"), "d", "no warm-up",
-        "The first rate is 0.088, where with the warm-up it is 0.000011. One such step is enough to ruin a trained "
-        "model."),
-    ("Why does the rate begin small, grow, and then fall?",
-     "In the first steps Adam knows each gradient from one or two examples, and divides by an estimate that is just "
-     "as uncertain. So it takes full-size steps in directions that the next batch may contradict. Under post-norm "
-     "this is worst in the upper layers. Later the steps have to become smaller, because near the end each batch "
-     "pulls in a different direction, and only small steps average that out."),
-    Transfer("one_step_of_many", "model, optimizer, batches",
-             "A batch does not fit into memory and comes in parts, a list of pairs (source, target). Take one step "
-             "that equals the step on all of them at once: the loss of the whole is the mean over all ids that the "
-             "decoder has to predict, except padding. Use no smoothing, and do not change the learning rate. Return "
-             "nothing.",
-             "84_build_it_yourself#transfer-step", (
-                 Case("one_step_of_many", "two parts of 4 and 1 ids that count; the weights afterwards",
-                      lambda names: after_one_step(names["one_step_of_many"])),
-             )),
-    "53_optimizer#rates", watch_step,
+    watch_step,
     (
         Case("learning_rate", "d = 4, a warm-up of 4, the steps 1, 4 and 16",
              lambda names: torch.tensor([float(names["learning_rate"](step, 4, 4)) for step in (1, 4, 16)])),
@@ -1112,31 +928,34 @@ STEP_STATION = Station(
         Case("train_step", "a small model with 14 words and d = 8, three steps, a warm-up of 2; the rates that are set",
              lambda names: three_steps(names, about="rates")),
         Case("train_step", "a small model, the same batch three times, a warm-up of 2; the losses", three_steps),
+    ), taught,
+    transfer=(
+        Case("one_step_of_many", "two parts of 4 and 1 ids that count; the weights afterwards",
+             lambda names: after_one_step(names["one_step_of_many"])),
     ),
-    taught, more=(
-        Mistake("gradients never cleared", "train_step", "", (("    optimizer.zero_grad()\n", ""),)),
-        Mistake("the vocabulary's size taken for the width", "train_step", "", (
-            ("weight.shape[1]", "weight.shape[0]"),)),
-        Mistake("the loss returned with its history", "train_step", "", (("value.item()", "value"),)),
-        Mistake("no gradients computed", "train_step", "", (("    value.backward()\n", ""),)),
-        Mistake("no weights moved", "train_step", "", (("    optimizer.step()\n", ""),)),
-        Mistake("moved before the gradients are computed", "train_step", "", (
-            ("    value.backward()\n    optimizer.step()\n", "    optimizer.step()\n    value.backward()\n"),)),
-        Mistake("gradients cleared before the move", "train_step", "", (
-            ("    optimizer.step()\n", "    optimizer.zero_grad()\n    optimizer.step()\n"),)),
-        Mistake("the rate is never set", "train_step", "", (
-            ("    optimizer.param_groups[0][\"lr\"] = learning_rate(step, model.target_embedding.weight.shape[1], "
-             "warmup)\n", ""),)),
-        Mistake("the warm-up not handed on", "train_step", "", (
-            ("weight.shape[1], warmup)", "weight.shape[1])"),)),
-        Mistake("steps counted one too far", "train_step", "", (("learning_rate(step,", "learning_rate(step + 1,"),)),
-        Mistake("Adam as PyTorch has it", "make_optimizer", "", ((", betas=(0.9, 0.98), eps=1e-9", ""),)),
-        Mistake("the width as it is, without its root", "learning_rate", "", (("d**-0.5", "d**-1"),)),
+    more=(
+        ("gradients never cleared", "train_step", ("    optimizer.zero_grad()\n", "")),
+        ("the vocabulary's size taken for the width", "train_step", ("weight.shape[1]", "weight.shape[0]")),
+        ("the loss returned with its history", "train_step", ("value.item()", "value")),
+        ("no gradients computed", "train_step", ("    value.backward()\n", "")),
+        ("no weights moved", "train_step", ("    optimizer.step()\n", "")),
+        ("moved before the gradients are computed", "train_step",
+         ("    value.backward()\n    optimizer.step()\n", "    optimizer.step()\n    value.backward()\n")),
+        ("gradients cleared before the move", "train_step",
+         ("    optimizer.step()\n", "    optimizer.zero_grad()\n    optimizer.step()\n")),
+        ("the rate is never set", "train_step",
+         ("    optimizer.param_groups[0][\"lr\"] = learning_rate(step, model.target_embedding.weight.shape[1], "
+             "warmup)\n",
+          "")),
+        ("the warm-up not handed on", "train_step", ("weight.shape[1], warmup)", "weight.shape[1])")),
+        ("steps counted one too far", "train_step", ("learning_rate(step,", "learning_rate(step + 1,")),
+        ("Adam as PyTorch has it", "make_optimizer", (", betas=(0.9, 0.98), eps=1e-9", "")),
+        ("the width as it is, without its root", "learning_rate", ("d**-0.5", "d**-1")),
     ),
 )  # fmt: skip
 
 
-def watch_search() -> list[str]:
+def watch_search() -> dict[str, Any]:
     """What the model would write next, around the pronoun of each twin."""
     names = reference()
     model, lines = book().model(names), []
@@ -1148,46 +967,11 @@ def watch_search() -> list[str]:
             chances = model.decode(target[:, :before], memory, mask)[0, -1].softmax(-1).topk(2)
             best = zip(book().pieces(chances.indices.tolist()), chances.values.tolist())
             lines.append([f"... too {word}", *(f"{piece} {chance:.3f}" for piece, chance in best)])
-    return [
-        "The model has written: Das Tier überquerte die Straße nicht, weil. What comes next?",
-        "",
-        *table(["", "likeliest", "second"], *lines),
-        "",
-        "The likeliest piece is written down, everything is read again, and so on until the end has been written.",
-    ]
+    return {"chances": table(["", "likeliest", "second"], *lines)}
 
 
-SEARCH_STATION = Station(
-    "search", ("translate",), ("translate",),
-    "Write greedy search for a batch (section 6.1 without its beam). The model has `encode(source)` and "
-    "`decode(target, memory, mask)`. Every row starts with BOS. In each step, append the likeliest id to every row, "
-    "or PAD if the row has already ended. Stop when all rows have ended, or when as many ids are written as the "
-    "source has, plus `extra`. Return what was written, without BOS. Switch dropout off while you search, and "
-    "afterwards put the model back into the mode it was in.",
-    Question(
-        "Somebody shows the decoder only the word written last, instead of everything written so far. What does the "
-        "book's trained model write?",
-        (SAME, "it stops after a word", "it goes round in circles", PRONOUN), "c", "search shows the last word only",
-        "After the same word it always writes the same word, since it does not know what came before."),
-    ("Why can a sentence be written only word by word, when in training all its places are computed at once?",
-     "In training the target is there, and only the mask keeps a place from seeing what follows, so one pass serves "
-     "all places. When the model translates, what the decoder reads next is what it has just written, so each step "
-     "waits for the one before."),
-    Transfer("beam", "next_scores, width",
-             "Keep several beginnings instead of one. A beginning is a tuple of words. "
-             "`next_scores(beginning)` returns a dictionary from each possible next word to its "
-             "log-probability, and the word eos ends a sentence. Start from the empty tuple, and keep `width` "
-             "beginnings at a time; one that has ended leaves the beam, and no beginning can win that is less "
-             "likely than a sentence that has ended. Of the finished sentences, return the likeliest, a tuple "
-             "that ends with eos.",
-             "60_beam_search#plain-search", (
-                 Case("beam", "width 2; the better sentence begins with the second word",
-                      lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 2)),
-                 Case("beam", "width 2; a sentence that ends at once has 0.4, one that ends later 0.6",
-                      lambda names: names["beam"](lambda words: SHORT[words[:1]], 2)),
-                 Case("beam", "width 1", lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 1)),
-             )),
-    "60_beam_search#greedy-steps", watch_search,
+SEARCH_STATION = station(
+    "search", ("translate",), ("translate",), watch_search,
     (
         Case("translate", "a model that wants to write 9 and the end (3), for one source",
              lambda names: searched(names, [6, 8, 8])),
@@ -1201,8 +985,14 @@ SEARCH_STATION = Station(
              lambda names: searched(names, [7, 8, 8], about="length", extra=3)),
         Case("translate", "a model that wants 9 and the end: how often it is asked",
              lambda names: searched(names, [6, 8, 8], about="steps")),
+    ), translated,
+    transfer=(
+        Case("beam", "width 2; the better sentence begins with the second word",
+             lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 2)),
+        Case("beam", "width 2; a sentence that ends at once has 0.4, one that ends later 0.6",
+             lambda names: names["beam"](lambda words: SHORT[words[:1]], 2)),
+        Case("beam", "width 1", lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 1)),
     ),
-    translated,
 )  # fmt: skip
 STATIONS = (ATTENTION_STATION, MASKS_STATION, HEADS_STATION, LAYERS_STATION, ENDS_STATION, LOSS_STATION, STEP_STATION,
             SEARCH_STATION)  # fmt: skip

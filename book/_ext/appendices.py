@@ -1,12 +1,13 @@
 """The pages that are made from what the chapters hold, and what ties pages together.
 
 `{chapters}` is the table of all chapters, `{modules}` the reference of all modules.
-`{misreadings}`, `{code-differences}`, `{errata}`, `{places}` and `{messages}` show `misreadings.yml`,
-`released_code.yml`, `errata.yml`, `places.yml` and `messages.yml`, `{exercises}` the exercises of all chapters with
-their solutions. The first time a page uses a term of the glossary, it becomes a link there. A strip at the top of each
-page is the map of the paper, with the place where one is.
+`{misreadings}`, `{code-differences}`, `{errata}` and `{places}` show `misreadings.yml`, `released_code.yml`,
+`errata.yml` and `places.yml`, `{messages}` what the package's sources refuse, `{exercises}` the exercises of all
+chapters with their solutions. The first time a page uses a term of the glossary, it becomes a link there. A strip at
+the top of each page is the map of the paper, with the place where one is.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -19,7 +20,7 @@ import yaml
 from annotated_book import DIRECTIVE
 from docutils import nodes
 from docutils.statemachine import StringList
-from ledger import anchor, load_claims, name_that_breaks, number_and_words, reference_to
+from ledger import anchor, guard, load_claims, number_and_words, reference_to
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -89,9 +90,7 @@ class Misreadings(Appendix):
             if "cell" in entry:
                 places = [self.cell(entry["cell"]), self.cell(entry["text"])]
             else:
-                places = [
-                    [nodes.Text(f"{entry['chapter'][:2]}: "), name_that_breaks(entry["test"].removeprefix("tests/"))]
-                ]
+                places = [[nodes.Text(f"{entry['chapter'][:2]}: "), guard(entry["test"], self.env.docname)]]
             yield entry["id"].lower(), [[said], [so], places]
 
 
@@ -141,21 +140,94 @@ class Places(Appendix):
         for entry in self.listed("places.yml"):
             what = f"**{entry['what']}**, {'' if entry['section'] == 'appendix' else 'section '}{entry['section']}"
             code = self.line(f"{{py:obj}}`~{entry['code']}`" if entry["code"] else None)
-            test = [name_that_breaks(entry["test"].removeprefix("tests/"))]
+            test = [guard(entry["test"], self.env.docname)]
             parts = self.line(what), self.line(entry["says"]), self.cell(entry["cell"]), code, test
             yield entry["id"], [[part] for part in parts]
 
 
 class Messages(Appendix):
-    """`{messages}`: what the package says when it refuses something, and what to do then."""
+    """`{messages}`: what the package says when it refuses something, and what to do then, from its sources."""
 
     columns: ClassVar[dict[str, int]] = {"Message": 40, "What to do": 40, "Raised in": 14}
 
     def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
-        for entry in self.listed("messages.yml"):
-            module = self.line(f"{{py:mod}}`~annotated.{entry['module']}`")
-            parts = filled_in(entry["message"]), self.line(entry["todo"]), module
-            yield entry["id"], [[part] for part in parts]
+        for path in (self.beside("..").resolve() / "annotated").rglob("*.py"):
+            self.env.note_dependency(str(path))
+        for number, (module, message, todo) in enumerate(messages_of(self.beside("..").resolve()), start=1):
+            parts = filled_in(message), self.line(todo), self.line(f"{{py:mod}}`~{module}`")
+            yield f"message-{number}", [[part] for part in parts]
+
+
+def messages_of(root: Path) -> list[tuple[str, str, str]]:
+    """Module, message and what to do of every `raise InputError`, in the order of the modules' names.
+
+    A message that only hands on what another one says has no row.
+    """
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted((root / "annotated").rglob("*.py"))}
+    texts = {
+        one.targets[0].id: one.value.value
+        for tree in trees.values()
+        for one in tree.body
+        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) and isinstance(one.value, ast.Constant)
+    }
+    found = {}
+    for path, tree in trees.items():
+        module = ".".join(path.relative_to(root).with_suffix("").parts)
+        calls = [one.exc for one in ast.walk(tree) if isinstance(one, ast.Raise) and isinstance(one.exc, ast.Call)]
+        for call in sorted(calls, key=lambda call: call.lineno):
+            if isinstance(call.func, ast.Name) and call.func.id == "InputError":
+                message, todo = template(call.args[0]), call.args[1] if len(call.args) > 1 else ast.Constant("")
+                said = texts[todo.id] if isinstance(todo, ast.Name) else getattr(todo, "value", "")
+                said = said if isinstance(said, str) else ""  # otherwise it is that of another error
+                if said or re.search("[a-z]", re.sub(r"\{.*?\}", "", message)):
+                    found.setdefault((module, message), said)
+    return [(module, message, todo) for (module, message), todo in found.items()]
+
+
+READABLE = {
+    "strerror": "reason", "error": "reason", "msg": "reason", "lineno": "line", "len": "number", "cuda": "number",
+    "parent": "folder", "theirs": "setting", "known": "names", "fit": "names", "named": "names", "repr": "names",
+    "arguments": "value", "environ": "value", "alpha": "value", "block": "id", "half": "code", "first": "name",
+}  # fmt: skip
+
+
+def template(node: ast.expr) -> str:
+    """A text as it stands in the code; what is filled in is a readable name in braces."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(template, node.values))
+    if isinstance(node, ast.FormattedValue):
+        return template(node.value)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return f"{template(node.left)}/{template(node.right)}"
+    return f"{{{readable(node)}}}"
+
+
+def readable(node: ast.expr) -> str:
+    """The last name of an expression, in words."""
+    match node:
+        case ast.Call(func=ast.Name(id="len")):
+            name = "len"
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(name), *_]):
+            pass
+        case ast.Call(func=ast.Attribute(attr="join" | "get"), args=[argument, *_]) | ast.Call(args=[argument, *_]):
+            return readable(argument)
+        case ast.Call(func=ast.Attribute(value=inner)) | ast.Subscript(value=ast.Call() as inner):
+            return readable(inner)
+        case ast.Subscript(slice=ast.Constant(str(name))):
+            pass
+        case ast.Subscript(value=inner) | ast.BinOp(left=inner) | ast.IfExp(body=inner) | ast.GeneratorExp(elt=inner):
+            return readable(inner)
+        case ast.Attribute(attr="__name__"):
+            name = "type"
+        case ast.Call(func=ast.Name(id=name)):
+            pass
+        case ast.Attribute(attr=name) | ast.Name(id=name) | ast.Constant(str(name)):
+            pass
+        case _:
+            name = ast.unparse(node)
+    return READABLE.get(name, name).strip("_").replace("_", " ").lower()
 
 
 def filled_in(message: str) -> list[nodes.Node]:

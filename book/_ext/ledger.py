@@ -64,6 +64,13 @@ def name_that_breaks(name: str) -> nodes.raw:
     return nodes.raw("", f"<code>{marked}</code>", format="html")
 
 
+def guard(name: str, document: str) -> nodes.Node:
+    """The name of a test, or a link to the cell that takes its place."""
+    if cell := re.fullmatch(r"book/(\w+)\.ipynb#([\w-]+)", name):
+        return reference_to("cell", f"{cell[1]}#{cell[2]}", document, warn=True)
+    return name_that_breaks(name.removeprefix("tests/"))
+
+
 def number_and_words(cell: str) -> tuple[str, str]:
     """The number of a cell's chapter, and its id as words: 32 and *one row* for 32_attention#one-row."""
     chapter, _, place = cell.partition("#")
@@ -106,7 +113,7 @@ class LedgerDirective(SphinxDirective):
         standing = ", ".join(filter(None, [claim["standing"], claim.get("outcome")]))
         standing += f": {claim['reason']}" if claim["reason"] else ""
         places = [reference_to("cell", claim["cell"], self.env.docname, warn=True)] if claim["cell"] else []
-        places += [name_that_breaks(claim["test"].removeprefix("tests/"))] if claim["test"] else []
+        places += [guard(claim["test"], self.env.docname)] if claim["test"] else []
         cells: list[list[nodes.Node]] = [
             [nodes.inline("", claim["id"], classes=["text-nowrap"])],
             [nodes.reference("", NAMED_SECTIONS.get(section, section), refuri=section_address(section))],
