@@ -81,16 +81,15 @@ def test_different_weights_are_noticed(translator, batches, monkeypatch):
 @pytest.mark.slow
 @torch.inference_mode()
 def test_every_system_translates_alike(translator, tmp_path):
-    sources = translator.tokenize([pair.source for pair in embedded_split("test")[:6]])
+    sources = translator.tokenize([pair.source for pair in embedded_split("test")[:3]])
     with ExitStack() as pools:
         systems = decoding.contestants(ROOT / "data" / "models" / "embedded", tmp_path / "engine", pools)
         assert tuple(systems) == decoding.SYSTEMS
         shares = decoding.same_outputs(systems, sources)
         assert {share["greedy"] for name, share in shares.items() if "float32" in name} == {1.0}
         assert shares["annotated, float32, 2 workers"] == {"greedy": 1.0, "beam": 1.0}
-        for system in systems.values():
-            assert len(system(sources, 4)) == 6
-        other = dict(systems)
+        assert len(systems["annotated, float32"](sources, 2)) == 3
+        other = {"annotated, float32": systems["annotated, float32"]}
         other["Hugging Face generate, float32"] = lambda sources, size, width: [[5] for _ in sources]
         with pytest.raises(AssertionError, match="generate, float32 writes something else"):
             decoding.same_outputs(other, sources)
@@ -130,7 +129,7 @@ def test_what_is_taken_back_is_one_part(translator):
 
 
 def test_pairs_of_turns_change_their_order():
-    """Each goes first as often as the other, and the gain is that of the first over the second."""
+    """Each goes first as often as the other; the gain is that of the first over the second, in an interval."""
     turns = []
     works = [
         lambda name=name, speed=speed: turns.append(name) or speed for name, speed in (("with", 3.0), ("not", 2.0))
@@ -138,31 +137,18 @@ def test_pairs_of_turns_change_their_order():
     row = gains.compare(*works, rounds=4)
     assert turns == ["with", "not", "not", "with"] * 2
     assert row == {"gain": 1.5, "low": 1.5, "high": 1.5, "pairs": 4}
-
-
-def test_an_interval_holds_the_median():
-    """By chance alone there is no gain."""
     drawn = random.Random(1)
     row = gains.interval([drawn.gauss(1.0, 0.1) for _ in range(200)])
-    assert row["low"] < 1 < row["high"]
-    assert row["low"] <= row["gain"] <= row["high"] < row["low"] + 0.1
-
-
-def test_batches_are_those_of_the_training_corpus(translator, monkeypatch):
-    asked = []
-    monkeypatch.setattr(training, "pairs", lambda *given: asked.append(given[-1]) or embedded_split("valid")[:300])
-    epoch, some = training.real_batches(translator), training.some_batches(translator)
-    assert set(asked) == {"train"}
-    assert sum(len(batch.source) for batch in epoch) == 300
-    assert 1 <= len(some) <= training.BATCHES
+    assert row["low"] < 1 < row["high"] < row["low"] + 0.1
+    assert row["low"] <= row["gain"] <= row["high"]
 
 
 @pytest.mark.slow
 def test_memory_is_the_peak_of_a_process_of_its_own():
     idle = common.in_a_process("benchmarks.memory", "nothing", "PyTorch imported")
     assert 50 < idle <= engine.peak_memory() + 50  # this process has PyTorch too
-    with pytest.raises(RuntimeError, match="no such"):
-        common.in_a_process("benchmarks.memory", "no such", "PyTorch imported")
+    with pytest.raises(RuntimeError, match="no_such"):
+        common.in_a_process("no_such_module")
 
 
 def test_a_model_is_kept_once_and_whole(tmp_path):

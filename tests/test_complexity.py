@@ -1,6 +1,7 @@
 """Counting arithmetic, chains and paths of layers (chapter 40; section 4, table 1)."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -38,44 +39,6 @@ def test_exponent_is_the_slope_of_a_power_law():
 @pytest.mark.parametrize(("n", "d"), [(7, 4), (16, 12)])
 def test_counted_arithmetic_is_the_tables(build, formula, n: int, d: int):
     assert count_flops(build(d), n, d) == formula(n, d)
-
-
-ROWS = {  # the layer for width d, and kernel or window w, and its stack for path lengths
-    "self_attention": (lambda d, w: SelfAttentionLayer(), lambda i, w: SelfAttentionLayer()),
-    "recurrent": (lambda d, w: RecurrentLayer(d), lambda i, w: RecurrentLayer(3)),
-    "convolutional": (ConvolutionalLayer, lambda i, w: ConvolutionalLayer(3, w, dilation=(w // 2 + 1) ** i)),
-    "restricted": (lambda d, w: RestrictedAttentionLayer(w), lambda i, w: RestrictedAttentionLayer(w)),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("row", "factors", "waits", "hops"),
-    [
-        ("self_attention", (4, 2, 1), False, lambda n, w: 1),  # C-4-d
-        ("recurrent", (2, 4, 1), True, lambda n, w: 1),  # C-4-e; one layer, in which the signal passes n states
-        ("convolutional", (2, 4, 3), False, lambda n, w: math.ceil(math.log(n, w // 2 + 1))),  # C-4-f
-        ("restricted", (2, 2, 3), False, lambda n, w: math.ceil((n - 1) / (w // 2))),  # C-4-g
-    ],
-)
-def test_all_three_entries_of_a_row_of_table_1(row: str, factors: tuple, waits: bool, hops):
-    """C-4-d to C-4-g: arithmetic when n, d, and k or r grow; the chain when n grows; layers to join the ends."""
-    layer, stack = ROWS[row]
-    first = count_flops(layer(8, 5), 16, 8)
-    grown = count_flops(layer(8, 5), 32, 8), count_flops(layer(16, 5), 16, 16), count_flops(layer(8, 15), 16, 8)
-    assert tuple(flops / first for flops in grown) == factors
-    chain = [sequential_steps(layer(4, 5), n, 4) for n in (32, 64)]
-    assert chain[1] / chain[0] == pytest.approx(2 if waits else 1, abs=0.02)
-    for n in (9, 40, 100):
-        for width in (3, 5, 9):
-            assert layers_to_connect(lambda i, width=width: stack(i, width), n, 3) == hops(n, width)
-
-
-def test_self_attention_is_cheaper_than_recurrence_below_its_width():
-    """C-4-h: of bare layers; M-26."""
-    for n in (15, 16, 17):
-        fewer = count_flops(SelfAttentionLayer(), n, 16) < count_flops(RecurrentLayer(16), n, 16)
-        assert fewer == (n < 16)
 
 
 @pytest.mark.parametrize(
@@ -132,15 +95,20 @@ def test_only_recurrence_has_to_wait():
     assert steps[2] - steps[1] == steps[1] - steps[0] >= 10
 
 
+@pytest.mark.slow
 def test_layers_until_the_ends_meet():
-    """C-4-j, C-4-i: self-attention 1, contiguous n / reach, dilated the logarithm."""
+    """C-4-d to C-4-g, C-4-i, C-4-j: self-attention 1, contiguous n / reach, dilated the logarithm."""
     assert layers_to_connect(lambda i: SelfAttentionLayer(), 40, 3) == 1
-    assert layers_to_connect(lambda i: RecurrentLayer(3), 40, 3) == 1
-    for n in (9, 28, 41):
-        assert layers_to_connect(lambda i: ConvolutionalLayer(3, 5), n, 3) == math.ceil((n - 1) / 2)
-        assert layers_to_connect(lambda i: RestrictedAttentionLayer(5), n, 3) == math.ceil((n - 1) / 2)
-        dilated = layers_to_connect(lambda i: ConvolutionalLayer(3, 5, dilation=3**i), n, 3)
-        assert dilated == math.ceil(math.log(n, 3))
+    assert layers_to_connect(lambda i: RecurrentLayer(3), 40, 3) == 1  # in which the signal passes n states
+    for n, width in product((9, 40, 100), (3, 5, 9)):
+        reach = width // 2
+        plain, dilated = (
+            lambda i, by=by, width=width: ConvolutionalLayer(3, width, dilation=by**i) for by in (1, reach + 1)
+        )
+        assert layers_to_connect(plain, n, 3) == math.ceil((n - 1) / reach)
+        restricted = layers_to_connect(lambda i, width=width: RestrictedAttentionLayer(width), n, 3)
+        assert restricted == math.ceil((n - 1) / reach)
+        assert layers_to_connect(dilated, n, 3) == math.ceil(math.log(n, reach + 1))
     with pytest.raises(ValueError, match="do not connect 40 positions"):
         layers_to_connect(lambda i: nn.Identity(), 40, 3)
 

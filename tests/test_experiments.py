@@ -91,7 +91,7 @@ def test_a_curve_of_pronouns_is_recorded_at_every_validation(small: Path, monkey
     """A model that writes `er` for one of two sentences has half of them right, and trains on as if unobserved."""
     pairs = [SentencePair("it sleeps", word, antecedents=((0, 0),)) for word in ("er schlaeft", "sie schlaeft")]
     path = small / "plan.yml"
-    more = "curve: pronouns\nthreads: 2\n"
+    more = "curve: pronouns\n"
     path.write_text(
         path.read_text(encoding="utf-8").replace("max_steps: 6", "max_steps: 6\n  validate_every: 2") + more
     )
@@ -106,13 +106,6 @@ def test_a_curve_of_pronouns_is_recorded_at_every_validation(small: Path, monkey
     assert [line["pronouns"] for line in observed.history if "valid_loss" in line] == [0.5] * 3
     for one, other in zip(observed.model.parameters(), unobserved.model.parameters(), strict=True):
         assert torch.equal(one, other)
-    monkeypatch.setattr(experiments, "judge", lambda *arguments: {"threads": torch.get_num_threads()})
-    before = torch.get_num_threads()
-    experiments.run_unit("small", "base", 1, float("inf"))
-    torch.set_num_threads(before)
-    record = read_json(small / "base-1.json")
-    assert record["pronouns"] == {"2": 0.5, "4": 0.5, "6": 0.5}
-    assert record["scores"] == {"threads": 2}
 
 
 def test_no_unit_begins_when_time_is_up(small: Path, capsys: pytest.CaptureFixture):

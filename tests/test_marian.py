@@ -98,7 +98,7 @@ def their_logits(model: Any, source: torch.Tensor, target: torch.Tensor) -> torc
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [Case("relu", True, 2, 64), Case("swish", False, 2, 64)], ids=lambda case: case.name)
 def test_logits_and_outputs_are_those_of_transformers(case: Case, tmp_path: Path):
-    """The full grid, 200 inputs each, is `python -m tools.parity`."""
+    """The full grid, 200 inputs each, is `python -m studies.parity`."""
     result = compare(case, tmp_path / "marian", 8)
     assert result.largest_logit_difference < LOGITS
     assert result.in_double < EXACT
@@ -236,7 +236,7 @@ def test_special_tokens_written_in_a_text_stay_text(folders):
 def test_our_model_gives_the_same_tokens_in_transformers_and_ctranslate2(shipped, tmp_path: Path):
     """Multi30k is foreign to this model, so its outputs are odd there; they must be equal all the same."""
     corpus, texts = sources_to_translate()
-    texts = texts[::25]  # all of them by `python -m tools.parity --model data/models/embedded`
+    texts = texts[::25]  # all of them by `python -m studies.parity data/models/embedded`
     equal = way_back(shipped, texts, tmp_path)
     for system in ("transformers", "ctranslate2"):
         assert equal[system] >= SHARE * len(texts), f"{system}: {equal} on {corpus}"
