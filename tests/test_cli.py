@@ -122,7 +122,7 @@ def assert_in_order(lines: list[dict]) -> None:
 
 
 @pytest.mark.slow
-def test_train_writes_a_complete_run_folder(run, corpus):
+def test_train_writes_a_complete_run_folder_and_info_tells_of_it(run, corpus, says):
     names = {path.name for path in run.iterdir()}
     model = {"config.json", "model.safetensors", "tokenizer.model"}
     assert names - {"scheduled"} == model | {"run.json", "metrics.jsonl", "manifest.json", "checkpoints"}
@@ -140,6 +140,14 @@ def test_train_writes_a_complete_run_folder(run, corpus):
     assert {path.name for path in (run / "checkpoints").iterdir()} == kept
     assert_in_order(metrics(run))
     assert {line["step"] for line in metrics(run) if "valid_loss" in line} == {40, 80, 120, 150}
+    status, out, err = says("info", run)
+    assert (status, err) == (0, "")
+    shown = dict(re.split("  +", line, maxsplit=1) for line in out.splitlines())
+    config = TransformerConfig(340, d_model=16, d_ff=32, num_heads=2, num_layers=1)
+    assert shown["parameters"] == f"{Transformer(config).num_parameters():,}"
+    assert (shown["vocabulary"], shown["d_model"], shown["source"], shown["target"]) == ("340 pieces", "16", "en", "de")
+    assert math.isfinite(float(shown["valid_loss"]))
+    assert (shown["run: steps"], shown["run: checkpoints"]) == (str(STEPS), "5")
 
 
 @pytest.mark.slow
@@ -677,20 +685,6 @@ def test_info_of_the_installation_and_of_the_model_that_it_carries(says, tmp_pat
     assert re.search(rf"^torch +{re.escape(torch.__version__)}$", out, re.MULTILINE)
     assert re.search(r"^device +(cpu|cuda): ", out, re.MULTILINE)
     assert says("info", "embedded") == says("info", ROOT / "data" / "models" / "embedded")
-
-
-@pytest.mark.slow
-def test_info_of_a_run(run, says):
-    status, out, err = says("info", run)
-    assert (status, err) == (0, "")
-    shown = dict(line.split(maxsplit=1) for line in out.splitlines() if not line.startswith("run: "))
-    config = TransformerConfig(340, d_model=16, d_ff=32, num_heads=2, num_layers=1)
-    assert shown["parameters"] == f"{Transformer(config).num_parameters():,}"
-    assert shown["vocabulary"] == "340 pieces"
-    assert (shown["d_model"], shown["num_layers"], shown["source"], shown["target"]) == ("16", "1", "en", "de")
-    assert math.isfinite(float(shown["valid_loss"]))
-    assert re.search(rf"^run: steps +{STEPS}$", out, re.MULTILINE)
-    assert re.search(r"^run: checkpoints +5$", out, re.MULTILINE)
 
 
 # Options and help

@@ -135,7 +135,7 @@ ODD = (
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(st.text(max_size=30) | st.sampled_from((*NOUNS, *ODD)), max_size=6).map(" ".join))
 def test_cutting_words_once_gives_the_tokens_of_the_whole(text):
     tokenizer = CUT.setdefault("tokenizer", train_tokenizer((text for pair in PAIRS for text in pair), 300))
