@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from itertools import product
 from multiprocessing.process import BaseProcess
@@ -74,11 +75,11 @@ def corpus(tmp_path_factory) -> Path:
 def run(corpus, tmp_path_factory) -> Path:
     """A run folder, trained by the command; tests that change it copy it first."""
     folder = tmp_path_factory.mktemp("runs") / "run"
-    limits = ["--max-steps", STEPS, "--validate-every", 40, "--checkpoint-minutes", 0]
-    done = forked.run(1, "annotated", "train", "--corpus", corpus, "--output", folder, *TINY, *limits)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    last = done.stderr.splitlines()[-1]
+    limits = f"--max-steps {STEPS} --validate-every 40 --checkpoint-minutes 0".split()
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        assert cli.main(["train", "--corpus", str(corpus), "--output", str(folder), *TINY, *limits]) == 0
+    last = said.getvalue().splitlines()[-1]
     assert re.fullmatch(rf"best validation loss \d\.\d+; the model is in {re.escape(str(folder))}", last)
     return folder
 
@@ -121,7 +122,7 @@ def assert_in_order(lines: list[dict]) -> None:
 
 
 @pytest.mark.slow
-def test_train_writes_a_complete_run_folder(run, corpus):
+def test_train_writes_a_complete_run_folder_and_info_tells_of_it(run, corpus, says):
     names = {path.name for path in run.iterdir()}
     model = {"config.json", "model.safetensors", "tokenizer.model"}
     assert names - {"scheduled"} == model | {"run.json", "metrics.jsonl", "manifest.json", "checkpoints"}
@@ -139,6 +140,14 @@ def test_train_writes_a_complete_run_folder(run, corpus):
     assert {path.name for path in (run / "checkpoints").iterdir()} == kept
     assert_in_order(metrics(run))
     assert {line["step"] for line in metrics(run) if "valid_loss" in line} == {40, 80, 120, 150}
+    status, out, err = says("info", run)
+    assert (status, err) == (0, "")
+    shown = dict(re.split("  +", line, maxsplit=1) for line in out.splitlines())
+    config = TransformerConfig(340, d_model=16, d_ff=32, num_heads=2, num_layers=1)
+    assert shown["parameters"] == f"{Transformer(config).num_parameters():,}"
+    assert (shown["vocabulary"], shown["d_model"], shown["source"], shown["target"]) == ("340 pieces", "16", "en", "de")
+    assert math.isfinite(float(shown["valid_loss"]))
+    assert (shown["run: steps"], shown["run: checkpoints"]) == (str(STEPS), "5")
 
 
 @pytest.mark.slow
@@ -678,36 +687,20 @@ def test_info_of_the_installation_and_of_the_model_that_it_carries(says, tmp_pat
     assert says("info", "embedded") == says("info", ROOT / "data" / "models" / "embedded")
 
 
-@pytest.mark.slow
-def test_info_of_a_run(run, says):
-    status, out, err = says("info", run)
-    assert (status, err) == (0, "")
-    shown = dict(line.split(maxsplit=1) for line in out.splitlines() if not line.startswith("run: "))
-    config = TransformerConfig(340, d_model=16, d_ff=32, num_heads=2, num_layers=1)
-    assert shown["parameters"] == f"{Transformer(config).num_parameters():,}"
-    assert shown["vocabulary"] == "340 pieces"
-    assert (shown["d_model"], shown["num_layers"], shown["source"], shown["target"]) == ("16", "1", "en", "de")
-    assert math.isfinite(float(shown["valid_loss"]))
-    assert re.search(rf"^run: steps +{STEPS}$", out, re.MULTILINE)
-    assert re.search(r"^run: checkpoints +5$", out, re.MULTILINE)
-
-
 # Options and help
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_every_command(says, monkeypatch, name):
-    monkeypatch.setenv("COLUMNS", "100")
-    status, out, err = says(name, "--help")
-    assert (status, err) == (0, "")
-    assert out.startswith(f"usage: annotated {name} ")
-    examples = out.partition("examples:\n")[2].splitlines()
-    shown = []
-    for line in examples:  # an example that the parser refuses would be worse than none
-        words = re.sub(r"^.*?\| |[<>] \S+", "", line).split()
-        assert words[0] == "annotated"
-        shown.append(cli.build_parser().parse_args(words[1:]).command)
-    assert name in shown
+def test_help_of_every_command(says):
+    """An example that the parser refuses would be worse than none."""
+    for name in COMMANDS:
+        status, out, err = says(name, "--help")
+        assert (status, err) == (0, "")
+        assert out.startswith(f"usage: annotated {name} ")
+        examples = [
+            re.sub(r"^.*?\| |[<>] \S+", "", line).split() for line in out.partition("examples:\n")[2].splitlines()
+        ]
+        assert {words[0] for words in examples} == {"annotated"}
+        assert name in {cli.build_parser().parse_args(words[1:]).command for words in examples}
 
 
 def test_every_option_has_a_help_text():

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -16,11 +17,16 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from annotated.base.files import write_json
+from annotated.base.files import COPY_WHOLE, write_json
 from annotated.command.cli import main
 from annotated.command.commands import COMMANDS
 from annotated.runs.checkpoint import load_model, save_model
 from tests.stores import make, write_pairs
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+from appendices import messages_of  # noqa: E402
 
 SIZES = "--vocab-size 300 --d-model 16 --num-heads 2 --d-ff 32 --num-layers 1 --dropout 0 --max-length 24"
 TINY = f"--recipe base --accumulation 1 {SIZES} --max-tokens 400 --precision float32 --device cpu --quiet"
@@ -153,7 +159,6 @@ BAD = [
     Bad(f"{TRAIN} --corpus data", "data: line 2 is not UTF-8 (byte 0xe4)", put({"data": b"a\tb\nc\xe4t\td\n"})),
     Bad(f"{TRAIN} --corpus data", "data: line 2 has no tab", put({"data": b"a dog\tein Hund\na cat\n"})),
     Bad(f"{TRAIN} --corpus data.gz", "data.gz: cannot be read", put({"data.gz": gzip.compress(b"a\tb\n" * 99)[:-9]})),
-    Bad(f"{TRAIN} --corpus data.gz", "data.gz: cannot be read", put({"data.gz": b"not packed"})),
     Bad(f"{TRAIN} --corpus data", "49 pairs", put({"data": b"a\tb\n" * 49})),
     Bad(
         f"{TRAIN} --corpus data", "train.en has 3 lines",
@@ -219,7 +224,7 @@ BAD = [
     Bad("translate numbers", "numbers: no tokenizer"),
     Bad("info store", "store/config.json: cannot be read"),
     *(Bad("translate run", f"run/{name}", spoil) for name in ("config.json", "tokenizer.model", "model.safetensors")
-      for spoil in (put({f"run/{name}": None}), unlisted(put({f"run/{name}": None})), put({f"run/{name}": b"text"}),
+      for spoil in (put({f"run/{name}": None}), unlisted(put({f"run/{name}": None})),
                     unlisted(put({f"run/{name}": b"text"})))),
     Bad("translate run", "run/config.json", unlisted(put({"run/config.json": b'{"architectures": ["Marian"]}'}))),
     Bad("translate run", WEIGHTS, unlisted(cut(WEIGHTS))),
@@ -312,3 +317,12 @@ def test_bad_input_is_one_line_and_changes_nothing(home, tmp_path, monkeypatch, 
 
 def test_every_command_has_bad_input():
     assert {bad.line.split()[0] for bad in BAD if bad.line} >= COMMANDS.keys()
+
+
+def test_the_page_of_messages_has_what_is_said_and_what_to_do():
+    rows = {(module, message): todo for module, message, todo in messages_of(ROOT)}
+    assert rows["annotated.base.files", "{path}: no such file"] == COPY_WHOLE
+    assert rows["annotated.runs.checkpoint", "{folder}: no such model folder"].startswith("Check the path.")
+    filled = {name for _, message in rows for name in re.findall(r"\{(.*?)\}", message)}
+    assert [name for name in filled if not re.fullmatch("[a-z][a-z ]*", name)] == []
+    assert [todo for todo in rows.values() if todo and not todo.endswith(".")] == []

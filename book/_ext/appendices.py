@@ -188,6 +188,7 @@ READABLE = {
     "strerror": "reason", "error": "reason", "msg": "reason", "lineno": "line", "len": "number", "cuda": "number",
     "parent": "folder", "theirs": "setting", "known": "names", "fit": "names", "named": "names", "repr": "names",
     "arguments": "value", "environ": "value", "alpha": "value", "block": "id", "half": "code", "first": "name",
+    "WMT14": "languages",
 }  # fmt: skip
 
 
