@@ -164,11 +164,12 @@ def test_additive_attention_holds_a_hidden_vector_for_each_pair():
     assert scaled_dot_product_attention(query, key, key)[1].shape == weights.shape == (1, 10, 12)
 
 
-RATES = {8: {"additive": 3, "unscaled": 1}, 64: {"additive": 1, "unscaled": 0.1}}
+RATES = {8: {"additive": 3, "unscaled": 0.3}, 64: {"additive": 1, "unscaled": 0.1}}
 
 
 def learned(kind: str, d_k: int, rate: float) -> float:
     """The mean weight of the right keys after descent through the attention's output; a trial of chapter 32."""
+    torch.manual_seed(1)
     asked, offered = double(2, 8, d_k)
     attention = AdditiveAttention(d_k, d_k, d_k).double()
     for parameter in attention.parameters():
@@ -190,7 +191,6 @@ def learned(kind: str, d_k: int, rate: float) -> float:
 @pytest.mark.slow
 def test_additive_beats_unscaled_dot_products_only_when_wide():
     """C-3.2.1-h, C-3.2.1-i: each at a rate that suits it; only the wide unscaled dot product fails."""
-    torch.manual_seed(1)
     narrow, wide = ({kind: learned(kind, d_k, rate) for kind, rate in rates.items()} for d_k, rates in RATES.items())
     assert min(narrow.values()) > 0.7
     assert wide["unscaled"] < 0.6 < 0.9 < wide["additive"]
