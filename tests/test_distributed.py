@@ -41,7 +41,7 @@ from tools.processes import children, torchrun
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = [
     "--vocab-size", "300", "--d-model", "16", "--d-ff", "32", "--num-heads", "2", "--num-layers", "1", "--dropout", "0",
-    "--max-tokens", "200", "--accumulation", "2", "--validate-every", "20", "--precision", "float32",
+    "--max-tokens", "500", "--accumulation", "2", "--validate-every", "15", "--precision", "float32",
     "--warmup-steps", "50", "--quiet",
 ]  # fmt: skip
 
@@ -73,11 +73,11 @@ def text(tmp_path_factory) -> Path:
 @pytest.mark.slow
 def test_two_processes_have_the_bits_of_one(text, tmp_path):
     """Steps of two batches of unequal token counts, in float32 and the faster forms: two epochs."""
-    arguments = ["annotated", "train", "--corpus", str(text), *SMALL, "--max-steps", "60", "--output"]
+    arguments = ["annotated", "train", "--corpus", str(text), *SMALL, "--max-steps", "30", "--output"]
     for processes in (1, 2):
         found = forked.run(processes, *arguments, str(tmp_path / f"run{processes}"))
         assert found.returncode == 0, found.stderr
-    alone, both = (load_file(tmp_path / f"run{n}" / "checkpoints" / "step-0000060.safetensors") for n in (1, 2))
+    alone, both = (load_file(tmp_path / f"run{n}" / "checkpoints" / "step-0000030.safetensors") for n in (1, 2))
     assert all(alone[name].equal(both[name]) for name in alone)
     lines = [(tmp_path / f"run{n}" / "metrics.jsonl").read_text().splitlines() for n in (1, 2)]
     losses = [[line["valid_loss"] for line in map(json.loads, one) if "valid_loss" in line] for one in lines]
