@@ -109,6 +109,7 @@ def test_diagonal_need_not_win():
 # Why divide by sqrt(d_k)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d_k", [4, 64])
 def test_variance_of_the_dot_product_is_d_k(d_k):
     """C-3.2.1-j, C-3.2.1-k: mean 0 and variance d_k, and variance 1 after the division that the function makes."""
