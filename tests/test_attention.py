@@ -109,6 +109,7 @@ def test_diagonal_need_not_win():
 # Why divide by sqrt(d_k)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d_k", [4, 64])
 def test_variance_of_the_dot_product_is_d_k(d_k):
     """C-3.2.1-j, C-3.2.1-k: mean 0 and variance d_k, and variance 1 after the division that the function makes."""
@@ -164,11 +165,12 @@ def test_additive_attention_holds_a_hidden_vector_for_each_pair():
     assert scaled_dot_product_attention(query, key, key)[1].shape == weights.shape == (1, 10, 12)
 
 
-RATES = {8: {"additive": 3, "unscaled": 1}, 64: {"additive": 1, "unscaled": 0.1}}
+RATES = {8: {"additive": 3, "unscaled": 0.3}, 64: {"additive": 1, "unscaled": 0.1}}
 
 
 def learned(kind: str, d_k: int, rate: float) -> float:
     """The mean weight of the right keys after descent through the attention's output; a trial of chapter 32."""
+    torch.manual_seed(1)
     asked, offered = double(2, 8, d_k)
     attention = AdditiveAttention(d_k, d_k, d_k).double()
     for parameter in attention.parameters():
@@ -190,7 +192,6 @@ def learned(kind: str, d_k: int, rate: float) -> float:
 @pytest.mark.slow
 def test_additive_beats_unscaled_dot_products_only_when_wide():
     """C-3.2.1-h, C-3.2.1-i: each at a rate that suits it; only the wide unscaled dot product fails."""
-    torch.manual_seed(1)
     narrow, wide = ({kind: learned(kind, d_k, rate) for kind, rate in rates.items()} for d_k, rates in RATES.items())
     assert min(narrow.values()) > 0.7
     assert wide["unscaled"] < 0.6 < 0.9 < wide["additive"]

@@ -1,6 +1,7 @@
 """Minimal pairs of the corpus's rules: two English constructions that differ in one thing, and the German of each.
 
-Every pair below is looked for in 20,000 draws. Where the first English pattern is found, the first German one has to
+Those that a rule's own example does not show: what is never written, and what depends on more than one rule. Every
+pair below is looked for in 10,000 draws. Where the first English pattern is found, the first German one has to
 match, and likewise for the second; both have to be found. NEVER as the German pattern: no such English may be written.
 """
 
@@ -17,7 +18,7 @@ from annotated.text.grammar.words import Draw
 
 pytestmark = pytest.mark.slow  # the draws take seconds
 
-DRAWS = 20_000
+DRAWS = 10_000
 NEVER = "(?!)"
 PEOPLE = "(?:man|woman|girl|boy|teacher|mother|father|sister|brother|aunt|queen|king|student|doctor|baker|farmer|guest)"
 ANIMALS = "(?:dog|cat|bird|bear|lion|fox|wolf|goat|cow|mouse|duck|snake|owl|horse|pig|rabbit|chicken|camel|donkey|hare)"
@@ -26,13 +27,9 @@ MEETS = "(?:sees|saw|helps|helped|phoned|invited|visited|answered|greeted|follow
 FLAT = "(?:book|novel|newspaper|key|stone|hat|pillow|scarf|cap|shirt|knife|sword|football)"
 UPRIGHT = "(?:flower|candle|suitcase|basket|bucket|box|bottle|vase|cup|lamp|lantern|plate)"
 NAMES = "(?:Anna|Maria|Emma|Lena|Paul|Peter|Tom|Otto)\\b(?!')"
-WHEN_PRESENT = (
-    r"^When (he|she|I|we|they|the \w+|Anna|Paul|Tom|Otto|Lena) (sleeps?|laughs?|works?|rests?|sings?|helps?)\b[^?]*,"
-)
 TRAGEN = r"(\b[Tt]r(ägt|ug|agen|ugen)\b|getragen)"
 
 PAIRS = {  # name: English, German; English, German
-    # what may, must, and must not be
     "must no, must the": (
         r"\bmust \w+ no\b",
         r"(?=.*\b[Dd](arf|ürfen)\b)(?=.*\b[Kk]ein)",
@@ -45,14 +42,6 @@ PAIRS = {  # name: English, German; English, German
         r"\bevery day\b",
         r"\b[Jj]eden Tag\b",
     ),
-    # conjunctions
-    "when once, when again": (
-        r"^When [^,?]*(slept|laughed|hurried|rested|helped),",
-        r"^Als\b",
-        WHEN_PRESENT,
-        r"^Wenn\b",
-    ),
-    # verbs with two translations
     "people eat, animals eat": (
         rf"^The {PEOPLE} (eats|ate) (?!.*\b(who|that)\b)",
         r"\b(isst|aß)\b",
@@ -65,58 +54,13 @@ PAIRS = {  # name: English, German; English, German
         rf"\bputs? the {UPRIGHT} (on|under|behind)\b",
         r"stell",
     ),
-    "wake, wake up": (
-        r"\b(wakes|woke) (the|him|her|us|me)\b",
-        r"\bweck",
-        r"\b(wakes|woke) up\b",
-        r"\b(wach\w+ .*auf\b|aufwach\w+)",
-    ),
     "hold": (r"\b(hold|holds|held)\b", NEVER, r"\b(support|supported|supports)\b", TRAGEN),
-    "hear, listen to": (
-        r"\b(hears|heard) the \w+\.$",
-        r"\bhört|hörte|gehört",
-        r"\blistens? to (me|us|him)\b",
-        r"\b(zu|zuh\w+)\b",
-    ),
-    "look for, look forward to": (
-        r"\blook(s|ed)? for\b",
-        r"[Ss]uch",
-        r"\blook(s|ed)? forward to\b",
-        r"\b(freu|[Ff]reu)\w*\b.*\bauf\b|\bauf\b.*freu",
-    ),
-    # objects
-    "help the, visit the": (
-        r"\b(helps|helped) the (man|boy|king|doctor)\b(?!')",
-        r"\bdem (Mann|Jungen|König|Arzt)\b",
-        r"\b(visits|visited) the (man|boy|king|doctor)\b(?!')",
-        r"\bden (Mann|Jungen|König|Arzt)\b",
-    ),
-    "whom help, whom see": (
-        r"^Whom\b.*\b(help|thank|answer|helped|thanked|answered)\b\?",
-        r"^Wem\b",
-        r"^Whom\b.*\b(visit|greet|phone|invite|visited|greeted)\b\?",
-        r"^Wen\b",
-    ),
-    "laugh, laugh at": (
-        r"(?<!has )(?<!have )laughed\.$",
-        r"\blachten?\b",
-        r"\blaughed at the\b",
-        r"\bl?achten?\b.*\büber (den|die|das)\b|über .*lach",
-    ),
-    # places and directions
-    "in the, into the garden": (
-        r"\b[Ii]n the garden\b",
-        r"\b[Ii]m Garten\b",
-        r"\binto the garden\b",
-        r"\bin den Garten\b",
-    ),
     "where live, where go": (
         r"^Where\b.*\b(live|sit|work|sleep|dance)\b\?",
         r"^Wo\b",
         r"^Where\b.*\bgo\?$",
         r"^Wohin\b",
     ),
-    # tenses
     "has slept, has run away": (
         r"\b(has|have) slept\b",
         r"\b(hat|haben|habe)\b",
@@ -141,45 +85,12 @@ PAIRS = {  # name: English, German; English, German
         r"^Today\b",
         r"^Heute\b",
     ),
-    "is carried, has carried": (
-        r"\bis (carried|seen|woken|chased|pulled) by\b",
-        r"\bwird\b",
-        r"\bhas (carried|seen|woken|chased|pulled)\b(?! up)",
-        r"\bhat\b",
-    ),
-    # separable and reflexive verbs
-    "closes, must close": (
-        r"^(\w+ )?\w+ closes (the|this)\b",
-        r"\bmacht\b.* zu\b",
-        r"\b(can|will|must|should) close\b",
-        r"\bzumachen\b",
-    ),
-    "I hurry, he hurries": (
-        r"\b(I hurry|I hurried)\b",
-        r"\bmich\b",
-        r"\b([Hh]e|[Ss]he) (hurries|hurried)\b",
-        r"\bsich\b",
-    ),
-    # noun phrases
-    "the old, an old man": (
-        r"\b[Tt]he old (man|king|doctor|teacher|baker|farmer|guest)\b",
-        r"\b([Dd]e[rnms]|[Vv]om) alten?\b",
-        r"\b[Aa]n old (man|king|doctor|teacher|baker|farmer|guest)\b",
-        r"\b[Ee]in(en|em)? alte[rn]\b",
-    ),
-    "his, her": (
-        r"^(He|Peter|Tom|Paul|Otto) \w+ his\b",
-        r"\bsein",
-        r"^(She|Anna|Lena|Emma|Maria) \w+ her \w",
-        r"\bihr",
-    ),
     "vehicle ... its": (
         rf"^(?:The|This|A|Every) (?:\w+ )?{THINGS} (?!.*(because|although|that|when))[^,]*\bits\b",
         NEVER,
         rf"\b{ANIMALS}\b.*\bits\b",
         r"\b(sein|ihr)",
     ),
-    # word order
     "us the mother, the mother us": (
         rf"\b(that|because|although) the {PEOPLE} {MEETS} (us|me)\b",
         r"\b(dass|weil|obwohl) (uns|mich|mir) (der|die|das)\b",
@@ -203,12 +114,6 @@ PAIRS = {  # name: English, German; English, German
         NEVER,
         r"^The \w+ (was|is) (carried|seen|lifted|transported) by\b",
         r"^\w+ \w+ (wird|wurde)\b.* (vom|von)\b",
-    ),
-    "who, that": (
-        r"^The (man|king|boy) who\b",
-        r"^Der \w+, der\b",
-        r"^The (cat|duck|cow|tram) that (is|was|has|sees|saw|hears|heard|follows|followed|washes|washed)\b",
-        r"^Die \w+, die\b",
     ),
 }
 

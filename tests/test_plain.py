@@ -66,7 +66,7 @@ def test_logits_are_the_packages(both: Both):
 @pytest.mark.slow
 def test_greedy_translations_are_the_packages(both: Both):
     copy, model, tokenizer = both
-    source, _ = sides(tokenizer, "test", 60)
+    source, _ = sides(tokenizer, "test", 30)
     ours = [
         [token for token in row if token not in (plain.PAD, plain.EOS)]
         for row in plain.translate(copy, source).tolist()

@@ -166,7 +166,7 @@ def test_losses_of_low_precision_are_summed_in_float32() -> None:
 
 def test_smoothing_raises_perplexity() -> None:
     """C-5.4-f: the prediction that is best for the smoothed loss, where its gradient is zero, is less sure."""
-    truth = torch.tensor([10, 5, 3, 2] + [0] * 46)
+    truth = torch.tensor([0, 10, 5, 3, 2] + [0] * 45)  # token 0 is padding
     targets, perplexities = torch.arange(50).repeat_interleave(truth)[None], []
     for smoothing in (0.0, 0.1, 0.2):
         best = (1 - smoothing) * truth / 20 + smoothing / 50

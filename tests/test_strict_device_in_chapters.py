@@ -24,7 +24,7 @@ from tests.device import strict_device
 BOOK = Path(__file__).resolve().parents[1] / "book"
 FEW = 6  # sentences of a split
 NAMES = ((), ("auto",))  # with which chapters ask for the best device
-LONG = {"figure-3-counted", "solution-3"}  # cells of chapter 80 that need more sentences than a few
+LONG = {"figure-3-counted"}  # a cell of chapter 80 that needs more sentences than a few
 
 
 @pytest.fixture
@@ -45,28 +45,40 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
         yield device
 
 
-def run_cells(chapter: str, left_out: set[str] = frozenset(), old: str = "", new: str = "") -> dict:
-    """Run the code cells of a chapter but for some, with `new` in place of `old`; return the names that they define."""
+def run_cells(chapter: str, left_out: set[str] = frozenset(), last: str = "", old: str = "", new: str = "") -> dict:
+    """Run the code cells of a chapter but for some, with `new` in place of `old`, up to `last`; return their names."""
     cells = {cell.id: cell for cell in nbformat.read(BOOK / f"{chapter}.ipynb", as_version=4).cells}
-    assert left_out <= cells.keys()
+    assert left_out | ({last} - {""}) <= cells.keys()
     assert any(old in cell.source for cell in cells.values())
     names = {"__name__": "__main__"}
     for id, cell in cells.items():
         if cell.cell_type == "code" and id not in left_out:
             exec(compile(cell.source.replace(old, new), f"{chapter}#{id}", "exec"), names)
+        if id == last:
+            break
     return names
 
 
 @pytest.mark.slow
 def test_models_trained_in_a_chapter(device: torch.device):
-    names = run_cells("35_positional_encoding", {"experiment-curves", "experiment-picture"}, "range(300)", "range(2)")
+    names = run_cells(
+        "35_positional_encoding", {"experiment-curves", "experiment-picture"}, old="range(300)", new="range(2)"
+    )
     assert {weight.device for model in names["models"].values() for weight in model.parameters()} == {device}
 
 
-@pytest.mark.slow
-def test_pretrained_models(device: torch.device, monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a tensor is does not depend on how many sentences there are."""
     monkeypatch.setattr(corpora, "embedded_split", lambda *split: embedded_split(*split)[:FEW])
+
+
+@pytest.mark.slow
+def test_pretrained_models(device: torch.device, few: None):
     assert run_cells("90_pretrained")["source"].device == device
-    names = run_cells("80_attention_visualizations", LONG)
+
+
+@pytest.mark.slow
+def test_attention_maps_of_the_shipped_model(device: torch.device, few: None):
+    names = run_cells("80_attention_visualizations", LONG, last="silenced-one")
     assert {weight.device for weight in names["model"].parameters()} == {names["genders"].device} == {device}

@@ -261,6 +261,7 @@ def test_training_and_validation_use_the_model_s_own_ids():
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_lists_that_are_filled_up_have_the_losses_of_short_ones():
     """transformers#7546's kind; also where all of a batch is padding."""
     filled = [(source + [0] * 3, target + [0] * 5) for source, target in PAIRS]
