@@ -374,12 +374,9 @@ def test_only_what_is_allowed_is_written(copier):
 
 
 def test_everything_allowed_changes_nothing(copier):
-    """A rule that forbids nothing finds what the search without one finds."""
     source = padded(random_sources(6, seed=4))
     free = beam_search(copier, source)
     assert beam_search(copier, source, rescore=lambda row, prefix, scores: scores, gain=0.0) == free
-    on_to_the_limit = beam_search(copier, source, rescore=lambda row, prefix, scores: scores)
-    assert [row[0].tokens for row in on_to_the_limit] == [row[0].tokens for row in free]
 
 
 # The plain forms
