@@ -145,33 +145,31 @@ def test_an_address_holds_the_whole_state():
     assert ask({"ask": "address", "state": {}})[0][0] == "#lab"
 
 
-@pytest.mark.parametrize(
-    "hash_",
-    [
-        "#lab-model=4&off=encoder.0.x_nothing_cross.9.9.9&by=magic&set=a-b-c-d_encoder.1.1-1-1-900&paste=all&where=here",
-        "#lab-begin=1e9--x&see=<b>&as=pie&width=1e9&alpha=-1",
-        "#lab-say=" + "x" * 10_000 + "&off=" + "encoder.1.1_" * 10_000 + "&width=NaN&alpha=Infinity",
-        "#lab-%",
-    ],
-)
-def test_what_an_address_should_not_say_is_passed_over(hash_: str):
-    """Hostile: whatever stands in an address, the state is one that the laboratory knows."""
-    found, start = ask({"ask": "read", "hash": hash_}, {"ask": "start"})
-    assert found.keys() == start.keys()
-    assert len(found["say"]) <= 500
-    assert len(found["off"]) <= 100
-    assert found["by"] in ("zero", "mean")
-    assert found["as"] in ("arcs", "grid")
-    assert (found["where"], found["model"]) == ("encoder", "1")
-    assert 1 <= found["width"] <= 6
-    assert 0 <= found["alpha"] <= 3
-    assert all(0 <= one["weight"] <= 1 for one in found["set"])
-    assert found["see"] == "encoder.2.4"
-    assert all(isinstance(token, int) for token in found["begin"])
+HOSTILE = [
+    "#lab-model=4&off=encoder.0.x_nothing_cross.9.9.9&by=magic&set=a-b-c-d_encoder.1.1-1-1-900&paste=all&where=here",
+    "#lab-begin=1e9--x&see=<b>&as=pie&width=1e9&alpha=-1",
+    "#lab-say=" + "x" * 10_000 + "&off=" + "encoder.1.1_" * 10_000 + "&width=NaN&alpha=Infinity",
+    "#lab-%",
+]
 
 
-def test_other_addresses_are_left_alone():
-    assert ask(*({"ask": "read", "hash": hash_} for hash_ in ("", "#exercises", "#label", "#laboratory"))) == [None] * 4
+def test_what_an_address_should_not_say_is_passed_over():
+    """Hostile: whatever stands in an address, the state is one that the laboratory knows; others are left alone."""
+    others = ["", "#exercises", "#label", "#laboratory"]
+    start, *states = ask({"ask": "start"}, *({"ask": "read", "hash": hash_} for hash_ in [*HOSTILE, *others]))
+    assert states[len(HOSTILE) :] == [None] * 4
+    for found in states[: len(HOSTILE)]:
+        assert found.keys() == start.keys()
+        assert len(found["say"]) <= 500
+        assert len(found["off"]) <= 100
+        assert found["by"] in ("zero", "mean")
+        assert found["as"] in ("arcs", "grid")
+        assert (found["where"], found["model"]) == ("encoder", "1")
+        assert 1 <= found["width"] <= 6
+        assert 0 <= found["alpha"] <= 3
+        assert all(0 <= one["weight"] <= 1 for one in found["set"])
+        assert found["see"] == "encoder.2.4"
+        assert all(isinstance(token, int) for token in found["begin"])
 
 
 EXPERIMENT = {"seed": 3, "width": 48, "layers": 1, "heads": 2, "rate": 1000}
