@@ -124,6 +124,7 @@ def test_a_long_table_is_filtered_and_sorted(open_page):
     page.get_by_label("Only rows with").fill("MASK position")
     assert 0 < rows.count() < every
     assert all("mask" in text.lower() and "position" in text.lower() for text in rows.all_inner_texts())
+    assert page.locator(".table-filter output").inner_text() == f"{rows.count()} of {every} rows"
     page.get_by_label("Only rows with").fill("")
     column = page.locator("table.exercises tbody tr:visible td:first-child")
     page.evaluate(
@@ -233,7 +234,10 @@ def test_pointing_at_a_link_explains_a_term_and_a_claim(open_page, site, link, w
 
 def test_the_ledger_shows_the_claims_that_one_asks_for(open_page):
     page, _, complaints = open_page("ledger.html")
-    page.locator(".ledger-filters button", has_text="contradicted here").click()
+    buttons = page.locator(".ledger-filters button")
+    counts = {name.rpartition(" ")[0]: int(name.rpartition(" ")[2]) for name in buttons.all_inner_texts()}
+    assert counts.pop("all") == sum(counts.values()) == len(LEDGER)
+    buttons.filter(has_text="contradicted here").click()
     ids = page.locator("table.ledger tbody tr:visible td:first-child").all_inner_texts()
     assert ids == [claim["id"] for claim in LEDGER if claim.get("outcome") == "contradicted here"]
     assert complaints == []

@@ -232,7 +232,7 @@ def test_breaking_says_when_numbers_run_away(open_page):
     shows(told(widget), "At step 3 the loss of the second model is not a number any more: both are stopped.")
     page.unroute("**/trainer.js")
     train.click()
-    shows(told(widget), "Whole: loss")  # at a thousand times the rate it is large, and a number
+    shows(told(widget), "Step 100. Whole: loss")  # at a thousand times the rate it is large, and a number
     assert complaints == []
 
 

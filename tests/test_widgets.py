@@ -253,16 +253,38 @@ def test_the_recorded_runs_get_the_recorded_verdict():
     assert excepted == {("positions", "pronouns")}
 
 
+OTHERS = {  # settings that are not recorded, and how the recorded ones differ
+    ("mask", "width", 16, "layers", 1, "rate", 1000): "width 32, 2 layers, the plain learning rate",
+    ("root", "width", 32, "heads", 4): "width 64, 1 head",
+    ("heads", "heads", 2): "4 heads",
+    ("shift", "seed", 4): "seeds 1 to 3",
+}
+
+
 def test_the_record_does_not_answer_for_another_run():
     """Chapter 83: neither its answer nor its reason is told for settings or an outcome that it does not have."""
-    asked = {"ask": "verdict", "parts": ["root"], "task": "digits", "guess": 0}
-    other, differs = ask(
-        {**asked, "settings": {"width": 32, "heads": 4}, "both": [reported(3102, 0), reported(1761, 0)]},
-        {**asked, "settings": {}, "both": [reported(0.6, 0.9), reported(0.7, 0.45)]},
-    )
-    assert "have other settings (width 64, 1 head)" in other
-    assert "with seed 1, came out otherwise" in differs
-    assert not any("eight times" in text for text in (other, differs))
+    asked = {"ask": "verdict", "parts": ["root"], "task": "digits", "settings": {}, "guess": 0}
+    otherwise = {**asked, "both": [reported(0.6, 0.9), reported(0.7, 0.45)]}
+    tasks = []
+    for part, *settings in OTHERS:
+        given = {"parts": [part], "settings": dict(zip(settings[::2], settings[1::2])), "guess": ANSWERS[part]}
+        tasks.append({**asked, **given, "both": [reported(3102, 0), reported(1761, 0)]})
+    differs, *others = ask(otherwise, *tasks)
+    assert "say “It does not learn the task.” This run, with seed 1, came out otherwise." in differs
+    assert "eight times" not in differs
+    for text, recorded in zip(others, OTHERS.values(), strict=True):
+        assert text.partition("” ")[2] == (
+            f"The recorded runs of chapter 83 have other settings ({recorded}), so they do not answer for this run."
+        )
+
+
+@pytest.mark.slow
+def test_verbs_can_be_told_apart(parts):
+    """The list of verbs has every frame once, under a name of its own."""
+    for conjunction, tense in itertools.product(("because", "although"), ("past", "present")):
+        (verbs,) = ask({"ask": "verbs", "parts": parts, "choice": {"conjunction": conjunction, "tense": tense}})
+        assert [number for number, _ in verbs] == list(range(len(parts["frames"])))
+        assert len({label for _, label in verbs}) == len(verbs)
 
 
 @pytest.mark.slow
