@@ -34,12 +34,6 @@ def test_a_formula_is_seen_and_read(typesetter):
     assert "mathjax/output/chtml/fonts/woff-v2/MathJax_Math-Italic.woff" in style
 
 
-def test_the_same_formula_is_set_once(typesetter, monkeypatch):
-    first = typesetter.formula("a + b", display=False)
-    monkeypatch.setattr(typesetter, "process", None)
-    assert typesetter.formula("a + b", display=False) == first
-
-
 @pytest.mark.parametrize("tex", [r"\frac{1}{", r"\unknown{x}"])
 def test_one_that_cannot_be_read_ends_the_build(typesetter, tex):
     with pytest.raises(ExtensionError, match="MathJax cannot read"):

@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from annotated.parsing import read_tree
 from tools.drawings import narrowed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "book"))
-from schematics import INK, KEY, LIGHT, QUERY, arc, arrow, as_tuples, box, draw_tree, drawing, frame, matrix
+from schematics import KEY, QUERY, as_tuples, draw_tree, drawing, frame, matrix
 
 
 @pytest.fixture(autouse=True)
@@ -40,11 +39,6 @@ def test_a_unit_is_equally_long_in_all_panels_and_forms():
     assert np.allclose([units(axes) for axes in panels], 0.45)
 
 
-def test_a_panel_too_wide_for_a_phone_keeps_its_form():
-    (axes,) = drawing((12, 2))
-    assert narrowed(axes.figure) is None
-
-
 def test_rows_of_a_matrix_come_from_above():
     (axes,) = drawing((4, 4))
     matrix(axes, 0.5, 0.5, [[1, 2], [3, 4]], form="{:.0f}", outlined=[1])
@@ -61,24 +55,6 @@ def test_numbers_can_be_read_on_their_cells(value, colour):
     assert axes.texts[0].get_color() == colour
     assert axes.images[0].get_extent() == [0, 1, 0, 1]
     assert axes.get_xlim() == (0, 2)  # a picture does not change what the panel shows
-
-
-def test_boxes_and_arrows_are_where_they_were_asked_for():
-    (axes,) = drawing((6, 4))
-    box(axes, 1, 2, 3, "text", height=0.5)
-    arrow(axes, (0, 0), (1, 0), (1, 2))
-    arc(axes, (0, 0), (4, 0))
-    (drawn,) = [patch for patch in axes.patches if isinstance(patch, FancyBboxPatch)]
-    extent = drawn.get_path().get_extents()
-    assert (extent.x0, extent.y0, extent.x1, extent.y1) == (1, 2, 4, 2.5)
-    assert axes.texts[0].get_position() == (2.5, 2.25)
-    assert axes.lines[0].get_xydata().tolist() == [[0, 0], [1, 0]]  # the head is on the last part only
-    assert sum(isinstance(patch, FancyArrowPatch) for patch in axes.patches) == 2
-
-
-def test_light_forms_belong_to_colours_with_a_meaning():
-    assert INK in LIGHT
-    assert all(sum(plt.matplotlib.colors.to_rgb(light)) > 2.2 for light in LIGHT.values())
 
 
 def test_a_tree_stands_over_its_words_and_marks_one_bracket_of_two():

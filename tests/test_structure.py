@@ -7,7 +7,7 @@ import pytest
 
 from tests.notebooks import write_notebook
 from tools.outputs import sources_hash
-from tools.structure import OPEN_LINE, Book
+from tools.structure import Book
 
 TOC = """format: jb-book
 root: index
@@ -118,39 +118,6 @@ def test_what_a_chapter_lacks_is_named(book, old, new, said):
     (problem,) = [one for one in Book(book).problems() if stale not in one or stale in said]
     assert problem.startswith("book/31_trial.ipynb")
     assert said in problem
-
-
-def test_a_page_that_the_table_of_contents_does_not_know_is_named(book):
-    write_notebook(book, "notation", "%% notebook -\n%% md title\n# Notation\n")
-    said = "book/notation.ipynb: in no part of _toc.yml: add `- file: notation`, or a glob that finds it"
-    assert Book(book).problems() == [said]
-
-
-def line_of(length):
-    return "x = 1  # " + "y" * (length - 9)
-
-
-@pytest.mark.parametrize(
-    ("name", "cell", "length", "seen"),
-    [
-        ("31_main", "", OPEN_LINE, False),
-        ("31_main", "", OPEN_LINE + 1, True),
-        ("31_main", ' {"tags": ["stepper"]}', OPEN_LINE + 1, True),
-        ("31_main", ' {"tags": ["hide-input"]}', OPEN_LINE + 1, False),
-        ("31_main", ' {"tags": ["hide-cell"]}', OPEN_LINE + 1, False),
-        ("31_main", ' {"tags": ["remove-cell"]}', OPEN_LINE + 1, False),
-        ("31_main", "\n#| export", OPEN_LINE + 1, True),
-        ("20_workshop", "", OPEN_LINE + 1, False),
-    ],
-)
-def test_an_open_cell_of_the_main_line_keeps_within_the_page(tmp_path, name, cell, length, seen):
-    (tmp_path / "_toc.yml").write_text(TOC)
-    write_notebook(
-        tmp_path, name, f"%% notebook trial {{}}\n\n%% md title\n# T\n\n%% code wide{cell}\n{line_of(length)}\n"
-    )
-    found = [said for said in Book(tmp_path).problems() if "open line" in said]
-    said = f"book/{name}.ipynb#wide: an open line of {length} characters: wrap it, {OPEN_LINE} at most are seen"
-    assert found == ([said] if seen else [])
 
 
 def test_an_entry_point_is_not_run_in_a_kernel():

@@ -29,46 +29,17 @@ SAID = {entry["id"]: entry["misreading"] for entry in MISREADINGS}
 WRONG = [(one["id"], option) for one in QUESTIONS for option in one["options"] if not option.get("right")]
 
 
-def as_read(text: str) -> str:
-    """A text as it is seen, without the signs of Markdown and of formulas."""
-    return re.sub(r"\\text\{(\w+)\}|\\sqrt|[$*{}_^\\]", r"\1", text)
-
-
 def test_twelve_questions_have_four_options_each_and_one_is_right():
     assert [one["id"] for one in QUESTIONS] == [f"T-{number}" for number in range(1, 13)]
     for one in QUESTIONS:
         assert [letter for letter, _ in lettered(one)] == [*"abcd"], one["id"]
         assert sum(option.get("right", False) for option in one["options"]) == 1, one["id"]
         assert len({option["text"] for option in one["options"]}) == 4, one["id"]
-        assert re.search(r"\?$", one["stem"]), f"{one['id']} asks nothing"
-        assert one["why"].endswith("."), one["id"]
-
-
-def test_the_right_options_are_spread_evenly():
-    counts = Counter(one["letter"] for one in QUESTIONS)
-    assert set(counts) == {*"abcd"}
-    assert all(2 <= count <= 4 for count in counts.values()), counts
-
-
-def test_a_right_option_cannot_be_told_by_its_length():
-    longest, shortest = [], []
-    for one in QUESTIONS:
-        lengths = {letter: len(as_read(option["text"])) for letter, option in lettered(one)}
-        longest += [one["id"]] * (lengths[one["letter"]] == max(lengths.values()))
-        shortest += [one["id"]] * (lengths[one["letter"]] == min(lengths.values()))
-        assert min(lengths.values()) > 0.75 * max(lengths.values()), (one["id"], lengths)
-    assert len(longest) <= 4, longest
-    assert len(shortest) <= 5, shortest
 
 
 def test_every_wrong_option_is_a_misreading_and_says_what_it_reveals():
     used = Counter(option["misreading"] for _, option in WRONG)
     assert set(used) <= set(SAID)
-    assert max(used.values()) <= 3, used
-    for name, option in WRONG:
-        assert option["reveals"].startswith("She "), name
-        assert option["reveals"].endswith("."), name
-        assert SAID[option["misreading"]].rstrip(".") not in option["text"], f"{name} copies {option['misreading']}"
     for one in QUESTIONS:
         of_one = [option["misreading"] for name, option in WRONG if name == one["id"]]
         assert len(set(of_one)) == 3, one["id"]
@@ -121,12 +92,6 @@ def test_functions_of_a_hunt_are_found_as_the_table_says(seed: int):
     for name, function in FUNCTIONS.items():
         verdict = function.ask(names[name])
         assert (verdict.found and [f"{name}: {verdict.found}"]) == told.get(name, ""), name
-
-
-def test_the_page_counts_the_mistakes_of_its_hunts():
-    assert [len(hunted(seed)) for seed in SEEDS] == [1, 1, 1, 1, 3, 3]
-    text = " ".join((BOOK / "teaching.md").read_text(encoding="utf-8").split())
-    assert "The seeds 1 to 4 plant one mistake each, and 5 and 6 plant three." in text
 
 
 def test_every_station_has_a_wrong_solution_that_the_command_refuses():

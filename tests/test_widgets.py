@@ -111,15 +111,6 @@ def test_choices_that_do_not_fit_are_settled(parts, choices):
 
 
 @pytest.mark.slow
-def test_verbs_can_be_told_apart(parts):
-    """The list of verbs has every frame once, under a name of its own."""
-    for conjunction, tense in itertools.product(("because", "although"), ("past", "present")):
-        (verbs,) = ask({"ask": "verbs", "parts": parts, "choice": {"conjunction": conjunction, "tense": tense}})
-        assert [number for number, _ in verbs] == list(range(len(parts["frames"])))
-        assert len({label for _, label in verbs}) == len(verbs)
-
-
-@pytest.mark.slow
 def test_known_words_are_those_of_the_training_split(parts):
     """The page marks what the model has never seen."""
     text = "The elephant's bell, isn't <b>Peter's</b> 'animal'?"
@@ -147,40 +138,38 @@ def test_an_address_holds_the_whole_state():
     (start,) = ask({"ask": "start"})
     assert STATE.keys() == start.keys()
     assert all(STATE[name] != start[name] for name in start), "each part is tried with another value than at the start"
-    for state in ({}, STATE, *({name: value} for name, value in STATE.items())):
-        ((hash_, back),) = ask({"ask": "address", "state": state})
+    states = [{}, STATE, *({name: value} for name, value in STATE.items())]
+    for state, (hash_, back) in zip(states, ask(*({"ask": "address", "state": state} for state in states))):
         assert back == {**start, **state}
         assert re.fullmatch(r"#lab(-\w+)?", hash_, re.ASCII), "a selector"
     assert ask({"ask": "address", "state": {}})[0][0] == "#lab"
 
 
-@pytest.mark.parametrize(
-    "hash_",
-    [
-        "#lab-model=4&off=encoder.0.x_nothing_cross.9.9.9&by=magic&set=a-b-c-d_encoder.1.1-1-1-900&paste=all&where=here",
-        "#lab-begin=1e9--x&see=<b>&as=pie&width=1e9&alpha=-1",
-        "#lab-say=" + "x" * 10_000 + "&off=" + "encoder.1.1_" * 10_000 + "&width=NaN&alpha=Infinity",
-        "#lab-%",
-    ],
-)
-def test_what_an_address_should_not_say_is_passed_over(hash_: str):
-    """Hostile: whatever stands in an address, the state is one that the laboratory knows."""
-    found, start = ask({"ask": "read", "hash": hash_}, {"ask": "start"})
-    assert found.keys() == start.keys()
-    assert len(found["say"]) <= 500
-    assert len(found["off"]) <= 100
-    assert found["by"] in ("zero", "mean")
-    assert found["as"] in ("arcs", "grid")
-    assert (found["where"], found["model"]) == ("encoder", "1")
-    assert 1 <= found["width"] <= 6
-    assert 0 <= found["alpha"] <= 3
-    assert all(0 <= one["weight"] <= 1 for one in found["set"])
-    assert found["see"] == "encoder.2.4"
-    assert all(isinstance(token, int) for token in found["begin"])
+HOSTILE = [
+    "#lab-model=4&off=encoder.0.x_nothing_cross.9.9.9&by=magic&set=a-b-c-d_encoder.1.1-1-1-900&paste=all&where=here",
+    "#lab-begin=1e9--x&see=<b>&as=pie&width=1e9&alpha=-1",
+    "#lab-say=" + "x" * 10_000 + "&off=" + "encoder.1.1_" * 10_000 + "&width=NaN&alpha=Infinity",
+    "#lab-%",
+]
 
 
-def test_other_addresses_are_left_alone():
-    assert ask(*({"ask": "read", "hash": hash_} for hash_ in ("", "#exercises", "#label", "#laboratory"))) == [None] * 4
+def test_what_an_address_should_not_say_is_passed_over():
+    """Hostile: whatever stands in an address, the state is one that the laboratory knows; others are left alone."""
+    others = ["", "#exercises", "#label", "#laboratory"]
+    start, *states = ask({"ask": "start"}, *({"ask": "read", "hash": hash_} for hash_ in [*HOSTILE, *others]))
+    assert states[len(HOSTILE) :] == [None] * 4
+    for found in states[: len(HOSTILE)]:
+        assert found.keys() == start.keys()
+        assert len(found["say"]) <= 500
+        assert len(found["off"]) <= 100
+        assert found["by"] in ("zero", "mean")
+        assert found["as"] in ("arcs", "grid")
+        assert (found["where"], found["model"]) == ("encoder", "1")
+        assert 1 <= found["width"] <= 6
+        assert 0 <= found["alpha"] <= 3
+        assert all(0 <= one["weight"] <= 1 for one in found["set"])
+        assert found["see"] == "encoder.2.4"
+        assert all(isinstance(token, int) for token in found["begin"])
 
 
 EXPERIMENT = {"seed": 3, "width": 48, "layers": 1, "heads": 2, "rate": 1000}
@@ -272,24 +261,30 @@ OTHERS = {  # settings that are not recorded, and how the recorded ones differ
 }
 
 
-@pytest.mark.parametrize(("changed", "recorded"), OTHERS.items())
-def test_the_record_does_not_answer_for_other_settings(changed: tuple, recorded: str):
-    """Chapter 83: neither its answer nor its reason is told for a run that it does not have."""
-    part, *settings = changed
-    asked = {"ask": "verdict", "parts": [part], "task": "digits", "settings": dict(zip(settings[::2], settings[1::2]))}
-    both, guess = [reported(3102, 0), reported(1761, 0)], ANSWERS[part]
-    (text,) = ask({**asked, "both": both, "guess": guess})
-    assert text.partition("” ")[2] == (
-        f"The recorded runs of chapter 83 have other settings ({recorded}), so they do not answer for this run."
-    )
-
-
-def test_a_run_that_comes_out_otherwise_is_told_so():
-    """Chapter 83: with recorded settings, where a browser's numbers differ, the reason of the record is not told."""
+def test_the_record_does_not_answer_for_another_run():
+    """Chapter 83: neither its answer nor its reason is told for settings or an outcome that it does not have."""
     asked = {"ask": "verdict", "parts": ["root"], "task": "digits", "settings": {}, "guess": 0}
-    (text,) = ask({**asked, "both": [reported(0.6, 0.9), reported(0.7, 0.45)]})
-    assert "say “It does not learn the task.” This run, with seed 1, came out otherwise." in text
-    assert "eight times" not in text
+    otherwise = {**asked, "both": [reported(0.6, 0.9), reported(0.7, 0.45)]}
+    tasks = []
+    for part, *settings in OTHERS:
+        given = {"parts": [part], "settings": dict(zip(settings[::2], settings[1::2])), "guess": ANSWERS[part]}
+        tasks.append({**asked, **given, "both": [reported(3102, 0), reported(1761, 0)]})
+    differs, *others = ask(otherwise, *tasks)
+    assert "say “It does not learn the task.” This run, with seed 1, came out otherwise." in differs
+    assert "eight times" not in differs
+    for text, recorded in zip(others, OTHERS.values(), strict=True):
+        assert text.partition("” ")[2] == (
+            f"The recorded runs of chapter 83 have other settings ({recorded}), so they do not answer for this run."
+        )
+
+
+@pytest.mark.slow
+def test_verbs_can_be_told_apart(parts):
+    """The list of verbs has every frame once, under a name of its own."""
+    for conjunction, tense in itertools.product(("because", "although"), ("past", "present")):
+        (verbs,) = ask({"ask": "verbs", "parts": parts, "choice": {"conjunction": conjunction, "tense": tense}})
+        assert [number for number, _ in verbs] == list(range(len(parts["frames"])))
+        assert len({label for _, label in verbs}) == len(verbs)
 
 
 @pytest.mark.slow
@@ -325,11 +320,7 @@ def test_the_rate_is_equation_3():
     assert ask({"ask": "rates", "settings": settings})[0] == pytest.approx(expected, rel=1e-12)
 
 
-def test_modules_are_short_and_take_text_as_text():
-    """Each under 200 lines; none makes markup of a text."""
-    files = sorted((ROOT / "book" / "web" / "widgets").rglob("*.js"))
-    assert len(files) > 15
-    for path in files:
+def test_no_module_makes_markup_of_a_text():
+    for path in (ROOT / "book" / "web" / "widgets").rglob("*.js"):
         text = path.read_text(encoding="utf-8")
-        assert len(text.splitlines()) < 200, path.name
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", text), path.name

@@ -174,7 +174,8 @@ def build(root: Path, execute_chapters: bool) -> int:
         shutil.rmtree(site, ignore_errors=True)
         shutil.move(new, site)
         stamp.write_text(key)
-    check_site(site, source, pages)
+    else:
+        check_site(site, source, pages)
     return len(pages)
 
 

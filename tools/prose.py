@@ -1,22 +1,24 @@
-"""How much a chapter of the main line asks of its reader, and whether its figures are true: `python -m tools.prose 32`.
+"""Whether the figures of the book's texts are true: `python -m tools.prose 32` names those that nothing vouches for.
 
-For each chapter: its cells and words, the exported cells before the first picture, the boxes of misreadings, the
-printed lines that say True, False, same or agrees instead of a number, and the figures of its prose that nothing
-vouches for. Only the last of these is a rule, which a test holds the chapters to; the others are there to be read.
+A figure is a number in the text of a chapter of the main line, outside of formulas, code and references. It has to be,
+rounded as it is quoted, a whole number in what a cell prints and nbval compares, in the paper's tables
+(`data/paper.yml`), in a named value of the chapter's code (`d_model=64`, `LENGTH = 16`), or in a recorded run that the
+chapter reads.
 
-A figure is a number in the text of a chapter, outside of formulas, code and references. It has to be, rounded as it is
-quoted, a whole number in what a cell prints and nbval compares, in the paper's tables (`data/paper.yml`), in a named
-value of the chapter's code (`d_model=64`, `LENGTH = 16`), or in a recorded run that the chapter reads.
+That does not tell 12 from 13 where both stand in the chapter, nor one claim from another. So `tests/quoted.yml` has a
+hash of what each page quotes in its texts and captions: figures, claims, cells and tests. Who changes one compares it
+with what it quotes, and then says so, `python -m tools.prose --read`.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from functools import cache
 from pathlib import Path
@@ -28,11 +30,10 @@ from nbformat import NotebookNode
 from tools import ROOT
 from tools.clean import code_cells
 from tools.contents import workshops
-from tools.drawings import PICTURES
-from tools.export import DIRECTIVE
 from tools.outputs import is_exempt
 
-VERDICT = re.compile(r"\b(?:True|False|same|agrees?)\W*$")
+RECORD = ROOT / "tests" / "quoted.yml"
+QUOTED = re.compile(r"C-[\dV.]+-[a-z]|\w+#[\w-]+|\w+\.py::\w+|\{cite:?\w*\}`[^`]+`|\d(?:[\d.,]*\d)?")
 NUMBER = re.compile(
     r"(?<![\w.,/^-])(?P<number>[-\u2212]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)"
     r"(?P<scale>%| ?(?:million|thousand|billion)\b)?(?![\w/]|[.,]\d)"
@@ -170,37 +171,22 @@ def unfounded(notebook: NotebookNode, root: Path = ROOT) -> list[str]:
     ]
 
 
-def words_in(notebook: NotebookNode) -> int:
-    """The words of the text, without what describes a picture to those who do not see it."""
-    texts = (
-        re.sub(r"^:alt: .*$", "", cell.source, flags=re.MULTILINE)
-        for cell in notebook.cells
-        if cell.cell_type == "markdown"
+def texts_of(path: Path) -> str:
+    """The texts of a page: all of a file, of a notebook its text cells and what describes its pictures."""
+    if path.suffix != ".ipynb":
+        return path.read_text(encoding="utf-8")
+    cells = nbformat.read(path, as_version=4).cells
+    return "\n".join(
+        cell.source if cell.cell_type == "markdown" else cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
+        for cell in cells
     )
-    return sum(len(text.split()) for text in texts)
 
 
-def exported_before_a_picture(notebook: NotebookNode) -> int:
-    """How many exported cells a reader meets before the first picture."""
-    count = 0
-    for cell in code_cells(notebook):
-        if any(
-            PICTURES & set(o.get("data", {})) or "<svg" in str(o.get("data", {}).get("text/html")) for o in cell.outputs
-        ):
-            return count
-        count += bool(DIRECTIVE.match(cell.source))
-    return count
-
-
-def verdicts(notebook: NotebookNode) -> list[str]:
-    """Printed lines that end in True, False, same or agree(s), each with its cell."""
-    return [
-        f"#{cell.id}: {line.strip()}"
-        for cell in code_cells(notebook)
-        for output in cell.outputs
-        for line in (output.get("text") or output.get("data", {}).get("text/plain", "")).splitlines()
-        if VERDICT.search(line)
-    ]
+def quoted(root: Path = ROOT) -> dict[str, str]:
+    """For each page, and each file that pages are made from, a hash of what it quotes."""
+    paths = [path for path in sorted((root / "book").iterdir()) if path.suffix in (".ipynb", ".md", ".yml")]
+    quotes = {path.name: "\0".join(QUOTED.findall(texts_of(path))) for path in paths}
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:12] for name, text in quotes.items() if text}
 
 
 def main_line(root: Path = ROOT) -> dict[str, NotebookNode]:
@@ -210,25 +196,23 @@ def main_line(root: Path = ROOT) -> dict[str, NotebookNode]:
     return {name: nbformat.read(root / "book" / f"{name}.ipynb", as_version=4) for name in names if name not in apart}
 
 
-def report(name: str, notebook: NotebookNode, root: Path) -> Iterable[str]:
-    boxes = sum(cell.source.count("Common misreading") for cell in notebook.cells)
-    yield f"{name}: {len(notebook.cells)} cells, {words_in(notebook):,} words"
-    yield f"    {exported_before_a_picture(notebook)} exported cells before the first picture, {boxes} misreadings"
-    for title, found in (("no number", verdicts(notebook)), ("nothing vouches for", unfounded(notebook, root))):
-        for line in found:
-            yield f"    {title}: {line}"
-
-
 def main(arguments: list[str], root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.prose", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("chapters", nargs="*", help="their numbers (default: the main line)")
-    wanted = parser.parse_args(arguments).chapters
-    for name, notebook in main_line(root).items():
-        if not wanted or name.split("_")[0] in wanted:
-            print("\n".join(report(name, notebook, root)))
-    return 0
+    parser.add_argument("--read", action="store_true", help="what pages quote was compared: keep its hashes")
+    options = parser.parse_args(arguments)
+    if options.read:
+        RECORD.write_text(yaml.safe_dump(quoted(root)), encoding="utf-8")
+        return 0
+    found = {
+        name: unfounded(notebook, root)
+        for name, notebook in main_line(root).items()
+        if not options.chapters or name.split("_")[0] in options.chapters
+    }
+    print("\n".join(f"{name}{said}" for name, lines in found.items() for said in lines) or "all are vouched for")
+    return 1 if any(found.values()) else 0
 
 
 if __name__ == "__main__":

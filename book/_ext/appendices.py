@@ -20,7 +20,7 @@ import yaml
 from annotated_book import DIRECTIVE
 from docutils import nodes
 from docutils.statemachine import StringList
-from ledger import anchor, guard, load_claims, number_and_words, reference_to
+from ledger import Cells, Table, anchor, guard, load_claims, number_and_words, reference_to
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -34,26 +34,16 @@ NO_TERMS += (nodes.raw, nodes.emphasis, addnodes.pending_xref, nodes.citation)
 EXERCISE = re.compile(r"\{exercise\}(?: .*)?\n:label: (?P<label>\S+)\n(?P<text>.*?)\n:::", re.DOTALL)
 
 
-class Appendix(SphinxDirective):
-    """A table from a file beside the ledger, sorted by the chapters that its cells are in."""
+class Appendix(Table):
+    """A table from a file beside the ledger."""
 
     columns: ClassVar[dict[str, int]] = {}
 
     def run(self) -> list[nodes.Node]:
-        group = nodes.tgroup(cols=len(self.columns))
-        group += [nodes.colspec(colwidth=width) for width in self.columns.values()]
-        head, body = nodes.row(), nodes.tbody()
-        head += [nodes.entry("", nodes.paragraph("", title)) for title in self.columns]
-        for name, cells in self.rows():
-            row = nodes.row(ids=[name])
-            row += [nodes.entry("", *(nodes.paragraph("", "", *parts) for parts in cell if parts)) for cell in cells]
-            body += row
-        group += [nodes.thead("", head), body]
-        table = nodes.table("", group, classes=["ledger", type(self).__name__.lower()])
-        self.set_source_info(table)
-        return [table]
+        rows = (({"ids": [name]}, cells) for name, cells in self.rows())
+        return [self.table(self.columns, rows, "ledger", type(self).__name__.lower())]
 
-    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+    def rows(self) -> Iterator[tuple[str, Cells]]:
         """The id and the cells of each row; a cell is a list of paragraphs."""
         raise NotImplementedError
 
@@ -70,13 +60,12 @@ class Appendix(SphinxDirective):
         """What such a file lists, in the order of the chapters."""
         return sorted(self.listed(name), key=lambda entry: entry.get("chapter") or entry["cell"].split("#")[0])
 
-    def line(self, text: str | None) -> list[nodes.Node]:
-        """A line of Markdown."""
-        return self.state.inline_text(text, self.lineno)[0] if text else []
-
     def cell(self, name: str) -> list[nodes.Node]:
         """A link to a cell, in words."""
         return [reference_to("cell", name, self.env.docname, True, "{}: {}".format(*number_and_words(name)))]
+
+    def guard(self, name: str) -> list[nodes.Node]:
+        return [guard(name, self.env.docname)]
 
 
 class Misreadings(Appendix):
@@ -84,14 +73,13 @@ class Misreadings(Appendix):
 
     columns: ClassVar[dict[str, int]] = {"What is often said": 28, "What is true": 38, "Refuted by, explained in": 24}
 
-    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+    def rows(self) -> Iterator[tuple[str, Cells]]:
         for entry in self.entries("misreadings.yml"):
-            said, so = self.line(entry["misreading"]), self.line(entry["truth"])
             if "cell" in entry:
                 places = [self.cell(entry["cell"]), self.cell(entry["text"])]
             else:
-                places = [[nodes.Text(f"{entry['chapter'][:2]}: "), guard(entry["test"], self.env.docname)]]
-            yield entry["id"].lower(), [[said], [so], places]
+                places = [[nodes.Text(f"{entry['chapter'][:2]}: "), *self.guard(entry["test"])]]
+            yield entry["id"].lower(), [[entry["misreading"]], [entry["truth"]], places]
 
 
 class CodeDifferences(Appendix):
@@ -104,12 +92,11 @@ class CodeDifferences(Appendix):
         "In this package": 28,
     }
 
-    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+    def rows(self) -> Iterator[tuple[str, Cells]]:
         for entry in self.entries("released_code.yml"):
-            option = [nodes.literal("", entry["option"])] if entry["option"] else [nodes.Text("No option.")]
-            what, paper, released = (self.line(entry[name]) for name in ("what", "paper", "released"))
-            here = [option, self.line(entry["note"]), self.cell(entry["cell"])]
-            yield entry["id"].lower(), [[what], [paper], [released], here]
+            option = f"`{entry['option']}`" if entry["option"] else "No option."
+            here = [option, entry["note"], self.cell(entry["cell"])]
+            yield entry["id"].lower(), [[entry["what"]], [entry["paper"]], [entry["released"]], here]
 
 
 class Errata(Appendix):
@@ -117,12 +104,11 @@ class Errata(Appendix):
 
     columns: ClassVar[dict[str, int]] = {"Where": 16, "What it said": 32, "What is right": 32, "Since": 14}
 
-    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+    def rows(self) -> Iterator[tuple[str, Cells]]:
         entries = self.listed("errata.yml")
         for number, entry in zip(range(len(entries), 0, -1), entries):  # an entry keeps its number
-            since = [nodes.Text(f"{entry['since'].day} {entry['since']:%b %Y}")]
-            parts = self.cell(entry["cell"]), self.line(entry["said"]), self.line(entry["right"]), since
-            yield f"e-{number}", [[part] for part in parts]
+            since = f"{entry['since'].day} {entry['since']:%b %Y}"
+            yield f"e-{number}", [[self.cell(entry["cell"])], [entry["said"]], [entry["right"]], [since]]
 
 
 class Places(Appendix):
@@ -136,12 +122,11 @@ class Places(Appendix):
         "Test": 24,
     }
 
-    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+    def rows(self) -> Iterator[tuple[str, Cells]]:
         for entry in self.listed("places.yml"):
             what = f"**{entry['what']}**, {'' if entry['section'] == 'appendix' else 'section '}{entry['section']}"
-            code = self.line(f"{{py:obj}}`~{entry['code']}`" if entry["code"] else None)
-            test = [guard(entry["test"], self.env.docname)]
-            parts = self.line(what), self.line(entry["says"]), self.cell(entry["cell"]), code, test
+            code = f"{{py:obj}}`~{entry['code']}`" if entry["code"] else ""
+            parts = what, entry["says"], self.cell(entry["cell"]), code, self.guard(entry["test"])
             yield entry["id"], [[part] for part in parts]
 
 
@@ -242,13 +227,13 @@ class Exercises(Appendix):
 
     columns: ClassVar[dict[str, int]] = {"Number": 8, "Exercise": 56, "Solution": 12}
 
-    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+    def rows(self) -> Iterator[tuple[str, Cells]]:
         for chapter, label, text, asked, solution in exercises_of(self.beside(".")):
             number = f"{chapter[:2]}.{label.rsplit('-', 1)[1]}"
             first = text.strip().split("\n\n")[0].replace("\n", " ")
             numbered = [reference_to("cell", f"{chapter}#{asked}", self.env.docname, True, number)]
             solved = [reference_to("cell", f"{chapter}#{solution}", self.env.docname, True, "solution")]
-            yield label, [[numbered], [self.line(first)], [solved if solution else []]]
+            yield label, [[numbered], [first], [solved if solution else ""]]
 
 
 def count_exercises_by_page(app: Sphinx, env: BuildEnvironment) -> None:
@@ -263,11 +248,10 @@ class Chapters(Appendix):
 
     columns: ClassVar[dict[str, int]] = {"Section of the paper": 14, "Chapter": 34, "What it shows": 52}
 
-    def rows(self) -> Iterator[tuple[str, list[list[list[nodes.Node]]]]]:
+    def rows(self) -> Iterator[tuple[str, Cells]]:
         for name, about in chapters_of(self.beside(".")).items():
-            link = self.line(f"[{about['title']}]({name}.ipynb)")
-            shown = [[self.line(about.get("section"))], [link], [self.line(about.get("shows"))]]
-            yield f"chapter-{name.replace('_', '-')}", shown
+            shown = about.get("section"), f"[{about['title']}]({name}.ipynb)", about.get("shows")
+            yield f"chapter-{name.replace('_', '-')}", [[part] for part in shown]
 
 
 class Modules(SphinxDirective):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -82,7 +82,35 @@ def anchor(claim: str) -> str:
     return "claim-" + claim.replace(".", "-")
 
 
-class LedgerDirective(SphinxDirective):
+Cells = list[list[str | list[nodes.Node] | None]]  # of each the paragraphs, in Markdown or as nodes
+Row = tuple[dict[str, list[str]], Cells]
+
+
+class Table(SphinxDirective):
+    """A directive that shows a table."""
+
+    def line(self, text: str) -> list[nodes.Node]:
+        """A line of Markdown."""
+        return self.state.inline_text(text, self.lineno)[0]
+
+    def table(self, columns: dict[str, int], rows: Iterable[Row], *classes: str) -> nodes.table:
+        """A table of titles with their widths, and of rows, each with its ids and classes."""
+
+        def paragraph(part: str | list[nodes.Node]) -> nodes.paragraph:
+            return nodes.paragraph("", "", *(self.line(part) if isinstance(part, str) else part))
+
+        head, body = nodes.row(), nodes.tbody()
+        head += [nodes.entry("", nodes.paragraph("", title)) for title in columns]
+        for about, cells in rows:
+            body += nodes.row("", *(nodes.entry("", *map(paragraph, filter(None, cell))) for cell in cells), **about)
+        group = nodes.tgroup(cols=len(columns))
+        group += [*(nodes.colspec(colwidth=width) for width in columns.values()), nodes.thead("", head), body]
+        table = nodes.table("", group, classes=list(classes))
+        self.set_source_info(table)
+        return table
+
+
+class LedgerDirective(Table):
     """`{ledger}`: how many claims have which standing, and the table of all of them."""
 
     def run(self) -> list[nodes.Node]:
@@ -93,38 +121,19 @@ class LedgerDirective(SphinxDirective):
         outcomes = ", ".join(f"{counts[outcome]} {words}" for outcome, words in OUTCOMES.items() if counts[outcome])
         parts += f". Of those measured: {outcomes}" if outcomes else ""
         summary = nodes.paragraph("", f"{len(claims)} claims: {parts}.", classes=["ledger-summary"])
-        return [summary, self.table(claims)]
+        return [summary, self.table(COLUMNS, map(self.row, claims), "ledger")]
 
-    def table(self, claims: Any) -> nodes.table:
-        group = nodes.tgroup(cols=len(COLUMNS))
-        group += [nodes.colspec(colwidth=width) for width in COLUMNS.values()]
-        titles = nodes.row()
-        titles += [nodes.entry("", nodes.paragraph("", title)) for title in COLUMNS]
-        body = nodes.tbody()
-        body += [self.row(claim) for claim in claims]
-        group += [nodes.thead("", titles), body]
-        table = nodes.table("", group, classes=["ledger"])
-        self.set_source_info(table)
-        return table
-
-    def row(self, claim: dict[str, Any]) -> nodes.row:
+    def row(self, claim: dict[str, Any]) -> Row:
         section = claim["section"]
-        text, messages = self.state.inline_text(claim["claim"], self.lineno)
         standing = ", ".join(filter(None, [claim["standing"], claim.get("outcome")]))
         standing += f": {claim['reason']}" if claim["reason"] else ""
-        places = [reference_to("cell", claim["cell"], self.env.docname, warn=True)] if claim["cell"] else []
-        places += [guard(claim["test"], self.env.docname)] if claim["test"] else []
-        cells: list[list[nodes.Node]] = [
-            [nodes.inline("", claim["id"], classes=["text-nowrap"])],
-            [nodes.reference("", NAMED_SECTIONS.get(section, section), refuri=section_address(section))],
-            [nodes.inline("", "", *text, *messages)],
-            [nodes.Text(standing)],
-            places,
-        ]
+        places = [[reference_to("cell", claim["cell"], self.env.docname, warn=True)]] if claim["cell"] else []
+        places += [[guard(claim["test"], self.env.docname)]] if claim["test"] else []
+        name = nodes.inline("", claim["id"], classes=["text-nowrap"])
+        source = nodes.reference("", NAMED_SECTIONS.get(section, section), refuri=section_address(section))
         found = claim.get("outcome") or claim["standing"]  # what the filters of the page choose by
-        row = nodes.row(ids=[anchor(claim["id"])], classes=["found-" + found.replace(" ", "-")])
-        row += [nodes.entry("", *(nodes.paragraph("", "", part) for part in parts)) for parts in cells]
-        return row
+        cells = [[[name]], [[source]], [claim["claim"]], [[nodes.Text(standing)]], places]
+        return {"ids": [anchor(claim["id"])], "classes": ["found-" + found.replace(" ", "-")]}, cells
 
 
 class ClaimRole(SphinxRole):

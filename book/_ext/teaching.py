@@ -17,12 +17,10 @@ from typing import Any, NamedTuple
 
 import yaml
 from docutils import nodes
-from docutils.statemachine import StringList
-from ledger import number_and_words, reference_to
+from ledger import Table, number_and_words, reference_to
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
 
 from annotated.doctor.asking import CHECKS
@@ -123,21 +121,11 @@ def judged(station: str) -> Judged:
     return Judged(mistake.name, lines, said, learn.payoff(one, mine.names))
 
 
-class Sheet(SphinxDirective):
+class Sheet(Table):
     """What the directives of these pages have in common."""
-
-    def line(self, text: str) -> list[nodes.Node]:
-        """A line of Markdown."""
-        return self.state.inline_text(text, self.lineno)[0]
 
     def paragraph(self, text: str) -> nodes.paragraph:
         return nodes.paragraph("", "", *self.line(text))
-
-    def markdown(self, text: str) -> list[nodes.Node]:
-        """Blocks of Markdown."""
-        holder = nodes.Element()
-        self.state.nested_parse(StringList(text.splitlines(), source=self.env.docname), 0, holder)
-        return holder.children
 
     def cell(self, name: str) -> nodes.Node:
         """A link to a cell, in words."""
@@ -153,19 +141,6 @@ class Sheet(SphinxDirective):
 
     def questions(self) -> list[dict[str, Any]]:
         return questions_of(Path(self.env.srcdir))
-
-    def table(self, columns: dict[str, int], rows: list[list[list[nodes.Node]]], *classes: str) -> nodes.table:
-        """A table; a cell is a list of paragraphs."""
-        group = nodes.tgroup(cols=len(columns))
-        group += [nodes.colspec(colwidth=width) for width in columns.values()]
-        head, body = nodes.row(), nodes.tbody()
-        head += [nodes.entry("", nodes.paragraph("", title)) for title in columns]
-        for cells in rows:
-            body += nodes.row("", *(nodes.entry("", *cell) for cell in cells))
-        group += [nodes.thead("", head), body]
-        table = nodes.table("", group, classes=list(classes))
-        self.set_source_info(table)
-        return table
 
 
 class ConceptTest(Sheet):
@@ -215,7 +190,7 @@ class HuntSheet(Sheet):
 
     def run(self) -> list[nodes.Node]:
         columns = {"Line": 10, "What should stand there": 34, "What the owner notices": 30, "How to find out": 26}
-        return [self.table(columns, [[[] for _ in columns] for _ in range(3)], "sheet", "colwidths-given")]
+        return [self.table(columns, 3 * [({}, [[]] * len(columns))], "sheet", "colwidths-given")]
 
 
 class HuntAnswers(Sheet):
@@ -226,13 +201,12 @@ class HuntAnswers(Sheet):
         rows = []
         for seed in SEEDS:
             for one in hunted(seed):
-                name = self.paragraph(f"**{one.name[0].upper()}{one.name[1:]}**, in `{one.part}`")
-                lines = [nodes.paragraph("", f"{row}: ", code_that_breaks(code)) for row, code in one.lines.items()]
-                seen = [nodes.paragraph("", text) for text in one.seen]
-                found = [nodes.paragraph("", text) for text in one.found]
+                name = f"**{one.name[0].upper()}{one.name[1:]}**, in `{one.part}`"
+                lines = [[nodes.Text(f"{row}: "), code_that_breaks(code)] for row, code in one.lines.items()]
+                seen, found = ([[nodes.Text(text)] for text in texts] for texts in (one.seen, one.found))
                 if any(text.startswith("call: ") for text in one.found):
-                    found.append(nodes.paragraph("", "While this mistake is there, little else can be asked."))
-                rows.append([[nodes.paragraph("", str(seed))], [name, *lines], seen, found])
+                    found.append("While this mistake is there, little else can be asked.")
+                rows.append(({}, [[str(seed)], [name, *lines], seen, found]))
         return [self.table(columns, rows, "ledger", "hunts")]
 
 
@@ -243,8 +217,8 @@ class StationSheet(Sheet):
         columns = {"Station": 16, "You write": 29, "Guess": 13, "What went wrong first, and why": 42}
         rows = []
         for number, one in enumerate(stations.STATIONS, 1):
-            written = [nodes.paragraph("", "", code_that_breaks(blank)) for blank in one.blanks]
-            rows.append([[nodes.paragraph("", f"{number} {one.name}")], written, [], []])
+            written = [[code_that_breaks(blank)] for blank in one.blanks]
+            rows.append(({}, [[f"{number} {one.name}"], written, [], []]))
         return [self.table(columns, rows, "sheet", "colwidths-given")]
 
 
