@@ -147,6 +147,7 @@ def test_other_families_give_no_false_alarm_and_a_mistake_in_them_is_found(name)
         assert wrong(check(model, seeing if hasattr(model, "mask") else call)).items() >= found.items()
 
 
+@pytest.mark.slow
 def test_a_function_is_asked_from_outside():
     model = plain.Transformer(40, **SMALL).eval()
     report = check(lambda source, target: model(source, target), vocab=30)

@@ -20,6 +20,7 @@ from tests.planted_afresh import PLANTED
 SMALL = {"d_model": 32, "d_ff": 48, "num_heads": 4, "num_layers": 2}
 
 
+@pytest.mark.slow
 def test_a_mistake_is_called_by_its_name():
     """By what it leaves, or by the name of one that leaves the same; and so does the report."""
     known = known_fingerprints()
@@ -95,6 +96,7 @@ def test_mistakes_in_strangers_models_are_called_by_their_names():
     assert len(later) <= 2, later
 
 
+@pytest.mark.slow
 def test_a_hunt_is_a_file_that_runs_and_its_answers():
     """Lines and code of one to three mistakes, which the checks find, and nothing in the file that tells."""
     right = set(Path(plain.__file__).read_text(encoding="utf-8").splitlines())
