@@ -1,6 +1,10 @@
 """Encoder-decoders of other people: PyTorch's own, and small ones of transformers with random weights."""
 
+import inspect
 import math
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -48,3 +52,14 @@ def hugging_face(name: str) -> nn.Module:
 
 def call(model, source, target):
     return model(source, (source != 0).long(), decoder_input_ids=target).logits
+
+
+def with_edits(module: ModuleType, edits: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """What a module's file defines after some of its text is replaced, each time where it stands once or first."""
+    text = inspect.getsource(module)
+    for old, new in edits:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    space = {"__name__": "other"}
+    exec(compile(text, "other.py", "exec"), space)
+    return space

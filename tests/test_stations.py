@@ -126,6 +126,7 @@ def test_every_mistake_is_noticed_and_named(station):
         assert learn.judge(station.cases, edited(edit)).verdict == "wrong", edit
 
 
+@pytest.mark.slow
 def test_a_mistake_keeps_its_name_beside_another():
     """Of several parts that are wrong, the one that is asked is compared, and not those that come later."""
     station, theirs = STATIONS[4], edited(

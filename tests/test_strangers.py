@@ -98,11 +98,6 @@ def test_any_values_as_a_model_s_configuration(values: Any):
         assert all(getattr(config, name) == value for name, value in values.items())
 
 
-def test_the_configuration_above_is_taken():
-    """Guards the test above: all its mutations start from one that is good."""
-    assert config_from(GOOD, "config.json") == TransformerConfig(**GOOD)
-
-
 @few
 @given(st.sampled_from(sorted(FIELDS.items())).flatmap(lambda one: st.tuples(st.just(one[0]), st.from_type(one[1]))))
 @example(("rate_factor", math.nan))

@@ -3,7 +3,6 @@
 import inspect
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -91,23 +90,17 @@ def required(function: Callable) -> list[str]:
     return [one.name for one in every if one.kind in kinds and one.default is one.empty]
 
 
-def asked_with(rate: Callable, others: tuple, step: int) -> float:
-    """A rate that wants the width, too, and perhaps the warm-up."""
-    return rate(step, *others)
-
-
-def check_schedule(rate: Callable[[int], float], d_model: int = 512, warmup: int = 4000) -> Verdict:
+def check_schedule(rate: Callable[..., float], d_model: int = 512, warmup: int = 4000) -> Verdict:
     """Whether `rate(step)` is equation (3), up to a constant factor; it may want `d_model` and `warmup` as well."""
     steps = [1, 2, warmup // 4, warmup // 2, warmup, 2 * warmup, 25 * warmup]
-    if (wanted := len(required(rate))) > 1:  # step, width, warm-up
-        rate = partial(asked_with, rate, (d_model, warmup)[: wanted - 1])
+    others = (d_model, warmup)[: max(len(required(rate)) - 1, 0)]
 
     def ratios(form: Callable[[int], float]) -> list[float]:
         return [found / (d_model**-0.5 * form(step)) for step, found in zip(steps, rates, strict=True)]
 
     try:
-        rates = [float(rate(step)) for step in steps]
-        peak = max(range(1, 10 * warmup, max(1, warmup // 100)), key=rate)
+        rates = [float(rate(step, *others)) for step in steps]
+        peak = max(range(1, 10 * warmup, max(1, warmup // 100)), key=lambda step: rate(step, *others))
     except Exception as error:
         return Verdict(WRONG, "raises", raised(error))
     forms = {

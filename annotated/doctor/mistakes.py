@@ -504,10 +504,6 @@ def fingerprints() -> dict[str, list[str]]:
     return {one.name: [f"{name}: {found}" for name, found in examined(one).items()] for one in models}
 
 
-if __name__ == "__main__":  # python -m annotated.doctor.mistakes annotated/doctor/fingerprints.json
-    Path(sys.argv[1]).write_text(json.dumps(fingerprints(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 def without_comments(text: str) -> str:
     """Python code with its docstrings and without its comments."""
     lines = text.splitlines()
@@ -557,3 +553,7 @@ def hunt(seed: int, number: int | None = None) -> tuple[str, str]:
             else [f"  check says: {one.check}"]
         )
     return text, "\n".join(sheet) + "\n"
+
+
+if __name__ == "__main__":  # python -m annotated.doctor.mistakes annotated/doctor/fingerprints.json
+    Path(sys.argv[1]).write_text(json.dumps(fingerprints(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

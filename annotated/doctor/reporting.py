@@ -20,20 +20,6 @@ from annotated.doctor.asking import (
     Broken,
     Subject,
     Verdict,
-    check_ahead,
-    check_attentions,
-    check_batch,
-    check_both_padded,
-    check_embedding,
-    check_layers,
-    check_past,
-    check_positions,
-    check_scale,
-    check_softmax,
-    check_source,
-    check_source_order,
-    check_source_padding,
-    check_target_order,
     raised,
 )
 
@@ -128,20 +114,18 @@ def check(
             return Report(tuple(findings), likely(findings))
         numbers = first.verdict != WRONG
         for one in [*CHECKS, *([LEARNING] if learn else [])]:
-            if one.ask in COMPARING and any(finding.found == "random in evaluation" for finding in findings):
+            if one.name in COMPARING and any(finding.found == "random in evaluation" for finding in findings):
                 findings.append(Finding(one.name, UNTRIED, "", "outputs are random: nothing can be compared", "", ""))
-            elif numbers or one.ask in FROM_INSIDE:
+            elif numbers or one.name in FROM_INSIDE:
                 findings.append(Finding(one.name, *answer(one.ask, subject), one.symptom, one.cell))
     return Report(tuple(findings), likely(findings))
 
 
-COMPARING = (
-    check_ahead, check_past, check_source, check_source_padding, check_both_padded, check_batch, check_source_order,
-    check_target_order,
-)  # fmt: skip
-
-
-FROM_INSIDE = (check_attentions, check_softmax, check_scale, check_embedding, check_positions, check_layers)
+COMPARING = {  # what cannot be asked where outputs are random
+    "looks ahead", "own past", "source", "source padding", "both padded", "batch", "order of the source",
+    "order of the target",
+}  # fmt: skip
+FROM_INSIDE = {"attentions", "softmax", "scale", "embedding", "positions", "layers"}  # asked also without numbers
 
 
 def answer(ask: Callable[[Subject], Verdict], subject: Subject) -> Verdict:

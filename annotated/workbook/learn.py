@@ -250,7 +250,15 @@ def explained(station: Station) -> list[str]:
     return ["Compare your sentence with the book's answer:", *(f"  {one}" for one in folded(station.answer, 86))]
 
 
-HEAD = '''"""My Transformer, in {count} stations.
+IMPORTS = """import math
+
+import torch
+from torch import nn
+
+PAD, BOS, EOS = 0, 2, 3  # the ids of padding, beginning and end
+"""
+HEAD = (
+    '''"""My Transformer, in {count} stations.
 
 Let `annotated learn` run in a terminal beside this file. It reads the file whenever you save it, runs what you have
 written, and tells you what it found. In each station you guess, replace each `...`, explain in a sentence, and then
@@ -260,13 +268,9 @@ given. After your second failed attempt the command names the mistake, if it kno
 that fails asks for the name at once.
 """
 
-import math
-
-import torch
-from torch import nn
-
-PAD, BOS, EOS = 0, 2, 3  # the ids of padding, beginning and end
 '''
+    + IMPORTS
+)
 
 
 def comment(text: str) -> list[str]:
@@ -276,32 +280,25 @@ def comment(text: str) -> list[str]:
 
 def template(station: Station, full: bool = True) -> str:
     """A station as it is found in the reader's file; if not full, only what is to be written."""
-    right, n = pieces(solution()), number(station)
-    parts = [right[name] for name in station.given]
-    parts += [emptied(right[name], station.blanks, station.by_line and full) for name in station.pieces]
-    transfer = station.transfer
+    right, n, transfer = pieces(solution()), number(station), station.transfer
     head = f"# ---- Station {n} of {len(STATIONS)}: {station.name} ".ljust(112, "-")
-    lines = [head, *comment(station.task)]
+    begin, end = [head, *comment(station.task)], []
     if full:
-        lines += ["#", *comment(f"Predict first. {station.asks}")]
-        lines += [f"#   {letter}  {option}" for letter, option in station.options.items()]
-        lines += [f'PREDICT_{n} = ""']
-    text = "\n".join(lines) + "\n\n\n" + "\n\n\n".join(parts) + "\n"
-    if not full:
-        return text
-    text += "\n\n" + "\n".join([*comment(f"Explain in a sentence: {station.explain}"), f'EXPLAIN_{n} = ""']) + "\n\n\n"
-    text += (
-        "\n".join([*comment(f"Transfer. {transfer.asks}"), f"def {transfer.name}({transfer.arguments}):", "    ..."])
-        + "\n"
-    )
-    if n % 2 == 0:
+        begin += ["#", *comment(f"Predict first. {station.asks}")]
+        begin += [f"#   {letter}  {option}" for letter, option in station.options.items()] + [f'PREDICT_{n} = ""']
+        end += [[*comment(f"Explain in a sentence: {station.explain}"), f'EXPLAIN_{n} = ""']]
+        written = f"def {transfer.name}({transfer.arguments}):\n    ..."
+        end += [[*comment(f"Transfer. {transfer.asks}"), written]]
+    if full and n % 2 == 0:
         hunt = (
             f"Hunt. When you get here, you will find hunt_{n}.py next to this file: a stranger's stations 1 to {n}, "
             "with one mistake. The command lists three things that the book's model may write with it. Set "
             f"HUNT_{n} to the number of the wrong line and the letter, as in (12, 'b')."
         )
-        text += "\n\n" + "\n".join([*comment(hunt), f'HUNT_{n} = (0, "")']) + "\n"
-    return text
+        end += [[*comment(hunt), f'HUNT_{n} = (0, "")']]
+    parts = [right[name] for name in station.given]
+    parts += [emptied(right[name], station.blanks, station.by_line and full) for name in station.pieces]
+    return "\n\n\n".join(["\n".join(begin), *parts, *("\n".join(one) for one in end)]) + "\n"
 
 
 def new_file() -> str:
@@ -322,8 +319,7 @@ class Hunt(NamedTuple):
 def stations_text(parts: dict[str, str], count: int) -> str:
     """The first stations, without comments."""
     chosen = [parts[name] for one in STATIONS[:count] for name in (*one.given, *one.pieces)]
-    head = "import math\n\nimport torch\nfrom torch import nn\n\nPAD, BOS, EOS = 0, 2, 3"
-    return without_comments("\n\n\n".join([head, *chosen]))
+    return without_comments("\n\n".join([IMPORTS, *(f"{one}\n" for one in chosen)]))
 
 
 @cache
@@ -716,15 +712,7 @@ def asked_again(path: Path, draw: random.Random) -> Path:
     return new
 
 
-AGAIN = '''"""Some stations again, from an empty page: {names}. All others are written."""
-
-import math
-
-import torch
-from torch import nn
-
-PAD, BOS, EOS = 0, 2, 3  # the ids of padding, beginning and end
-'''
+AGAIN = f'"""Some stations again, from an empty page: {{names}}. All others are written."""\n\n{IMPORTS}'
 
 
 class Notebook:
