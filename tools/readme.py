@@ -94,6 +94,10 @@ def measured(root: Path) -> str:
     engines = ("annotated, float32", "Hugging Face generate, float32", "CTranslate2 float32", "CTranslate2 int8")
     speeds = ", ".join(f"{engine.replace(', float32', '')} {fastest(decoding, engine):,.0f}" for engine in engines)
     rows.append(("translating 32 at a time, beam 4, sentences a second, float32 unless said", speeds))
+    for name in ("base", "big"):
+        gpu = read_json(runs / "gpu" / f"training-{name}.json")
+        speeds = ", ".join(f"{system} {fastest(gpu['table'], system):,.0f}" for system in systems)
+        rows.append((f"the paper's {name} model on one {gpu['device'].split()[-1]}, bfloat16, the same", speeds))
     claims = yaml.safe_load((root / "book" / "ledger.yml").read_text(encoding="utf-8"))["claims"]
     standings, outcomes = (Counter(claim.get(field) for claim in claims) for field in ("standing", "outcome"))
     counts = ", ".join(
