@@ -46,6 +46,8 @@ def key(run: dict) -> str:
 
 def main(arguments: list[str], count: int | None = None) -> None:
     """Make what the record lacks, or of all runs the first `count`."""
+    if arguments:
+        sys.exit(__doc__)
     runs = [
         {"parts": parts, "fault": None, "seed": seed, "look": "decoder" if "mask" in parts else "cross", **settings}
         for settings, choices in EXPERIMENTS

@@ -182,6 +182,8 @@ def judge(plan: object, path: object, state: TrainingState, tokenizer: Tokenizer
 
 def main(arguments: list[str], sentences: int = SENTENCES) -> None:
     """Measure the shipped model, or with `means` write what each of its heads puts out on average."""
+    if arguments not in ([], ["means"]):
+        sys.exit(__doc__)
     begin()
     translator = Translator.load("embedded", "cpu", accelerated=False)
     about = {"model": "embedded", "corpus_version": corpus_fingerprint()}

@@ -207,17 +207,20 @@ def rulers(target: Path) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> None:
     """Write the record of what is asked for. Raises InputError when a run or a state is missing."""
-    what, *run = arguments
-    if what == "choose":
-        begin()
-        with ProcessPoolExecutor(2) as pool:
-            found = {"processes": 2} | choose("multi30k", pool.map)
-        keep("multi30k/choose.json", ["real_text", what], found)
-    elif what == "best":
-        found = best(Path(*run), experiments.RUNS / "multi30k-best")
-        keep("multi30k-best/choose.json", ["real_text", *arguments], found)
-    else:
-        keep("multi30k-cpu/rulers.json", ["real_text", "rulers"], rulers(experiments.RUNS / "multi30k-cpu"))
+    match arguments:
+        case ["choose"]:
+            begin()
+            with ProcessPoolExecutor(2) as pool:
+                found = {"processes": 2} | choose("multi30k", pool.map)
+            keep("multi30k/choose.json", ["real_text", "choose"], found)
+        case ["best", run]:
+            found = best(Path(run), experiments.RUNS / "multi30k-best")
+            keep("multi30k-best/choose.json", ["real_text", *arguments], found)
+        case ["rulers"]:
+            found = rulers(experiments.RUNS / "multi30k-cpu")
+            keep("multi30k-cpu/rulers.json", ["real_text", "rulers"], found)
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":

@@ -117,6 +117,8 @@ def translate_batches(model: RecurrentTranslator, batches: list[list[list[int]]]
 
 def main(arguments: list[str], folder: Path = ROOT / "runs" / "recurrent") -> None:
     """Go on with what `folder` lacks, measure what a step takes, and write the record."""
+    if arguments:
+        sys.exit(__doc__)
     begin()
     folder.mkdir(parents=True, exist_ok=True)
     trials = [train_once(recurrent, options(factor, TRIAL_STEPS), folder / f"trial-{factor}.json") for factor in RATES]

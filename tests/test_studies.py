@@ -230,6 +230,13 @@ def test_every_study_is_run():
     assert {run.__name__ for run in RUN} == {f"run_{name}" for name in known}
 
 
+@pytest.mark.parametrize("study", [breaking, heads, real_text, recurrent])
+def test_what_is_not_known_starts_nothing(study, tmp_path: Path):
+    """A study takes an hour, and would write over its record."""
+    with experiments.kept_in(tmp_path, tmp_path), pytest.raises(SystemExit):
+        study.main(["--help"])
+
+
 def test_the_best_mean_on_valid_is_scored_on_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """By made-up scores; each seed once."""
 
