@@ -46,7 +46,6 @@ from annotated.machine.acceleration import (
     tune_machine,
     working_copy,
 )
-from annotated.machine.devices import choose_precision
 from annotated.masks import causal_mask, padding_mask
 from annotated.model import CHOICES, Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss
@@ -627,31 +626,20 @@ def test_settings_go_to_their_switches(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("precision", "backend"),
-    [
-        ("float32", "aot_eager"),
-        *(pytest.param(kind, "inductor", marks=pytest.mark.again) for kind in ("float32", "bfloat16")),
-    ],
-)
-def test_compiled_steps_have_the_same_losses_by_one_program_for_all_shapes(precision, backend, tmp_path: Path):
+def test_compiled_steps_have_the_same_losses_by_one_program_for_all_shapes(tmp_path: Path):
     """Dropout, whose numbers are drawn in another order, does not cut the program into parts."""
     try:
         check_compiler(torch.device("cpu"))
     except InputError as error:
         pytest.skip(str(error))
-    command = [sys.executable, "-m", "tests.compiled", precision, backend]
+    command = [sys.executable, "-m", "tests.compiled"]
     settings = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.getcwd()}
     settings |= {"TORCHINDUCTOR_EMULATE_PRECISION_CASTS": "1"}  # fused operations round as often as single ones
     child = subprocess.run(command, capture_output=True, text=True, env=settings)
     assert child.returncode == 0, child.stderr
     told = json.loads(child.stdout.splitlines()[-1])
     assert told["compiled"][0] == pytest.approx(told["eager"][0], rel=1e-4)
-    native = precision == "bfloat16" and choose_precision("auto", torch.device("cpu")) == torch.bfloat16
-    sums = (
-        2**-8 if native else 1e-4
-    )  # a processor that has bfloat16 rounds sums of gradients, in whatever order they are
-    assert told["compiled"][1:] == pytest.approx(told["eager"][1:], rel=sums)
+    assert told["compiled"][1:] == pytest.approx(told["eager"][1:], rel=1e-4)
     assert told["eager"][-1] < told["eager"][0] - 0.5  # the steps did something
     assert (told["programs"], told["parts with dropout"]) == (1, 1)
 

@@ -18,7 +18,6 @@ from dataclasses import replace
 from itertools import product
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -204,46 +203,6 @@ def endless(corpus: Path, folder: Path, number: int, ignored: tuple[int, ...] = 
     said = (folder.parent / "err").read_text(encoding="utf-8")
     assert process.exitcode == 128 + number, said
     return said
-
-
-@pytest.mark.again
-@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="no such signals here")
-@pytest.mark.parametrize("seed", range(5))
-def test_ten_stops_and_the_bits_of_an_unbroken_run(corpus, tmp_path, seed):
-    """Ctrl-C, SIGTERM, limits of time and of steps that are raised: ten stops at any moment, five times."""
-    draw, ways, parts, record = Random(seed), [], tmp_path / "parts", {"steps": 0, "wall_seconds": 0.0}
-    new = ["--corpus", corpus, *TINY, "--dropout", "0.2", "--average-decay", "0.9", "--validate-every", "7"]
-    for number in range(10):
-        way = draw.choice(("SIGINT", "SIGTERM", "minutes", "steps"))
-        end = ["--max-steps", record["steps"] + draw.randint(1, 9) if way == "steps" else 10**6]
-        end += ["--max-minutes", (record["wall_seconds"] + draw.random()) / 60 if way == "minutes" else 10**6]
-        more = ["--resume", "--quiet"] if number else new
-        with forked.started(tmp_path, "annotated", "train", *more, "--output", parts, *end) as process:
-            if way in ("SIGINT", "SIGTERM"):
-                wait_for((parts / "checkpoints").exists, process)
-                time.sleep(draw.uniform(0.2, 2.0))
-                os.kill(process.pid, getattr(signal, way))
-            process.join(limits.PROCESS)
-        ways.append((way, process.exitcode))
-        record |= json.loads((parts / "run.json").read_text())  # a first one may end before its first step
-    said = (tmp_path / "err").read_text(encoding="utf-8")
-    assert {status for way, status in ways if way in ("minutes", "steps")} <= {0}, said
-    ended = {(way, status) for way, status in ways if status}  # before there is anything to save, as signals do it
-    assert ended <= {("SIGINT", 130), ("SIGTERM", 143), ("SIGTERM", -signal.SIGTERM)}, said
-    last = record["steps"] + 5
-    end = ["--max-steps", str(last), "--max-minutes", "1000"]
-    for more, folder in (["--resume", "--quiet"], parts), (new, tmp_path / "whole"):
-        done = forked.run(1, "annotated", "train", *map(str, more), *end, "--output", str(folder))
-        assert done.returncode == 0, done.stderr
-    compared = [tmp_path / "whole", parts]
-    for file in ("model.safetensors", f"checkpoints/step-{last:07d}.safetensors"):
-        whole, other = (load_file(folder / file) for folder in compared)
-        assert all(torch.equal(whole[name], other[name]) for name in whole), (file, ways)
-    kept = ("step", "loss", "valid_loss", "rate")
-    whole, other = ([{k: line[k] for k in kept if k in line} for line in metrics(folder)] for folder in compared)
-    assert whole == other, ways
-    whole, other = (json.loads((folder / "run.json").read_text()) for folder in compared)
-    assert whole["best_valid_loss"] == other["best_valid_loss"]
 
 
 def wait_for(condition, process: BaseProcess) -> None:

@@ -110,25 +110,23 @@ def test_what_is_left_of_a_training_is_freed_before_its_group(monkeypatch):
     assert ended == [None]
 
 
-@pytest.mark.again
-@pytest.mark.parametrize("processes", [2, 4])
-@pytest.mark.parametrize("seed", range(20))
-def test_lines_of_all_lengths_stopped_and_resumed(seed, processes, tmp_path):
-    """Lines of 1 to 1,000 tokens, dropout: a run that was stopped twice ends with the bits of one that was not."""
-    draw, text = random.Random(seed), tmp_path / "pairs.tsv"
-    sizes = [(round(1000 ** draw.random()), round(1000 ** draw.random())) for _ in range(300)] + [(999, 999)]
+@pytest.mark.slow
+def test_lines_of_all_lengths_stopped_and_resumed(tmp_path):
+    """Lines of 1 to 200 tokens, dropout: a run that was stopped ends with the bits of one that was not."""
+    draw, text = random.Random(0), tmp_path / "pairs.tsv"
+    sizes = [(round(200 ** draw.random()), round(200 ** draw.random())) for _ in range(100)] + [(199, 199)]
     text.write_text("".join("\t".join("".join(draw.choices("abcdef", k=n)) for n in pair) + "\n" for pair in sizes))
-    new = ["--corpus", str(text), *SMALL, "--vocab-size", "characters", "--max-tokens", "1100", "--accumulation", "4"]
-    new += ["--seed", str(seed), "--dropout", "0.1"]
+    new = ["--corpus", str(text), *SMALL, "--vocab-size", "characters", "--max-tokens", "250", "--accumulation", "4"]
+    new += ["--dropout", "0.1"]
     for name, steps, settings in (
-        ("whole", 12, new),
-        ("parts", 4, new),
-        *(("parts", n, ["--resume"]) for n in (9, 12)),
+        ("whole", 4, new),
+        ("parts", 2, new),
+        ("parts", 4, ["--resume"]),
     ):
         command = ["annotated", "train", *settings, "--max-steps", str(steps), "--output", str(tmp_path / name)]
-        found = forked.run(processes, *command, "--quiet")
+        found = forked.run(2, *command, "--quiet")
         assert found.returncode == 0, found.stderr
-    for file in ("model.safetensors", "checkpoints/step-0000012.safetensors"):
+    for file in ("model.safetensors", "checkpoints/step-0000004.safetensors"):
         whole, parts = (load_file(tmp_path / name / file) for name in ("whole", "parts"))
         assert all(parts[name].equal(whole[name]) for name in whole), file
 

@@ -98,7 +98,7 @@ def reported(report: Path) -> list[Case]:
     return found
 
 
-def pytest(*arguments: str, marks: str = "not again") -> Counter:
+def pytest(*arguments: str, marks: str = "") -> Counter:
     """A run of pytest and how many of its tests passed, failed and were skipped."""
     REPORT.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", *options(REPORT, marks), *arguments]
@@ -203,7 +203,7 @@ def gate(change: Change, named: bool, root: Path = ROOT) -> tuple[Steps, list[st
     chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
     steps = {
         "style": lambda: style(STRUCTURE, *STYLE),
-        "tests": lambda: pytest("-n3", *FILES, *chapters, *run, marks="not slow and not browser and not again"),
+        "tests": lambda: pytest("-n3", *FILES, *chapters, *run, marks="not slow and not browser"),
     }
     books = [str(path.relative_to(root)) for path in sorted((root / "book").glob("*.ipynb"))]
     left = {
