@@ -228,18 +228,16 @@ class StationAnswers(Sheet):
     def run(self) -> list[nodes.Node]:
         found = []
         for number, one in enumerate(stations.STATIONS, 1):
-            about, wrong = one.question, judged(one.name)
+            wrong = judged(one.name)
             name = f"Station {number}: {one.name}"
             section = nodes.section(
                 "", nodes.title("", name), ids=[f"station-{one.name}"], names=[f"station-{one.name}"]
             )
             self.set_source_info(section)
             section += self.labelled("What it asks.", one.task)
-            option = about.options["abcd".index(about.right)]
-            section += self.labelled(
-                "The guess.", f"{about.asks} The answer is {about.right}, {option}. {about.because}"
-            )
-            section += self.labelled("The sentence.", f"{one.explain[0]} {one.explain[1]}")
+            guess = f"{one.asks} The answer is {one.right}, {one.options[one.right]}. {one.because}"
+            section += self.labelled("The guess.", guess)
+            section += self.labelled("The sentence.", f"{one.explain} {one.answer}")
             section += self.labelled("A wrong solution.", f"The command calls it: {wrong.name}. What is changed:")
             section += literal(wrong.lines, "diff")
             section += nodes.paragraph("", "The command answers:")
