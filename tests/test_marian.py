@@ -541,7 +541,7 @@ BAD = {  # what is wrong; what is named
     "layers without end": (change("config.json", encoder_layers=10**9), "model.safetensors: "),
     "pickle": (no_weights("pytorch_model.bin"), "pytorch_model.bin: a pickle"),
     "shards": (no_weights("model.safetensors.index.json"), "model.safetensors: .*several files"),
-    "no weights": (remove("model.safetensors"), "model.safetensors: no such file$"),
+    "no weights": (remove("model.safetensors"), "model.safetensors: no such file"),
     "tensor missing": (tensors(lambda t: t.pop("model.encoder.layers.1.fc1.bias")), "model.encoder.layers.1.fc1.bias"),
     "tensor foreign": (tensors(lambda t: t.update(adapter=torch.ones(1))), "model.safetensors: adapter"),
     "shape": (tensors(lambda t: t.update({"model.decoder.layers.0.fc2.weight": torch.ones(256, 64)})),

@@ -89,6 +89,5 @@ def test_a_folder_of_that_name_wins_and_an_unknown_name_gets_one_line(installed,
     assert done.stdout.decode() == "[1, 1]\n"
     folder, unknown = done.stderr.decode().splitlines()
     assert folder.startswith(f"annotated translate: {Path('embedded', 'config.json')}: ")
-    assert unknown == (
-        "annotated translate: parser: no such model folder here; the installed package carries one, named embedded"
-    )
+    assert unknown.startswith("annotated translate: parser: no such model folder here")
+    assert "embedded" in unknown
