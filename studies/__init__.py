@@ -1,1 +1,1 @@
-"""Studies behind the records of data/runs, to be run again by hand: `python -m studies.NAME`."""
+"""Studies behind the records of data/runs: `python -m studies.NAME`; `length` and `parsing` score what a plan ran."""

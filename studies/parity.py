@@ -77,6 +77,8 @@ def versions() -> dict[str, str]:
 
 def main(arguments: list[str]) -> None:
     """Record one model, or the grid."""
+    if any(one.startswith("-") for one in arguments):
+        raise SystemExit("python -m studies.parity [FOLDER]")
     if arguments:
         one_model(Path(arguments[0]))
     else:

@@ -65,6 +65,8 @@ def follow(steps: int, **smaller: Any) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> None:
     """Follow the sentences and write the record."""
+    if not all(map(str.isdigit, arguments)):
+        raise SystemExit("python -m studies.sentence [STEPS]")
     tune_machine()
     keep("sentence/steps.json", ["sentence", *arguments], follow(int(arguments[0]) if arguments else 6_000))
 

@@ -1,8 +1,5 @@
 """What the record of the case is made of: `tools.case`, on forty sentences of the shipped model."""
 
-import json
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -159,64 +156,7 @@ def test_the_records_are_of_the_shipped_model(shipped):
         assert told[kind] == pytest.approx(others[kind], abs=2)  # another processor may round a beginning otherwise
 
 
-def recorded(model: int | str, *way: str | int) -> float:
-    found = read_json(case.FOLDER / "measured" / f"{model}.json")
-    for step in way:
-        found = found[step]
-    return 100 * found
-
-
-RIGHT, TURNED = (0, 0), (1, 0)
 ALONE = {tuple(arrow): n for n, arrow in enumerate(read_json(case.FOLDER / "measured" / "others-1.json")["arrows"])}
-LISTEN, ASKED = (
-    ("alone", ALONE[way]) for way in (("encoder", 2, "nouns", "articles"), ("cross", 2, "articles", "pronoun"))
-)
-CROSS, NETWORK = (("readings", f"pronoun: layer 2, {name}") for name in ("cross-attention", "feed-forward"))
-SAID = [  # a chapter, a sentence with a figure in brackets, and where the figure stands: a model, and the way to it
-    ("34", r"the pronoun follows its own noun in ([\d.]+)% of the cases", (1, "regendered", "noun", *RIGHT)),
-    ("34", r"and it ignores the other noun in ([\d.]+)%", (1, "regendered", "rival", *TURNED)),
-    ("39", r"gets right falls from [\d.]+% to ([\d.]+)%", (1, "cuts", "doors", "door 2: not it", *RIGHT)),
-    ("39", r"nothing but \*it\*, the model is right in ([\d.]+)%", (1, "cuts", "doors", "door 2: only it", *RIGHT)),
-    ("39", r"at no other word, the model is right in ([\d.]+)%", (1, "cuts", "doors", "door 2: not others", *RIGHT)),
-    ("80", r"Without that last arrow ([\d.]+)% are left", (1, "cuts", "doors", "door 2: not it", *RIGHT)),
-    ("80", r"same door\. Without the adjective ([\d.]+)%", (2, "cuts", "doors", "door 2: not adjective", *RIGHT)),
-    ("80", r"Without \*it\* ([\d.]+)% are left, but", (2, "cuts", "doors", "door 2: not it", *RIGHT)),
-    ("80", r"but now only ([\d.]+)% are the twin's", (2, "cuts", "doors", "door 2: not it", *TURNED)),
-    (
-        "80",
-        r"asks the adjective\. Without the adjective ([\d.]+)%",
-        (3, "cuts", "doors", "door 1: not adjective", *RIGHT),
-    ),
-    ("80", r"other ([\d.]+)% are the twin's\. \(Two more", (3, "cuts", "doors", "door 1: not adjective", *TURNED)),
-    ("80", r"and without them ([\d.]+)% are left\.", (3, "cuts", "doors", "door 2: not nouns", *RIGHT)),
-    ("80", r"the twin's \*it\* turns ([\d.]+)% of the pronouns", (1, "swaps", "door 2: it", *TURNED)),
-    ("80", r"that of the adjective turns ([\d.]+)%", (1, "swaps", "door 2: adjective", *TURNED)),
-    ("80", r"other way round\. The adjective turns ([\d.]+)%", (2, "swaps", "door 2: adjective", *TURNED)),
-    ("80", r"and \*it\* turns ([\d.]+)%, which", (2, "swaps", "door 2: it", *TURNED)),
-    ("80", r"the adjective turns only ([\d.]+)% at door 2", (3, "swaps", "door 2: adjective", *TURNED)),
-    ("80", r"at door 1, where the adjective turns ([\d.]+)%", (3, "swaps", "door 1: adjective", *TURNED)),
-    ("80", r"right after the last cross-attention, in ([\d.]+)%", (1, *CROSS, "output matrix", 0)),
-    ("80", r"In model 2 it has only ([\d.]+)% there", (2, *CROSS, "output matrix", 0)),
-    ("80", r"and yet a probe is right in ([\d.]+)%", (2, *CROSS, "probe", 0)),
-    ("80", r"afterwards the output matrix is right in ([\d.]+)%", (2, *NETWORK, "output matrix", 0)),
-    ("80", r"In models 2 and 3 only ([\d.]+)% and", (2, "regendered", "noun", *RIGHT)),
-    ("80", r"In models 2 and 3 only [\d.]+% and ([\d.]+)% do", (3, "regendered", "noun", *RIGHT)),
-    ("80", r"may not look at the two articles, ([\d.]+)%", ("others-1", *ASKED, *RIGHT)),
-    ("80", r"\*it\* and the articles, ([\d.]+)%", ("others-1", "doors", "door 2: only it and articles", *RIGHT)),
-    ("80", r"without this line ([\d.]+)% are left", ("others-1", *LISTEN, *RIGHT)),
-    ("80", r"Hide the German articles instead, and ([\d.]+)%", ("others-3", "german", "not articles", *RIGHT)),
-    ("80", r"Hide both, and ([\d.]+)%", ("others-3", "german", "not articles, and door 2: not nouns", *RIGHT)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("number", "sentence", "place"), SAID)
-def test_what_the_chapters_say_stands_in_the_record_of_that_model(number, sentence, place):
-    """By name: a figure of another model, another door or the twin's would be found elsewhere in the outputs."""
-    (path,) = (case.ROOT / "book").glob(f"{number}_*.ipynb")
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    prose = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    (said,) = re.findall(sentence, prose)
-    assert said == f"{recorded(*place):.1f}"
 
 
 def test_the_outsiders_twins_are_twins():

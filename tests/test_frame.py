@@ -99,11 +99,3 @@ def test_book_configuration_executes_nothing_and_asks_no_other_host():
 def test_notebooks_are_valid():
     for path in NOTEBOOKS:
         nbformat.validate(nbformat.read(path, as_version=4))
-
-
-def test_continuous_integration_runs_everything():
-    """In a run that does less, nothing fails."""
-    run = ROOT / ".ci" / "run"
-    assert run.stat().st_mode & 0o111
-    assert "make test" in run.read_text(encoding="utf-8")
-    assert "bash .ci/run" in (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")

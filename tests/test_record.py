@@ -1,9 +1,7 @@
 """Recording a run: description, metrics and scores land in data/runs, the shipped model in data/models."""
 
-import re
 from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 import yaml
@@ -76,26 +74,6 @@ def test_a_run_that_names_no_version_learned_from_the_corpus_of_now():
             right = sum(line == pair.target for line, pair in zip(lines, pairs, strict=True))
             recorded = read_json(path.parent / "evaluation-greedy.json")
             assert right / len(pairs) == recorded["exact_match"], path.parent.name
-
-
-def pages_that_read(name: str) -> dict[str, str]:
-    """The text of each page whose code reads this record, by the page's name."""
-    pattern, found = re.compile(rf'\b{name}(/|" / ")results\.json'), {}
-    for path in sorted((ROOT / "book").glob("*.ipynb")):
-        cells = nbformat.read(path, as_version=4).cells
-        if any(cell.cell_type == "code" and pattern.search(cell.source) for cell in cells):
-            found[path.stem] = " ".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    return found
-
-
-def test_pages_say_that_a_record_is_of_an_earlier_corpus():
-    """Until it is made again, every page that reads it tells its readers."""
-    name = "recurrent"
-    version, pages = read_json(RUNS / name / "results.json")["corpus_version"], pages_that_read(name)
-    assert len(version) == len(corpus_fingerprint())
-    assert len(pages) >= 2
-    silent = [page for page, text in pages.items() if "an earlier version of the corpus" not in text]
-    assert version == corpus_fingerprint() or not silent, silent
 
 
 def test_every_record_says_what_makes_it_now():

@@ -19,7 +19,6 @@ from safetensors.torch import save_file
 
 from annotated.base.files import COPY_WHOLE, write_json
 from annotated.command.cli import main
-from annotated.command.commands import COMMANDS
 from annotated.runs.checkpoint import load_model, save_model
 from tests.stores import make, write_pairs
 
@@ -313,10 +312,6 @@ def test_bad_input_is_one_line_and_changes_nothing(home, tmp_path, monkeypatch, 
         assert [line.split()[0] for line in others] == ["usage:"]
     assert not [line for line in others if line.startswith(("annotated", "Traceback"))]
     assert contents(tmp_path) == before
-
-
-def test_every_command_has_bad_input():
-    assert {bad.line.split()[0] for bad in BAD if bad.line} >= COMMANDS.keys()
 
 
 def test_the_page_of_messages_has_what_is_said_and_what_to_do():

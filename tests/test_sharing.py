@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 from docutils import nodes
 from docutils.utils import new_document
 from sphinx.errors import ExtensionError
@@ -144,13 +143,3 @@ def test_a_sitemap_is_written_where_the_address_is_known(tmp_path, site):
         tree = ElementTree.parse(tmp_path / "sitemap.xml")
         found = [place.text for place in tree.iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")]
         assert found == [f"{SITE}a%26b.html", f"{SITE}index.html"]
-
-
-def test_the_pages_are_built_with_the_address_at_which_they_are_published():
-    """A site that is built before its address is asked for would have neither picture nor sitemap."""
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "pages.yml").read_text(encoding="utf-8"))
-    steps = workflow["jobs"]["publish"]["steps"]
-    (asks,) = (number for number, step in enumerate(steps) if "actions/configure-pages" in step.get("uses", ""))
-    (builds,) = (number for number, step in enumerate(steps) if "make html" in step.get("run", ""))
-    assert asks < builds
-    assert steps[builds]["env"] == {"ANNOTATED_URL": f"${{{{ steps.{steps[asks]['id']}.outputs.base_url }}}}"}

@@ -225,12 +225,7 @@ def test_a_study_runs_at_its_smallest_size(run, tmp_path: Path, monkeypatch: pyt
         assert record.keys() == read_json(recorded).keys()
 
 
-def test_every_study_is_run():
-    known = {path.stem for path in (ROOT / "studies").glob("[a-z]*.py")} - {"common"}
-    assert {run.__name__ for run in RUN} == {f"run_{name}" for name in known}
-
-
-@pytest.mark.parametrize("study", [breaking, heads, real_text, recurrent])
+@pytest.mark.parametrize("study", [breaking, heads, parity, real_text, recurrent, sentence])
 def test_what_is_not_known_starts_nothing(study, tmp_path: Path):
     """A study takes an hour, and would write over its record."""
     with experiments.kept_in(tmp_path, tmp_path), pytest.raises(SystemExit):

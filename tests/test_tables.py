@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from annotated.base.files import InputError
-from annotated.text.grammar.tables import TABLES, read_table
+from annotated.text.grammar.tables import read_table
 
 ROOT = Path(__file__).resolve().parents[1]
 GRAMMAR = ROOT / "annotated" / "text" / "grammar"
@@ -52,9 +52,3 @@ def test_every_table_says_what_it_is_and_is_read() -> None:
         assert all(re.fullmatch(r"[a-z0-9 ]+", column) for column in header.split("\t"))
         assert (len(lines) > 1, lines[-1]) == (True, ""), "the last line ends, too"
         assert re.search(rf'read_table\(\s*"{path.stem}"', code)
-
-
-def test_the_package_reads_what_is_edited() -> None:
-    """The exporter's check compares the copies byte for byte; here they are where the package looks."""
-    edited = {path.name: path.read_bytes() for path in (GRAMMAR / "data").iterdir()}
-    assert edited == {file.name: file.read_bytes() for file in TABLES.iterdir()}

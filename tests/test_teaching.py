@@ -103,15 +103,3 @@ def test_every_station_has_a_wrong_solution_that_the_command_refuses():
         assert any(re.match(r"\s+expected\s+found$", line) for line in wrong.said), one.name
         assert {line[0] for line in wrong.lines} <= {*"+-"}, one.name
         assert wrong.writes, one.name
-
-
-def test_questions_and_answers_stand_on_pages_of_their_own():
-    questions, answers = (
-        (BOOK / f"{name}.md").read_text(encoding="utf-8") for name in ("teaching", "teaching_answers")
-    )
-    for name in ("concept-test", "hunt-sheet", "station-sheet"):
-        assert f"```{{{name}}}" in questions
-        assert f"```{{{name}}}" not in answers
-    for name in ("concept-key", "concept-answers", "hunt-answers", "station-answers"):
-        assert f"```{{{name}}}" in answers
-        assert f"```{{{name}}}" not in questions

@@ -192,7 +192,7 @@ def test_the_options_reach_the_search(translator):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [None, torch.float16, torch.bfloat16])
 def test_a_saved_translator_translates_the_same(translator, tmp_path, dtype):
-    """Section 7 of the design: a model is a folder of three files; half precision is half as large."""
+    """A model is a folder of three files; half precision is half as large."""
     translator.save(tmp_path / "model", dtype=dtype)
     again = Translator.load(tmp_path / "model", "cpu")
     assert again.translate(SOURCES[::7]) == translator.translate(SOURCES[::7])

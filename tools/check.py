@@ -39,7 +39,7 @@ NBVAL += [f"--nbval-cell-timeout={limits.CELL}", f"--nbval-kernel-startup-timeou
 PRETTIER = ["node_modules/.bin/prettier", "--check", "--log-level=warn"]
 STYLE = [
     [sys.executable, "-m", "tools.export", "--check"],
-    [*PRETTIER, "book/web/**/*.js", "book/_ext/*.cjs", "tests/web/*.mjs"],
+    [*PRETTIER, "book/web/**/*.js", "book/_ext/*.cjs", "tests/web/*.mjs", "studies/*.mjs"],
     [sys.executable, "-m", "tools.clean", "--check"],
     [sys.executable, "-m", "ruff", "format", "--check", "--quiet", "."],
     [sys.executable, "-m", "ruff", "check", "--quiet", "--output-format=concise", "."],

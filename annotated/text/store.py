@@ -12,7 +12,7 @@ import numpy as np
 from annotated.base.corpus import SentencePair
 from annotated.base.files import InputError, current, disk, read_json, verify
 from annotated.text.corpora import read_tsv
-from annotated.text.pairs import Ids, Pairs, Side, prefetch
+from annotated.text.pairs import Ids, Pairs, Side
 from annotated.text.tokenization import Tokenizer, load_tokenizer
 
 __all__ = ["FORMAT", "Store", "id_kind", "is_store", "open_store"]
@@ -137,7 +137,3 @@ def blocks(path: Path, kind: np.dtype, size: int = 2**20) -> Iterator[Ids]:
     with reading(path) as file:
         while content := file.read(size * kind.itemsize):
             yield np.frombuffer(content, kind)
-
-
-ahead = prefetch  # its name when it was here
-PREPARATION = ("StoreSettings", "prepare", "text_of", "wmt14")
