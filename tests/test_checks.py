@@ -96,6 +96,15 @@ def test_the_model_stays_as_it_was():
     assert torch.get_default_dtype() == default
 
 
+def test_what_was_set_for_a_model_that_fails_is_put_back():
+    def broken(source, target):
+        raise ZeroDivisionError
+
+    before = torch.get_default_dtype(), torch.backends.mha.get_fastpath_enabled()
+    check(broken, learn=False)
+    assert (torch.get_default_dtype(), torch.backends.mha.get_fastpath_enabled()) == before
+
+
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_no_false_alarm_for_pytorchs_own(batch_first):

@@ -374,6 +374,15 @@ def test_metrics_that_cannot_be_written_are_named(tmp_path: Path):
         log.record(loss=1.0)
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_is_refused(value: float):
+    state = new_state(small_model(), CONFIG)
+    log = TrainingLog(CONFIG, state, None, progress=False)
+    state.losses = [torch.tensor(1.0)] * (log.every - 1)
+    with pytest.raises(InputError, match=str(value)):
+        log.after_step(torch.tensor(value), 0.1)
+
+
 @pytest.mark.slow
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_what_was_saved(tmp_path: Path):
     run(folder=tmp_path)
