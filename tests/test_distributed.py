@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from annotated.base.files import InputError
+from annotated.command import cli
 from annotated.command.cli import main
 from annotated.machine import distributed
 from annotated.machine.distributed import (
@@ -201,6 +202,13 @@ def test_two_processes_translate_and_evaluate_as_one(tmp_path):
     assert outputs[0] == outputs[1]
     assert outputs[0].count("\n") == 52
     assert (tmp_path / "out1").read_bytes() == (tmp_path / "out2").read_bytes()
+
+
+def test_only_the_first_process_scores_and_writes(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(cli, "rank", lambda: 1)
+    files = ["--json", str(tmp_path / "scores"), "--translations", str(tmp_path / "out")]
+    assert main(["evaluate", "embedded", "--split", "valid", "--max-words", "4", "--workers", "1", *files]) == 0
+    assert (list(tmp_path.iterdir()), capsys.readouterr().out) == ([], "")
 
 
 @pytest.mark.slow

@@ -92,3 +92,4 @@ def test_every_record_says_what_makes_it_now():
                 rest[0] in parts[program] if program in parts else (ROOT / f"{program.replace('.', '/')}.py").is_file()
             )
             assert is_there == (commit is None), name
+            assert program != "tools.experiments" or rest == [name], "its own plan"
