@@ -146,6 +146,8 @@ def test_a_run_goes_on_with_another_number_of_processes(tmp_path):
     lines = [line for line in unbroken["history"] if "valid_loss" in line]
     others = [line for line in parts[-1]["history"] if "valid_loss" in line]
     assert [line["step"] for line in others] == [10, 20, 30, 40]
+    losses = [[line["loss"] for line in each["history"] if "loss" in line] for each in (unbroken, parts[-1])]
+    assert losses[1] == pytest.approx(losses[0]), "what was pending when it stopped counts once"
     for one, other in zip(lines, others, strict=True):
         assert abs(one["valid_loss"] - other["valid_loss"]) < 1e-9
         assert one["tokens"] == other["tokens"]

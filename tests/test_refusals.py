@@ -144,7 +144,7 @@ BAD = [
     usage(f"{TRAIN} --num-heads 2.5", "--num-heads: a whole number of at least 1 is needed, not '2.5'"),
     usage(f"{TRAIN} --max-minutes 0", "--max-minutes: a number above 0"),
     usage(f"{TRAIN} --max-minutes inf", "--max-minutes: a number above 0"),
-    usage(f"{TRAIN} --rate-factor nan", "--rate-factor: a number above 0"),
+    usage(f"{TRAIN} --rate-factor inf", "--rate-factor: a number above 0"),
     usage(f"{TRAIN} --dropout -0.1", "--dropout: a number of at least 0"),
     usage(f"{TRAIN} --seed -1", "--seed: a whole number of at least 0"),
     usage(f"{TRAIN} --seed 99999999999999999999", "--seed: a whole number of at least 0"),
