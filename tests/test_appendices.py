@@ -25,6 +25,7 @@ sys.path.insert(0, str(BOOK / "_ext"))
 
 from annotated_book import docstring  # noqa: E402
 from appendices import (  # noqa: E402
+    Appendix,
     GlossaryLinks,
     chapters_of,
     exercises_of,
@@ -60,6 +61,12 @@ def test_misreadings_and_places_have_what_refutes_or_guards_them():
         else:
             assert guards(entry["test"]), entry["test"]
     assert [entry["test"] for entry in PLACES if not guards(entry["test"])] == []
+
+
+def test_what_is_listed_is_in_the_order_of_the_chapters(monkeypatch: pytest.MonkeyPatch):
+    rows = [{"id": "M-1", "chapter": "32"}, {"id": "M-10", "cell": "20_x#a"}, {"id": "M-2", "cell": "31_x#a"}]
+    monkeypatch.setattr(Appendix, "listed", lambda self, name: rows)
+    assert [entry["id"] for entry in object.__new__(Appendix).entries("any")] == ["M-10", "M-2", "M-1"]
 
 
 def test_errata_are_listed_from_the_newest():
