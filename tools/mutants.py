@@ -252,7 +252,7 @@ class Trial:
                 put(*found, self.clone)
         return self.run("tools.export") == 0
 
-    def pytest(self, *arguments: str, marks: str = "not again", seconds: int = 1200) -> list[str]:
+    def pytest(self, *arguments: str, marks: str = "", seconds: int = 1200) -> list[str]:
         """The tests that fail, as pytest would be given them; a whole file where it cannot even be read."""
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.xml"
@@ -369,7 +369,7 @@ def attempt(name: str, trial: Trial, gated: bool) -> None:
             else:
                 files = trial.near(fault, found[0])
                 rounds = [("not slow", files[:1]), ("not slow", files[1:]), ("slow", files)]
-                rounds = [(f"{marks} and not again and not browser", some) for marks, some in rounds if some]
+                rounds = [(f"{marks} and not browser", some) for marks, some in rounds if some]
                 found = (trial.pytest("-x", *some, marks=marks) for marks, some in rounds)
                 caught[number] = next((failed[0] for failed in found if failed), "survives")
         else:
