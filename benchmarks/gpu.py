@@ -149,18 +149,18 @@ def finished(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def ceiling(device: torch.device, squares: tuple[int, ...], products: int = 10) -> float:
+def ceiling(device: torch.device, squares: tuple[int, ...]) -> float:
     """FLOPs a second of the fastest products of square matrices in bfloat16."""
     best = 0.0
     for size in squares:
         a, b = (torch.randn(size, size, device=device).to(torch.bfloat16) for _ in range(2))
 
         def work(a=a, b=b) -> None:
-            for _ in range(products):
+            for _ in range(10):
                 a @ b
             finished(device)
 
-        best = max(best, products * 2 * size**3 / min(seconds_of(work) for _ in range(6)))
+        best = max(best, 10 * 2 * size**3 / min(seconds_of(work) for _ in range(6)))
     return best
 
 

@@ -158,15 +158,12 @@ def as_tuples(tree: Tree) -> tuple:
     return (tree.label, tree.word) if tree.word else (tree.label, *map(as_tuples, tree.children))
 
 
-def draw_tree(
-    axes: Axes, tree: tuple, marked: Collection[tuple[str, int, int]] = (), size: float = 9, numbered: bool = False
-) -> None:
+def draw_tree(axes: Axes, tree: tuple, marked: Collection[tuple[str, int, int]] = ()) -> None:
     """A tree of tuples, with its words in a row, a unit apart; the `marked` brackets, label and span, are orange.
 
-    A tag stands in grey above its word; where it is empty, the lines end at the word itself. If `numbered`, the places
-    between the words have their numbers.
+    A tag stands in grey above its word; where it is empty, the lines end at the word itself.
     """
-    left, look = Counter(marked), {"ha": "center", "va": "center", "fontsize": size}
+    left, look = Counter(marked), {"ha": "center", "va": "center", "fontsize": 9}
 
     def place(node: tuple, start: int) -> tuple[float, float, int]:
         label, *parts = node
@@ -189,8 +186,6 @@ def draw_tree(
         return x, y, end
 
     _, height, end = place(tree, 0)
-    for between in range(end + 1 if numbered else 0):
-        axes.text(between - 0.5, 0, between, color="0.45", ha="center", va="center", fontsize=size - 2)
     axes.set(xlim=(-0.6, end - 0.4), ylim=(-0.5, height + 0.6))
     axes.axis("off")
 

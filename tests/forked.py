@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,6 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from tools import limits
-from tools.processes import free_port
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
@@ -29,6 +29,25 @@ SERVER.set_forkserver_preload(
         "annotated.search.translation",
     ]
 )
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started."""
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True)
+    return [int(one) for one in listed.stdout.split()]
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def torchrun(processes: int) -> list[str]:
+    """The command by which torchrun starts so many processes of a module here."""
+    launcher = [sys.executable, "-m", "torch.distributed.run"]
+    return [*launcher, f"--nproc-per-node={processes}", f"--master-port={free_port()}"]
 
 
 def hearing(*ignored: int) -> Callable[[], None]:

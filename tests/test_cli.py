@@ -33,9 +33,8 @@ from annotated.model import Transformer, TransformerConfig
 from annotated.runs.checkpoint import load_model, save_model
 from annotated.search.translation import Translator
 from tests import forked
-from tests.forked import hearing
+from tests.forked import children, hearing
 from tools import limits
-from tools.processes import children
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = "--vocab-size 340 --d-model 16 --num-heads 2 --d-ff 32 --num-layers 1 --dropout 0 --max-length 24"

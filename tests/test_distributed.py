@@ -35,9 +35,9 @@ from annotated.runs.training import train
 from annotated.text.corpora import load_corpus
 from annotated.training import TrainingConfig
 from tests import forked
+from tests.forked import children, torchrun
 from tests.shared_training import ACCUMULATION, examples
 from tools import limits
-from tools.processes import children, torchrun
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = [

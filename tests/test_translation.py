@@ -23,9 +23,8 @@ from annotated.search.beam import greedy_search
 from annotated.search.translation import Translation, Translator, find_model
 from annotated.text.tokenization import detokenize, tokenize, train_tokenizer
 from annotated.training import PRECISIONS, training_loss
-from tests.forked import hearing
+from tests.forked import children, hearing
 from tools import limits
-from tools.processes import children
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("Anna", "Paul", "Marie", "Peter", "Lisa")

@@ -197,7 +197,7 @@ def stations(task: Pronouns) -> dict[str, Tensor]:
     return found
 
 
-def probe(known: Tensor, answers: Tensor, asked: Tensor, decay: float = 1e-3) -> Tensor:
+def probe(known: Tensor, answers: Tensor, asked: Tensor) -> Tensor:
     """The answer, as a number, for each vector asked: multinomial logistic regression, fitted on the known ones."""
     mean, spread = known.mean(dim=0), known.std(dim=0) + 1e-6
     x = (known - mean) / spread
@@ -206,7 +206,7 @@ def probe(known: Tensor, answers: Tensor, asked: Tensor, decay: float = 1e-3) ->
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        total = nn.functional.cross_entropy(x @ weight[1:] + weight[0], answers) + decay * weight[1:].square().sum()
+        total = nn.functional.cross_entropy(x @ weight[1:] + weight[0], answers) + 1e-3 * weight[1:].square().sum()
         total.backward()
         return total
 

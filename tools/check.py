@@ -29,7 +29,7 @@ import nbformat
 
 from tools import ROOT, limits
 from tools.clean import code_cells
-from tools.execute import ChapterError, environment, find, threads_of
+from tools.execute import TRAINING, ChapterError, environment, find, longest_first
 
 REPORT = ROOT / "_build" / "tests.xml"  # of the last run of pytest
 BUILD = "tests/test_build.py"
@@ -137,7 +137,7 @@ def everything() -> Steps:
 
     The site comes between chapters and tests: its files are the longest but for chapter 59, and want the book built.
     """
-    trains, *chapters = sorted((ROOT / "book").glob("*.ipynb"), key=lambda path: (threads_of(path) == 1, path.name))
+    trains, *chapters = longest_first((ROOT / "book").glob("*.ipynb"))
     tests = sorted((ROOT / "tests").glob("test_*.py"), key=lambda path: (-path.read_text().count("mark.slow"), path))
     others = [path for path in tests if str(path.relative_to(ROOT)) not in (BUILD, *SITE)]
     files = [trains, ROOT / BUILD, *chapters, *(ROOT / file for file in SITE), *others]
@@ -200,7 +200,7 @@ def gate(change: Change, named: bool, root: Path = ROOT) -> tuple[Steps, list[st
     """The steps of `make check` after a change, and what they leave out; chapter 59 runs only where it is named."""
     tests = sorted(str(path.relative_to(root)) for path in (root / "tests").glob("test_*.py"))
     run = [file for file in (reading_the_book(root) if change.is_prose else tests) if file not in SITE]
-    chapters = sorted(file for file in change.chapters if named or threads_of(Path(file)) == 1)
+    chapters = sorted(file for file in change.chapters if named or Path(file).name != TRAINING)
     steps = {
         "style": lambda: style(STRUCTURE, *STYLE),
         "tests": lambda: pytest("-n3", *FILES, *chapters, *run, marks="not slow and not browser"),

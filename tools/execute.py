@@ -1,7 +1,7 @@
 """Run chapters and store their outputs: `python -m tools.execute [--refresh] CHAPTER...` or `--all`.
 
-A chapter is named by its number, its file's name or its path. Chapter 59 trains: it runs first, alone, with two
-threads; the others run two at a time with one thread each. Outputs that are exempt from comparison, such as timings,
+A chapter is named by its number, its file's name or its path. Two run at a time, with one thread each; chapter 59,
+which trains and takes longest, is begun first. Outputs that are exempt from comparison, such as timings,
 stay where the chapter's code did not change (tools/outputs.py); `--refresh`, or REFRESH=1, renews all.
 """
 
@@ -26,16 +26,11 @@ from tools import ROOT, limits
 from tools.clean import clean, code_cells, write_if_changed
 from tools.outputs import is_exempt, settle
 
-TRAINING = "59"  # the chapter that needs the whole machine
+TRAINING = "59_training.ipynb"  # the longest chapter, begun first
 
 
 class ChapterError(Exception):
     """A cell failed; the message names chapter, cell and error."""
-
-
-def threads_of(path: Path) -> int:
-    """How many threads a chapter's kernel gets."""
-    return 2 if path.name.startswith(TRAINING) else 1
 
 
 def environment(threads: int) -> dict[str, str]:
@@ -71,7 +66,7 @@ def run(path: Path, folder: Path) -> NotebookNode:
         on_cell_start=remember,
     )
     try:
-        client.execute(env=environment(threads_of(path)) | {"PYTHONPATH": str(ROOT)})
+        client.execute(env=environment(1) | {"PYTHONPATH": str(ROOT)})
     except CellExecutionError as error:
         trace = re.sub(r"\x1b\[[0-9;]*m", "", error.traceback).strip()
         said = f"{error.ename}: {error.evalue}"
@@ -86,30 +81,29 @@ def indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
+def longest_first(paths: Iterable[Path]) -> list[Path]:
+    return sorted(paths, key=lambda path: (path.name != TRAINING, path.name))
+
+
 def run_all(paths: Iterable[Path], job: Callable[[Path], str]) -> int:
-    """Call `job` for each chapter, 59 first and alone, the others two at a time; returns how many failed."""
-    paths = sorted(paths, key=lambda path: path.name)
-    alone = [path for path in paths if threads_of(path) > 1]
-    failures = done = 0
-    for group, workers in ((alone, 1), ([path for path in paths if path not in alone], 2)):
-        with ThreadPoolExecutor(workers) as pool:
-            began = {}
+    """Call `job` for each chapter, two at a time; returns how many failed."""
+    began, failures = {}, 0
 
-            def timed(path: Path, began: dict = began) -> str:
-                began[path] = time.monotonic()
-                return job(path)
+    def timed(path: Path) -> str:
+        began[path] = time.monotonic()
+        return job(path)
 
-            futures = {pool.submit(timed, path): path for path in group}
-            for future in as_completed(futures):
-                path = futures[future]
-                done += 1
-                seconds = time.monotonic() - began[path]
-                try:
-                    said = future.result()
-                except ChapterError as error:
-                    failures += 1
-                    said = f"FAILED\n\n{error}\n"
-                print(f"[{done}/{len(paths)}] {path.stem}  {seconds:.1f} s  {said}", flush=True)
+    with ThreadPoolExecutor(2) as pool:
+        futures = {pool.submit(timed, path): path for path in longest_first(paths)}
+        for done, future in enumerate(as_completed(futures), start=1):
+            path = futures[future]
+            seconds = time.monotonic() - began[path]
+            try:
+                said = future.result()
+            except ChapterError as error:
+                failures += 1
+                said = f"FAILED\n\n{error}\n"
+            print(f"[{done}/{len(futures)}] {path.stem}  {seconds:.1f} s  {said}", flush=True)
     return failures
 
 

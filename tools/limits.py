@@ -4,7 +4,7 @@ Where a machine has other work everything takes two to four times as long, so a 
 longest case takes on two idle cores, which stands behind it. A test fails by its limit only when something hangs.
 """
 
-CELL = 3600  # a cell of a chapter: 5 minutes, the training of chapter 59
+CELL = 1800  # a cell of a chapter: 90 seconds, the training of chapter 59
 KERNEL = 300  # the start of a notebook's kernel: 3 seconds
 OUTPUT = 120  # the next message of a cell that has ended: less than a second
 PROCESS = 600  # a command that a test starts, or what it waits for: 10 seconds
