@@ -24,8 +24,10 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -236,8 +238,26 @@ def readings(task: Twins, known: Pronouns) -> dict[str, Any]:
 def regendered(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
     """Where the pronoun goes when the row of its noun, or of the rival, gets each of the two other genders.
 
-    Of each: the shares that follow into the new gender, that stay with the right one, and that take the twin's. Asked
-    are the twins both of whose nouns are single tokens.
+    Of each: the shares that follow into the new gender, that stay with the right one, and that take the twin's.
+    """
+    found: dict[str, Any] = {}
+    for which in ("noun", "rival"):
+        answers = []
+        for x, wanted, fitting, nouns in rewritten(task, tokenizer, pairs, which):
+            vectors = task.asked([(x, task.real)] * task.depth)
+            follows = (task.genders[task.model.output(vectors)[:, task.genders].argmax(-1)] == wanted).float()[:, None]
+            answers.append(torch.cat([follows, task.answers(vectors)], dim=1)[fitting])
+            found |= {"sentences": len(fitting), "nouns": nouns}
+        found[which] = share(torch.stack(answers).mean(dim=0).numpy())
+    return found
+
+
+def rewritten(
+    task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair], which: str
+) -> Iterator[tuple[Tensor, Tensor, list[int], int]]:
+    """The encoder's output when the row of a noun gets another gender, and that gender, for each of the two others.
+
+    Also which sentences can be asked, those both of whose nouns are single tokens, and how many such nouns there are.
     """
     model, processor = task.model, tokenizer.processor
     ids = {noun.english: processor.piece_to_id("\u2581" + noun.english) for noun in NOUN_ENTRIES}
@@ -250,26 +270,18 @@ def regendered(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair])
     named = [words(pair.source) for pair in pairs]
     fitting = [n for n, known in enumerate(task.groups) if all(named[n][word] in single for word in known["nouns"])]
     numbers = {word: n for n, word in enumerate(single)}
-    found: dict[str, Any] = {"sentences": len(fitting), "nouns": len(single)}
-    for which in ("noun", "rival"):
-        answers = []
-        for step in (1, 2):
-            moves, wanted = torch.zeros(len(pairs), rows.shape[1]), torch.zeros(len(pairs), dtype=torch.long)
-            for n in fitting:
-                (word,) = task.groups[n][which]
-                number, old = numbers[named[n][word]], single[named[n][word]]
-                new = wanted[n] = (old + step) % 3
-                moves[n] = total[new] / count[new] - (total[old] - rows[number]) / (count[old] - 1)
-            x = model.embed(model.source_embedding, model.source_positions, task.source)
-            x = x + task.tokens(which)[:, :, None] * moves[:, None]
-            for layer in model.encoder.layers:
-                x = layer(x, task.real[:, None, None])
-            vectors = task.asked([(x, task.real)] * task.depth)
-            chosen = model.output(vectors)[:, task.genders].argmax(-1)
-            follows = (chosen == wanted).float()[:, None]
-            answers.append(torch.cat([follows, task.answers(vectors)], dim=1)[fitting])
-        found[which] = share(torch.stack(answers).mean(dim=0).numpy())
-    return found
+    for step in (1, 2):
+        moves, wanted = torch.zeros(len(pairs), rows.shape[1]), torch.zeros(len(pairs), dtype=torch.long)
+        for n in fitting:
+            (word,) = task.groups[n][which]
+            number, old = numbers[named[n][word]], single[named[n][word]]
+            new = wanted[n] = (old + step) % 3
+            moves[n] = total[new] / count[new] - (total[old] - rows[number]) / (count[old] - 1)
+        x = model.embed(model.source_embedding, model.source_positions, task.source)
+        x = x + task.tokens(which)[:, :, None] * moves[:, None]
+        for layer in model.encoder.layers:
+            x = layer(x, task.real[:, None, None])
+        yield x, task.genders[wanted], fitting, len(single)
 
 
 # What is needed: arrows cut
@@ -455,6 +467,221 @@ def looks(task: Twins) -> list[list[dict[str, float]]]:
     ]
 
 
+# The same by four rules: row by row, means beside cuts, by pair and by place, donors beside twins
+
+PLACES = ("1st", "2nd")  # the noun that the pronoun means: the first one of the sentence, or the second
+HIDDEN = ("it", "first article", "second article", "adjective", "nouns", "first noun", "second noun", "others")
+ALONE = (("it",), ("first article",), ("it", "articles"), ("it", "first article"))  # and nothing else
+PASSED = (("first article",), ("second article",), ("articles",), ("it",), ("it", "first article"), ("nouns",))
+DONATED = {  # words from a sentence whose first or second noun has the third gender, or the same gender
+    "first article": ("first", "third", ["first article"]),
+    "second article": ("second", "third", ["second article"]),
+    "it, by its first noun": ("first", "third", ["it"]),
+    "it, by its second noun": ("second", "third", ["it"]),
+    "it and first article, by the first noun": ("first", "third", ["it", "first article"]),
+    "first article, the same gender": ("first", "same", ["first article"]),
+    "it, the same gender of its second noun": ("second", "same", ["it"]),
+}
+DRAWS = 5  # of donors
+
+Outcome = dict[str, dict[str, Any]]
+
+
+class Crossed(Twins):
+    """Twins whose pronoun's place alone hears something else, told by place and by pair."""
+
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, pairs: Sequence[SentencePair]):
+        super().__init__(model, tokenizer, pairs)
+        self.second = torch.tensor([min(known["noun"]) > min(known["rival"]) for known in self.groups]).long()
+        tags: list[dict[int, tuple[str, ...]]] = []
+        for pair, known in zip(pairs, self.groups, strict=True):
+            known |= of_kinds(pair, known)
+            first, second = sorted(known["nouns"])
+            known |= {"first noun": {first}, "second noun": {second}}
+            known |= {"first article": {first - 1}, "second article": {second - 1}}
+            spoken = [*re.findall(r"\((\S+) [^\s()]+\)", pair.tree), "</s>"]
+            names = ("adjective", "first noun", "second noun", "first article", "second article", "it", *KINDS[1:])
+            tags.append({word: (name, spoken[word]) for name in names for word in known[name]})
+        often = Counter(kind for n, known in enumerate(tags) for kind in known.values() if n % 2)
+        chosen = [[known[word] for word in line] for line, known in zip(self.words, tags, strict=True)]
+        kinds = [[kind if often[kind] > 2 else kind[:1] for kind in line] for line in chosen]
+        numbers = {kind: n for n, kind in enumerate(sorted({kind for line in kinds for kind in line}), start=1)}
+        self.kinds = pad_sequences([[numbers[kind] for kind in line] for line in kinds], 0)  # of every token
+        self.before: list[Tensor] = []  # what enters each layer of the decoder
+        self.memory, _ = self.encoded()
+        y = model.embed(model.target_embedding, model.target_positions, self.read)
+        seen = causal_mask(self.read.shape[1]) & padding_mask(self.read, model.config.pad_id)
+        for layer in model.decoder.layers:
+            self.before.append(y)
+            y = layer(y, self.memory, seen, self.real[:, None, None])
+        self.sound = self.gender(y[self.due])
+
+    def gender(self, x: Tensor) -> Tensor:
+        """The gender chosen, as a token, from vectors where the pronoun is due."""
+        return self.genders[self.model.output(x)[:, self.genders].argmax(-1)]
+
+    def heard(self, doors: Mapping[int, Tensor]) -> Tensor:
+        """The gender chosen when the pronoun's place hears these vectors at these doors; no other place does."""
+        seen = (torch.arange(self.read.shape[1]) <= self.pronouns[:, None])[:, None, None]
+        y, real = self.before[0][self.due][:, None], self.real[:, None, None]
+        for n, (layer, before) in enumerate(zip(self.model.decoder.layers, self.before, strict=True)):
+            known, memory = torch.where(self.due[:, :, None], y, before), doors.get(n, self.memory)
+            y = layer.around_self_attention(y, partial(layer.self_attention, memory=known, mask=seen))
+            y = layer.around_cross_attention(y, partial(layer.cross_attention, memory=memory, mask=real))
+            y = layer.around_feed_forward(y, layer.feed_forward)
+        return self.gender(y[:, 0])
+
+    def mean(self, x: Tensor) -> Tensor:
+        """For each token the mean over the tokens of the same kind in other pairs; `x` is (sentence, source, width)."""
+        pairs, count = torch.arange(len(x))[:, None] // 2, int(self.kinds.max()) + 1
+        own = (pairs * count + self.kinds).flatten()
+        total, number = torch.zeros(len(x) // 2 * count, x.shape[-1]), torch.zeros(len(x) // 2 * count, 1)
+        total.index_add_(0, own, x.flatten(0, 1))
+        number.index_add_(0, own, torch.ones(len(own), 1))
+        others = [
+            every.view(-1, count, every.shape[1]).sum(0)[self.kinds.flatten()] - every[own] for every in (total, number)
+        ]
+        return (others[0] / others[1].clamp_min(1)).view_as(x)
+
+    def donors(self, seed: int) -> Tensor:
+        """For each token another one of the same kind, of another pair: its place among all of them."""
+        generator, found = torch.Generator().manual_seed(seed), torch.arange(self.kinds.numel())
+        kinds, width = self.kinds.flatten(), 2 * self.kinds.shape[1]  # of a pair
+        for kind in range(1, int(kinds.max()) + 1):
+            places = (kinds == kind).nonzero()[:, 0]
+            drawn = torch.rand(len(places), len(places), generator=generator)
+            same = places[:, None] // width == places // width
+            found[places] = places[drawn.masked_fill(same, -1).argmax(dim=1)]
+        return found
+
+    def told(self, *chosen: Tensor, wanted: Sequence[Tensor] = (), asked: Sequence[int] | None = None) -> Outcome:
+        """The shares of genders that are right, the twin's and neither, all and by place, and what pairs of twins do.
+
+        With several choices the shares are means over them. With `wanted`, also the share of each that is chosen. A share
+        has its own standard error, over pairs; asked are all sentences, or whole pairs of them.
+        """
+        rows = torch.arange(len(self.own)) if asked is None else torch.tensor(asked)
+        own, other, second = self.own[rows], self.own[self.twins[rows]], self.second[rows].bool().numpy()
+        hits = {"right": [one[rows] == own for one in chosen], "twin's": [one[rows] == other for one in chosen]}
+        hits["neither"] = [~(right | turned) for right, turned in zip(*hits.values(), strict=True)]
+        if wanted:
+            hits["turned"] = [one[rows] == new[rows] for one, new in zip(chosen, wanted, strict=True)]
+        values = {name: torch.stack(found).float().mean(dim=0).numpy()[:, None] for name, found in hits.items()}
+        found: Outcome = {
+            name: {
+                "all": share(x)[0],
+                **{place: share(x[second == n].repeat(2, axis=0))[0] for n, place in enumerate(PLACES)},
+            }
+            for name, x in values.items()
+        }
+        if len(chosen) == 1:
+            found["pairs"] = self.by_pair(chosen[0][rows], rows)
+        return found
+
+    def by_pair(self, chosen: Tensor, rows: Tensor) -> dict[str, int]:
+        """How many pairs name the first noun twice, the second twice, each noun right, both exchanged, or another gender."""
+        right, turned = chosen == self.own[rows], chosen == self.own[self.twins[rows]]
+        first = torch.where(self.second[rows].bool(), turned, right)  # the first noun's gender
+        counted = Counter()
+        for (one, other), (a, b), known in zip(
+            right.view(-1, 2).tolist(),
+            first.view(-1, 2).tolist(),
+            (right | turned).view(-1, 2).all(1).tolist(),
+            strict=True,
+        ):
+            kind = ("right" if one else "exchanged") if one == other else "first" if a and b else "second"
+            counted[kind if known else "neither"] += 1
+        return {kind: counted[kind] for kind in ("first", "second", "right", "exchanged", "neither")}
+
+
+def openings(task: Crossed) -> dict[str, Tensor]:
+    """Which tokens the pronoun's place does not hear, by name."""
+    shut = {f"not {name}": task.tokens(name) for name in HIDDEN}
+    return shut | {f"only {' and '.join(names)}": task.real & ~task.tokens(*names) for names in ALONE}
+
+
+def doors(task: Crossed) -> dict[str, list[int]]:
+    """The cross-attentions by name: each, and all of them."""
+    return {**{f"door {n + 1}": [n] for n in range(task.depth)}, "both": list(range(task.depth))}
+
+
+def hidden(task: Crossed) -> dict[str, Any]:
+    """What is chosen when words at the doors are cut, or become means, means in their values alone, or other sentences' words."""
+    flat, found = task.memory.flatten(0, 1), {}
+    mean, others = task.mean(task.memory), [flat[task.donors(seed)].view_as(task.memory) for seed in range(DRAWS)]
+    for door, which in doors(task).items():
+        for name, lost in openings(task).items():
+            cut = {("cross", n): partial(without, lost[:, None]) for n in which}
+            with edited(task.model, weights=cut):
+                one = {"cut": task.told(task.heard({}))}
+            one["mean"] = task.told(task.heard(dict.fromkeys(which, torch.where(lost[:, :, None], mean, task.memory))))
+            spoken = {("cross", n): partial(averaged, task, lost) for n in which}
+            with edited(task.model, values=spoken):
+                one["mean values"] = task.told(task.heard({}))
+            drawn = [torch.where(lost[:, :, None], other, task.memory) for other in others]
+            one["another's"] = task.told(*(task.heard(dict.fromkeys(which, x)) for x in drawn))
+            found.setdefault(door, {})[name] = one
+    return found
+
+
+def averaged(task: Crossed, which: Tensor, values: Tensor) -> Tensor:
+    """The values, those of some tokens the mean over tokens of the same kind: (sentence, head, source, d_v)."""
+    mean = task.mean(values.transpose(1, 2).flatten(2)).unflatten(2, (values.shape[1], -1)).transpose(1, 2)
+    return torch.where(which[:, None, :, None], mean, values)
+
+
+def passed(task: Crossed, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
+    """What is chosen when the row of the noun has another gender and only some words let that pass at a door.
+
+    `both genders` is the mean over the two other genders, `third` the gender that neither noun has.
+    """
+    changed = list(rewritten(task, tokenizer, pairs, "noun"))
+    fitting, found = changed[0][2], {}
+    groups = {" and ".join(names): task.tokens(*names) for names in PASSED} | {"all": task.real}
+    groups["everything else"] = task.real & ~task.tokens("it", "articles")
+    third = task.genders.sum() - task.own - task.own[task.twins]
+    for door, which in doors(task).items():
+        for name, let in groups.items():
+            chosen = [
+                task.heard(dict.fromkeys(which, torch.where(let[:, :, None], x, task.memory))) for x, *_ in changed
+            ]
+            wanted = [new for _, new, *_ in changed]
+            thirds = torch.where(wanted[0] == third, *chosen)
+            found.setdefault(door, {})[name] = {
+                "both genders": task.told(*chosen, wanted=wanted, asked=fitting),
+                "third": task.told(thirds, wanted=[third], asked=fitting),
+            }
+    return {"sentences": len(fitting)} | found
+
+
+def donated(task: Crossed) -> dict[str, Any]:
+    """What is chosen with words from a sentence that means the noun at the same place: `turned` is to its noun's gender."""
+    other, second = task.own[task.twins], task.second.bool()
+    nouns = {"first": torch.where(second, other, task.own), "second": torch.where(second, task.own, other)}
+    third, pairs, found = task.genders.sum() - task.own - other, torch.arange(len(other)) // 2, {}
+    for door, which in doors(task).items():
+        for name, (place, gender, groups) in DONATED.items():
+            wanted, chosen = third if gender == "third" else nouns[place], []
+            fits = (nouns[place] == wanted[:, None]) & (task.second == task.second[:, None]) & (pairs != pairs[:, None])
+            for seed in range(DRAWS):
+                drawn = torch.rand(fits.shape, generator=torch.Generator().manual_seed(seed))
+                donor, x = drawn.masked_fill(~fits, -1).argmax(dim=1), task.memory.clone()
+                for group in groups:
+                    x[task.tokens(group)] = task.memory[donor][task.tokens(group)[donor]]
+                chosen.append(task.heard(dict.fromkeys(which, x)))
+            found.setdefault(door, {})[name] = task.told(*chosen, wanted=[wanted] * DRAWS)
+    return found
+
+
+@torch.no_grad()
+def measure_crossed(model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES) -> dict[str, Any]:
+    """What is asked again by the four rules, of one model."""
+    pairs = embedded_split("pronoun")[:sentences]
+    task = Crossed(model.eval(), tokenizer, pairs)
+    found = {"sentences": sentences, "untouched": task.told(task.sound), "hidden": hidden(task)}
+    return found | {"passed": passed(task, tokenizer, pairs), "donated": donated(task)}
+
+
 # Sentences that nobody drew from the grammar
 
 
@@ -522,6 +749,7 @@ def main(arguments: Sequence[str]) -> int:
     only.add_argument(
         "--others", action="store_true", help="only the four kinds of other words, and the German written"
     )
+    only.add_argument("--crossed", action="store_true", help="only what is asked again by four rules")
     only.add_argument("--outsiders", action="store_true", help="only the sentences of data/outsiders.tsv")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
@@ -531,14 +759,15 @@ def main(arguments: Sequence[str]) -> int:
         if MODELS[number]:
             path = FOLDER / MODELS[number]
             load_weights(translator.model, read_tensors(path), path)
-        part = "others" * options.others or "outsiders" * options.outsiders
+        part = next((part for part in ("others", "crossed", "outsiders") if getattr(options, part)), "")
         command = f"python -m tools.case --model {number}" + f" --{part}" * bool(part)
         record = {"command": command, **describe_machine(torch.device("cpu"))}
         record |= {"weights": MODELS[number] or "data/models/embedded", "corpus_version": corpus_fingerprint()}
         if options.outsiders:
             record |= told_apart(translator)
         else:
-            record |= (measure_others if options.others else measure)(translator.model, translator.tokenizer)
+            parts = {"others": measure_others, "crossed": measure_crossed}
+            record |= parts.get(part, measure)(translator.model, translator.tokenizer)
         write_json(FOLDER / "measured" / (f"{part}-" * bool(part) + f"{number}.json"), record)
     return 0
 
