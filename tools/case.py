@@ -27,7 +27,7 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,7 @@ from annotated.base.corpus import SentencePair
 from annotated.base.files import read_tensors, write_json
 from annotated.batching import pad_sequences
 from annotated.drawing.visualization import word_of_piece
-from annotated.interventions import Place, edited
+from annotated.interventions import Place, attentions, edited
 from annotated.machine.acceleration import tune_machine
 from annotated.machine.devices import describe_machine
 from annotated.masks import causal_mask, padding_mask
@@ -482,7 +482,7 @@ DONATED = {  # words from a sentence whose first or second noun has the third ge
     "first article, the same gender": ("first", "same", ["first article"]),
     "it, the same gender of its second noun": ("second", "same", ["it"]),
 }
-DRAWS = 5  # of donors
+DRAWS = 3  # of donors
 
 Outcome = dict[str, dict[str, Any]]
 
@@ -516,6 +516,10 @@ class Crossed(Twins):
             y = layer(y, self.memory, seen, self.real[:, None, None])
         self.sound = self.gender(y[self.due])
 
+    def spoken(self) -> Tensor:
+        """The gender chosen by the model as it stands."""
+        return self.gender(self.asked([self.encoded()] * self.depth))
+
     def gender(self, x: Tensor) -> Tensor:
         """The gender chosen, as a token, from vectors where the pronoun is due."""
         return self.genders[self.model.output(x)[:, self.genders].argmax(-1)]
@@ -545,20 +549,21 @@ class Crossed(Twins):
 
     def donors(self, seed: int) -> Tensor:
         """For each token another one of the same kind, of another pair: its place among all of them."""
-        generator, found = torch.Generator().manual_seed(seed), torch.arange(self.kinds.numel())
-        kinds, width = self.kinds.flatten(), 2 * self.kinds.shape[1]  # of a pair
+        found, kinds, width = (
+            torch.arange(self.kinds.numel()),
+            self.kinds.flatten(),
+            2 * self.kinds.shape[1],
+        )  # of a pair
         for kind in range(1, int(kinds.max()) + 1):
             places = (kinds == kind).nonzero()[:, 0]
-            drawn = torch.rand(len(places), len(places), generator=generator)
-            same = places[:, None] // width == places // width
-            found[places] = places[drawn.masked_fill(same, -1).argmax(dim=1)]
+            found[places] = places[drawn(places[:, None] // width != places // width, seed)]
         return found
 
     def told(self, *chosen: Tensor, wanted: Sequence[Tensor] = (), asked: Sequence[int] | None = None) -> Outcome:
         """The shares of genders that are right, the twin's and neither, all and by place, and what pairs of twins do.
 
-        With several choices the shares are means over them. With `wanted`, also the share of each that is chosen. A share
-        has its own standard error, over pairs; asked are all sentences, or whole pairs of them.
+        With several choices the shares are means over them. With `wanted`, also the share that chooses what is wanted.
+        A share has its own standard error, over pairs; asked are all sentences, or whole pairs of them.
         """
         rows = torch.arange(len(self.own)) if asked is None else torch.tensor(asked)
         own, other, second = self.own[rows], self.own[self.twins[rows]], self.second[rows].bool().numpy()
@@ -579,18 +584,14 @@ class Crossed(Twins):
         return found
 
     def by_pair(self, chosen: Tensor, rows: Tensor) -> dict[str, int]:
-        """How many pairs name the first noun twice, the second twice, each noun right, both exchanged, or another gender."""
+        """How many pairs name the first noun twice, the second twice, both right, both exchanged, or a third gender."""
         right, turned = chosen == self.own[rows], chosen == self.own[self.twins[rows]]
         first = torch.where(self.second[rows].bool(), turned, right)  # the first noun's gender
         counted = Counter()
-        for (one, other), (a, b), known in zip(
-            right.view(-1, 2).tolist(),
-            first.view(-1, 2).tolist(),
-            (right | turned).view(-1, 2).all(1).tolist(),
-            strict=True,
-        ):
-            kind = ("right" if one else "exchanged") if one == other else "first" if a and b else "second"
-            counted[kind if known else "neither"] += 1
+        for n in range(0, len(rows), 2):
+            same = "first" if first[n] else "second"
+            kind = same if right[n] != right[n + 1] else "right" if right[n] else "exchanged"
+            counted[kind if (right | turned)[n : n + 2].all() else "neither"] += 1
         return {kind: counted[kind] for kind in ("first", "second", "right", "exchanged", "neither")}
 
 
@@ -606,7 +607,7 @@ def doors(task: Crossed) -> dict[str, list[int]]:
 
 
 def hidden(task: Crossed) -> dict[str, Any]:
-    """What is chosen when words at the doors are cut, or become means, means in their values alone, or other sentences' words."""
+    """What is chosen when words are cut at the doors, or become means, alone in their values, or another's words."""
     flat, found = task.memory.flatten(0, 1), {}
     mean, others = task.mean(task.memory), [flat[task.donors(seed)].view_as(task.memory) for seed in range(DRAWS)]
     for door, which in doors(task).items():
@@ -618,8 +619,8 @@ def hidden(task: Crossed) -> dict[str, Any]:
             spoken = {("cross", n): partial(averaged, task, lost) for n in which}
             with edited(task.model, values=spoken):
                 one["mean values"] = task.told(task.heard({}))
-            drawn = [torch.where(lost[:, :, None], other, task.memory) for other in others]
-            one["another's"] = task.told(*(task.heard(dict.fromkeys(which, x)) for x in drawn))
+            mixed = [torch.where(lost[:, :, None], other, task.memory) for other in others]
+            one["another's"] = task.told(*(task.heard(dict.fromkeys(which, x)) for x in mixed))
             found.setdefault(door, {})[name] = one
     return found
 
@@ -654,8 +655,14 @@ def passed(task: Crossed, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -
     return {"sentences": len(fitting)} | found
 
 
+def drawn(fits: Tensor, seed: int) -> Tensor:
+    """For each row one of the columns that fit, by chance; a column where none does."""
+    chances = torch.rand(fits.shape, generator=torch.Generator().manual_seed(seed))
+    return chances.masked_fill(~fits, -1).argmax(dim=1)
+
+
 def donated(task: Crossed) -> dict[str, Any]:
-    """What is chosen with words from a sentence that means the noun at the same place: `turned` is to its noun's gender."""
+    """What is chosen with words from a sentence that means the noun at the same place; `turned`: its noun's gender."""
     other, second = task.own[task.twins], task.second.bool()
     nouns = {"first": torch.where(second, other, task.own), "second": torch.where(second, task.own, other)}
     third, pairs, found = task.genders.sum() - task.own - other, torch.arange(len(other)) // 2, {}
@@ -664,8 +671,7 @@ def donated(task: Crossed) -> dict[str, Any]:
             wanted, chosen = third if gender == "third" else nouns[place], []
             fits = (nouns[place] == wanted[:, None]) & (task.second == task.second[:, None]) & (pairs != pairs[:, None])
             for seed in range(DRAWS):
-                drawn = torch.rand(fits.shape, generator=torch.Generator().manual_seed(seed))
-                donor, x = drawn.masked_fill(~fits, -1).argmax(dim=1), task.memory.clone()
+                donor, x = drawn(fits, seed), task.memory.clone()
                 for group in groups:
                     x[task.tokens(group)] = task.memory[donor][task.tokens(group)[donor]]
                 chosen.append(task.heard(dict.fromkeys(which, x)))
@@ -673,13 +679,268 @@ def donated(task: Crossed) -> dict[str, Any]:
     return found
 
 
-@torch.no_grad()
-def measure_crossed(model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES) -> dict[str, Any]:
+def same_adjectives(task: Crossed, pairs: Sequence[SentencePair]) -> dict[str, Any]:
+    """What is chosen with *it* from a sentence with other nouns whose two twins have the same two adjectives.
+
+    Of its twins the one with the same adjective, or the other. `turned` is to the gender of the donor's noun that the
+    sentence's own adjective fits, `rival` to that of the donor's other noun.
+    """
+    spoken = [words(pair.source) for pair in pairs]
+    nouns = [{line[word] for word in known["nouns"]} for line, known in zip(spoken, task.groups, strict=True)]
+    own = [line[min(known["adjective"])] for line, known in zip(spoken, task.groups, strict=True)]
+    both = [(adjective, own[n ^ 1]) for n, adjective in enumerate(own)]
+    fits = torch.tensor(
+        [[a == b and not x & y for b, y in zip(both, nouns, strict=True)] for a, x in zip(both, nouns, strict=True)]
+    )
+    asked = fits.any(dim=1).nonzero()[:, 0].tolist()
+    found: dict[str, Any] = {"sentences": len(asked)}
+    for door, which in doors(task).items():
+        for name, turn in (("its twin with the same adjective", 0), ("its twin with the other adjective", 1)):
+            chosen, wanted = [], []
+            for seed in range(DRAWS):
+                donor, x = drawn(fits, seed), task.memory.clone()
+                x[task.tokens("it")] = task.memory[donor ^ turn][task.tokens("it")[donor ^ turn]]
+                chosen.append(task.heard(dict.fromkeys(which, x)))
+                wanted.append(donor)
+            told = task.told(*chosen, wanted=[task.own[one] for one in wanted], asked=asked)
+            told["rival"] = task.told(*chosen, wanted=[task.own[one ^ 1] for one in wanted], asked=asked)["turned"]
+            found.setdefault(door, {})[name] = told
+    return found
+
+
+def voices(task: Crossed, pairs: Sequence[SentencePair]) -> dict[str, Any]:
+    """Some of `hidden` at the last door, apart for active sentences, whose first noun acts, and for passive ones."""
+    passive = [n for n, pair in enumerate(pairs) if "passive" in pair.phenomena]
+    asked = {"active": sorted({*range(len(pairs))} - {*passive}), "passive": passive}
+    found: dict[str, Any] = {name: {"sentences": len(rows)} for name, rows in asked.items()}
+    for name in ("not it", "not first article", "only it", "only it and articles"):
+        lost = openings(task)[name]
+        with edited(task.model, weights={("cross", task.depth - 1): partial(without, lost[:, None])}):
+            chosen = task.heard({})
+        for voice, rows in asked.items():
+            found[voice][name] = task.told(chosen, asked=rows)
+    return found
+
+
+# Inside the encoder: weights and values of the twin, single paths, heads row by row
+
+Way = Callable[[Tensor, Tensor, Tensor], Tensor]  # from outputs, weights and values of an attention to other outputs
+
+
+def recorded(task: Pronouns) -> dict[str, dict[Place, Tensor]]:
+    """The weights and the values of every attention when nothing is changed."""
+    places = [(kind, n) for kind, modules in attentions(task.model).items() for n in range(len(modules))]
+    kept: dict[str, dict[Place, Tensor]] = {"weights": {}, "values": {}}
+
+    def keep(what: str, place: Place, x: Tensor) -> Tensor:
+        kept[what][place] = x
+        return x
+
+    with edited(task.model, **{what: {place: partial(keep, what, place) for place in places} for what in kept}):
+        task.choices()
+    return kept
+
+
+def borrowed(task: Crossed) -> dict[str, Any]:
+    """What is chosen with the twin's weights, values or both; twins with other numbers of tokens are left out.
+
+    `values without the adjective's` are those of all other words; `neutral`: the adjective's values are means over
+    other sentences, alone and with the twin's weights.
+    """
+    sizes = [len(source) for source in task.sources]
+    fitting = [n for n, size in enumerate(sizes) if size == sizes[n ^ 1]]
+    kept, adjective = recorded(task), task.tokens("adjective")
+    column, twins = adjective[:, None, :, None], task.twins
+    found: dict[str, Any] = {"sentences": len(fitting), "nothing": task.told(task.sound, asked=fitting)}
+    layers = [("encoder", n) for n in range(len(task.model.encoder.layers))]
+    groups = {f"encoder, layer {n + 1}": [place] for n, place in enumerate(layers)} | {"encoder": layers}
+    groups |= {"cross-attention": [("cross", n) for n in range(task.depth)], "everything": list(kept["weights"])}
+    for name, places in groups.items():
+        weights = {place: lambda _, new=kept["weights"][place][twins]: new for place in places}
+        values = {place: lambda _, new=kept["values"][place][twins]: new for place in places}
+        ways = {"weights": (weights, {}), "values": ({}, values), "weights and values": (weights, values)}
+        if name != "everything":  # what is read is the source
+            rest = {place: lambda x, new=edit: torch.where(column, x, new(x)) for place, edit in values.items()}
+            alone = {place: lambda x, new=edit: torch.where(column, new(x), x) for place, edit in values.items()}
+            ways |= {"values without the adjective's": ({}, rest), "the adjective's values": ({}, alone)}
+            neutral = dict.fromkeys(places, partial(averaged, task, adjective))
+            ways |= {"neutral": ({}, neutral), "weights, neutral": (weights, neutral)}
+        for way, (of_weights, of_values) in ways.items():
+            with edited(task.model, weights=of_weights, values=of_values):
+                found[f"{name}: {way}"] = task.told(task.spoken(), asked=fitting)
+    return found
+
+
+def rerouted(task: Crossed, ways: Mapping[int, Way]) -> Tensor:
+    """The gender chosen when in the row of *it* layers of the encoder put out what these ways make of theirs."""
+    kept, row = {}, task.tokens("it")[:, None, :, None]
+
+    def keep(key: tuple[str, int], x: Tensor) -> Tensor:
+        kept[key] = x
+        return x
+
+    edits = {what: {("encoder", n): partial(keep, (what, n)) for n in ways} for what in ("weights", "values")}
+    outputs = {
+        ("encoder", n): lambda x, n=n, way=way: torch.where(row, way(x, kept["weights", n], kept["values", n]), x)
+        for n, way in ways.items()
+    }
+    with edited(task.model, **edits, outputs=outputs):
+        return task.spoken()
+
+
+def part(weights: Tensor, values: Tensor, tokens: Tensor) -> Tensor:
+    """What these tokens add to each row."""
+    return (weights * tokens[:, None, None]) @ values
+
+
+def paths(task: Crossed) -> dict[str, Any]:
+    """What is chosen when single parts of what *it* hears are the twin's, in one layer of the encoder or in both.
+
+    A part is what a group of words adds to the row of *it*. `weights`: the twin's weights, the sentence's own values;
+    `frozen`: the nouns add what they add in the untouched sentence, although *it* asks otherwise by then.
+    """
+    kept, twins, last = recorded(task), task.twins, len(task.model.encoder.layers) - 1
+
+    def way(layer: int, group: str, source: str) -> Way:
+        weights, values = (kept[what]["encoder", layer] for what in ("weights", "values"))
+        tokens = task.tokens(group)
+        own = part(weights, values, tokens)
+
+        def change(outputs: Tensor, live: Tensor, said: Tensor) -> Tensor:
+            new = {"twin": own[twins], "frozen": own, "weights": part(weights[twins], said, tokens)}[source]
+            return outputs + new - part(live, said, tokens)
+
+        return change
+
+    heard = {f"layer {n + 1}": {n: way(n, "adjective", "twin")} for n in range(last + 1)}
+    both = {n: ways[n] for n, ways in enumerate(heard.values())}
+    freeze = way(last, "nouns", "frozen")
+    frozen = both | {last: lambda x, weights, values: freeze(both[last](x, weights, values), weights, values)}
+    heard |= {"both layers": both, "both layers, the nouns' part frozen": frozen}
+    found = {f"adjective to it, {name}": task.told(rerouted(task, ways)) for name, ways in heard.items()}
+    for name, source in (("", "twin"), (": weights", "weights")):
+        chosen = rerouted(task, {last: way(last, "nouns", source)})
+        found[f"nouns to it, layer {last + 1}{name}"] = task.told(chosen)
+    return found
+
+
+def unheard(task: Crossed) -> dict[str, Any]:
+    """What is chosen when *it* does not hear a group of words, in one layer of the encoder or in both.
+
+    By a cut, with means for their values, and with the values of other sentences' words of the same kind.
+    """
+    layers = {f"layer {n + 1}": [n] for n in range(len(task.model.encoder.layers))}
+    layers["both layers"] = list(range(len(layers)))
+    donors, found = [task.donors(seed) for seed in range(DRAWS)], {}
+    for layer, which in layers.items():
+        for name in ("adjective", "nouns", "first noun", "second noun", "main clause"):
+            tokens = task.tokens(name)
+            lost = task.tokens("it")[:, :, None] & tokens[:, None]
+            with edited(task.model, weights={("encoder", n): partial(without, lost) for n in which}):
+                one = {"cut": task.told(task.spoken())}
+
+            def means(_: Tensor, weights: Tensor, values: Tensor, tokens: Tensor = tokens) -> Tensor:
+                return weights @ averaged(task, tokens, values)
+
+            def another(donor: Tensor, _: Tensor, weights: Tensor, values: Tensor, tokens: Tensor = tokens) -> Tensor:
+                flat = values.transpose(1, 2)
+                new = flat.flatten(0, 1)[donor].view_as(flat).transpose(1, 2)
+                return weights @ torch.where(tokens[:, None, :, None], new, values)
+
+            one["mean values"] = task.told(rerouted(task, dict.fromkeys(which, means)))
+            chosen = [rerouted(task, dict.fromkeys(which, partial(another, donor))) for donor in donors]
+            one["another's values"] = task.told(*chosen)
+            found.setdefault(layer, {})[name] = one
+    return found
+
+
+def heads_by_row(task: Crossed, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
+    """What is chosen without heads of the encoder's last layer, in some rows only: head 4, and heads 1 and 4 together.
+
+    Of the two together also how many tokens of the German are wrong, of how many.
+    """
+    last, found = len(task.model.encoder.layers) - 1, {}
+    rows = {name: task.tokens(name) for name in ("it", "first article", "second article", "articles")}
+    rows["articles and it"] = task.tokens("articles", "it")
+    rows |= {"every row but these": ~rows["articles and it"], "every row": torch.ones_like(task.real)}
+    for heads in ((3,), (0, 3)):
+        silent = torch.zeros(task.model.encoder.layers[last].self_attention.num_heads, 1, 1, dtype=torch.bool)
+        silent[list(heads)] = True
+        for name, where in rows.items():
+            still = partial(torch.masked_fill, mask=silent & where[:, None, :, None], value=0.0)
+            with edited(task.model, outputs={("encoder", last): still}):
+                told = task.told(task.spoken())
+                if len(heads) > 1 and name in ("it", "every row"):
+                    told["wrong tokens"] = wrong_tokens(task, tokenizer, pairs)
+            found.setdefault(" and ".join(f"{last + 1}.{head + 1}" for head in heads), {})[name] = told
+    return found
+
+
+def wrong_tokens(task: Crossed, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, list[int]]:
+    """How many tokens of the German are wrong, of how many: nouns and articles before the pronoun, and others."""
+    logits, wanted = task.logits(torch.arange(len(pairs)))[0].argmax(-1), task.wanted
+    asked = {
+        name: keys[:, 1:] for name, keys in already_written(task, tokenizer, pairs).items()
+    }  # a token is read later
+    asked = {name: nn.functional.pad(keys, (0, 1)) for name, keys in asked.items()}
+    real, places = wanted != task.model.config.pad_id, torch.arange(wanted.shape[1])
+    asked["before the pronoun, others"] = (places < task.pronouns[:, None]) & ~asked["nouns"] & ~asked["articles"]
+    asked["after the pronoun"] = (places > task.pronouns[:, None]) & real
+    return {name: [int(((logits != wanted) & mask).sum()), int(mask.sum())] for name, mask in asked.items()}
+
+
+# A probe that may bend
+
+WIDTH, STEPS, SEEDS = 64, 500, (0, 1, 2)
+
+
+def network(known: Tensor, answers: Tensor, asked: Tensor, seed: int) -> Tensor:
+    """The answer, as a number, for each vector asked: a network of two layers, fitted on the known ones."""
+    mean, spread = known.mean(dim=0), known.std(dim=0) + 1e-6
+    torch.manual_seed(seed)
+    layers = nn.Sequential(nn.Linear(known.shape[1], WIDTH), nn.ReLU(), nn.Linear(WIDTH, int(answers.max()) + 1))
+    optimizer = torch.optim.AdamW(layers.parameters(), lr=3e-3, weight_decay=0.1)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(layers((known - mean) / spread), answers).backward()
+        optimizer.step()
+    return layers((asked - mean) / spread).argmax(dim=-1).detach()
+
+
+def probed(task: Crossed, known: Pronouns) -> dict[str, Any]:
+    """What a linear probe and networks of two layers, one of each seed, read at *it* after the encoder."""
+    with torch.no_grad():
+        rows = torch.arange(len(known.its))
+        mask = padding_mask(known.source, task.model.config.pad_id)
+        fitted = task.model.encode(known.source, mask)[rows, known.its]
+        asked = task.memory[torch.arange(len(task.its)), task.its]
+    answers = (known.own[:, None] == task.genders).long().argmax(dim=1)
+    found = [task.genders[network(fitted, answers, asked, seed)] for seed in SEEDS]
+    return {
+        "fitted on": len(rows), "width": WIDTH, "seeds": list(SEEDS),
+        "linear": task.told(task.genders[probe(fitted, answers, asked)]),
+        "network": task.told(*found), "each seed": [task.told(one)["right"]["all"] for one in found],
+    }  # fmt: skip
+
+
+def decided(count: int) -> list[SentencePair]:
+    """Training sentences whose pronoun an adjective decides."""
+    return [pair for pair in generated("train") if DECIDED in pair.phenomena][:count]
+
+
+def measure_crossed(
+    model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES, fitted: int = FITTED_ON
+) -> dict[str, Any]:
     """What is asked again by the four rules, of one model."""
     pairs = embedded_split("pronoun")[:sentences]
-    task = Crossed(model.eval(), tokenizer, pairs)
-    found = {"sentences": sentences, "untouched": task.told(task.sound), "hidden": hidden(task)}
-    return found | {"passed": passed(task, tokenizer, pairs), "donated": donated(task)}
+    with torch.no_grad():
+        task = Crossed(model.eval(), tokenizer, pairs)
+        found = {"sentences": sentences, "draws": DRAWS, "untouched": task.told(task.sound), "hidden": hidden(task)}
+        found |= {"passed": passed(task, tokenizer, pairs), "donated": donated(task)}
+        found |= {"borrowed": borrowed(task), "paths": paths(task), "unheard": unheard(task)}
+        found |= {"heads": heads_by_row(task, tokenizer, pairs), "same adjectives": same_adjectives(task, pairs)}
+        found["voices"] = voices(task, pairs)
+    return found | {"probed": probed(task, Pronouns(model, tokenizer, decided(fitted)))}
 
 
 # Sentences that nobody drew from the grammar
@@ -724,7 +985,7 @@ def measure(
     model = model.eval()
     pairs = embedded_split("pronoun")[:sentences]
     task = Twins(model, tokenizer, pairs)
-    known = Pronouns(model, tokenizer, [pair for pair in generated("train") if DECIDED in pair.phenomena][:fitted])
+    known = Pronouns(model, tokenizer, decided(fitted))
     with torch.no_grad():
         found = {"sentences": sentences, "untouched": task.chosen()}
         found |= {"looks": looks(task), "cuts": cuts(task), "swaps": swaps(task)}
