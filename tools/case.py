@@ -607,20 +607,22 @@ def doors(task: Crossed) -> dict[str, list[int]]:
 
 
 def hidden(task: Crossed) -> dict[str, Any]:
-    """What is chosen when words are cut at the doors, or become means, alone in their values, or another's words."""
+    """What is chosen when words are cut at the doors, or become means.
+
+    At each door alone also when only their values become means, and when they are other sentences' words of their kind.
+    """
     flat, found = task.memory.flatten(0, 1), {}
     mean, others = task.mean(task.memory), [flat[task.donors(seed)].view_as(task.memory) for seed in range(DRAWS)]
     for door, which in doors(task).items():
         for name, lost in openings(task).items():
-            cut = {("cross", n): partial(without, lost[:, None]) for n in which}
-            with edited(task.model, weights=cut):
+            with edited(task.model, weights={("cross", n): partial(without, lost[:, None]) for n in which}):
                 one = {"cut": task.told(task.heard({}))}
             one["mean"] = task.told(task.heard(dict.fromkeys(which, torch.where(lost[:, :, None], mean, task.memory))))
-            spoken = {("cross", n): partial(averaged, task, lost) for n in which}
-            with edited(task.model, values=spoken):
-                one["mean values"] = task.told(task.heard({}))
-            mixed = [torch.where(lost[:, :, None], other, task.memory) for other in others]
-            one["another's"] = task.told(*(task.heard(dict.fromkeys(which, x)) for x in mixed))
+            if len(which) == 1 and name.startswith("not"):
+                with edited(task.model, values={("cross", n): partial(averaged, task, lost) for n in which}):
+                    one["mean values"] = task.told(task.heard({}))
+                replaced = [torch.where(lost[:, :, None], other, task.memory) for other in others]
+                one["another's"] = task.told(*(task.heard(dict.fromkeys(which, x)) for x in replaced))
             found.setdefault(door, {})[name] = one
     return found
 
@@ -759,7 +761,7 @@ def borrowed(task: Crossed) -> dict[str, Any]:
         weights = {place: lambda _, new=kept["weights"][place][twins]: new for place in places}
         values = {place: lambda _, new=kept["values"][place][twins]: new for place in places}
         ways = {"weights": (weights, {}), "values": ({}, values), "weights and values": (weights, values)}
-        if name != "everything":  # what is read is the source
+        if name in ("encoder", "cross-attention"):
             rest = {place: lambda x, new=edit: torch.where(column, x, new(x)) for place, edit in values.items()}
             alone = {place: lambda x, new=edit: torch.where(column, new(x), x) for place, edit in values.items()}
             ways |= {"values without the adjective's": ({}, rest), "the adjective's values": ({}, alone)}
@@ -824,33 +826,32 @@ def paths(task: Crossed) -> dict[str, Any]:
     return found
 
 
+UNHEARD = {"main clause": (0, 1), "adjective": (0, 1), "nouns": (1,), "first noun": (1,), "second noun": (1,)}
+
+
 def unheard(task: Crossed) -> dict[str, Any]:
-    """What is chosen when *it* does not hear a group of words, in one layer of the encoder or in both.
+    """What is chosen when *it* does not hear a group of words in a layer of the encoder.
 
     By a cut, with means for their values, and with the values of other sentences' words of the same kind.
     """
-    layers = {f"layer {n + 1}": [n] for n in range(len(task.model.encoder.layers))}
-    layers["both layers"] = list(range(len(layers)))
-    donors, found = [task.donors(seed) for seed in range(DRAWS)], {}
-    for layer, which in layers.items():
-        for name in ("adjective", "nouns", "first noun", "second noun", "main clause"):
-            tokens = task.tokens(name)
-            lost = task.tokens("it")[:, :, None] & tokens[:, None]
-            with edited(task.model, weights={("encoder", n): partial(without, lost) for n in which}):
+    row, donors, found = task.tokens("it"), task.donors(0), {}
+
+    def means(tokens: Tensor, _: Tensor, weights: Tensor, values: Tensor) -> Tensor:
+        return weights @ averaged(task, tokens, values)
+
+    def another(tokens: Tensor, _: Tensor, weights: Tensor, values: Tensor) -> Tensor:
+        ordered = values.transpose(1, 2)
+        new = ordered.flatten(0, 1)[donors].view_as(ordered).transpose(1, 2)
+        return weights @ torch.where(tokens[:, None, :, None], new, values)
+
+    for name, layers in UNHEARD.items():
+        tokens = task.tokens(name)
+        for layer in layers:
+            with edited(task.model, weights={("encoder", layer): partial(without, row[:, :, None] & tokens[:, None])}):
                 one = {"cut": task.told(task.spoken())}
-
-            def means(_: Tensor, weights: Tensor, values: Tensor, tokens: Tensor = tokens) -> Tensor:
-                return weights @ averaged(task, tokens, values)
-
-            def another(donor: Tensor, _: Tensor, weights: Tensor, values: Tensor, tokens: Tensor = tokens) -> Tensor:
-                flat = values.transpose(1, 2)
-                new = flat.flatten(0, 1)[donor].view_as(flat).transpose(1, 2)
-                return weights @ torch.where(tokens[:, None, :, None], new, values)
-
-            one["mean values"] = task.told(rerouted(task, dict.fromkeys(which, means)))
-            chosen = [rerouted(task, dict.fromkeys(which, partial(another, donor))) for donor in donors]
-            one["another's values"] = task.told(*chosen)
-            found.setdefault(layer, {})[name] = one
+            one["mean values"] = task.told(rerouted(task, {layer: partial(means, tokens)}))
+            one["another's values"] = task.told(rerouted(task, {layer: partial(another, tokens)}))
+            found[f"layer {layer + 1}: {name}"] = one
     return found
 
 
