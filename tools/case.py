@@ -944,6 +944,63 @@ def measure_crossed(
     return found | {"probed": probed(task, Pronouns(model, tokenizer, decided(fitted)))}
 
 
+# Order or distance: the clause of *it* comes first
+
+BEGINNINGS = {"because": ", weil ", "although": ", obwohl "}
+
+
+def fronted(pair: SentencePair) -> SentencePair | None:
+    """A sentence with its clause in front, as a condition: "If it was too tired, the animal did not cross the street."
+
+    Then the first noun is the nearer one. None for a sentence that has a third clause, or begins otherwise.
+    """
+    ((it, noun),), english = pair.antecedents, words(pair.source)
+    tags = re.findall(r"\((\S+) [^\s()]+\)", pair.tree)
+    main, _, clause = pair.target.rstrip(".").partition(BEGINNINGS.get(english[it - 1], "\n"))
+    article, first, verb, *rest = main.split()
+    if not clause or "," in main or tags[:2] != ["DT", "NN"] or not first[0].isupper():
+        return None
+    order = [*range(it, len(english) - 1), *range(it - 1)]
+    moved, comma = [english[n].lower() for n in order], len(english) - 1 - it
+    source = f"If {' '.join(moved[:comma])}, {' '.join(moved[comma:])}."
+    target = f"Wenn {clause}, {' '.join([verb, article.lower(), first, *rest])}."
+    spoken = ["If", *moved[:comma], ",", *moved[comma:], "."]
+    kinds = ["IN", *(tags[n] for n in order[:comma]), ",", *(tags[n] for n in order[comma:]), "."]
+    tree = " ".join(f"({kind} {word})" for kind, word in zip(kinds, spoken, strict=True))
+    return SentencePair(source, target, pair.phenomena, ((1, 1),), ((1, noun + comma + 2),), f"(S {tree})")
+
+
+def sound(pairs: Sequence[SentencePair], written: Sequence[str]) -> list[SentencePair]:
+    """The twins both of whose translations are right but for the gender of the pronoun, the second word."""
+
+    def known(text: str) -> bool:
+        return text.split()[1:2] in (["er"], ["sie"], ["es"])
+
+    def rest(text: str) -> list[str]:
+        return [*text.split()[:1], *text.split()[2:]]
+
+    fine = [known(german) and rest(german) == rest(pair.target) for pair, german in zip(pairs, written, strict=True)]
+    return [pair for n, pair in enumerate(pairs) if fine[n] and fine[n ^ 1]]
+
+
+@torch.no_grad()
+def measure_fronted(translator: Translator, sentences: int = SENTENCES) -> dict[str, Any]:
+    """`hidden` and `passed` where the first noun is the nearer one, in twins that a model translates soundly."""
+    every, model = [fronted(pair) for pair in embedded_split("pronoun")[:sentences]], translator.model.eval()
+    pairs = [pair for n, pair in enumerate(every) if pair and every[n ^ 1]]
+    written = translator.translate([pair.source for pair in pairs], beam_size=1)
+    asked = sound(pairs, written)
+    found: dict[str, Any] = {"asked": len(pairs), "sentences": len(asked)}
+    if len(asked) < FEW:
+        return found
+    task = Crossed(model, translator.tokenizer, asked)
+    found |= {"untouched": task.told(task.sound), "hidden": hidden(task)}
+    return found | {"passed": passed(task, translator.tokenizer, asked)}
+
+
+FEW = 40  # sentences, of which nothing more is asked
+
+
 # Sentences that nobody drew from the grammar
 
 
@@ -1012,6 +1069,7 @@ def main(arguments: Sequence[str]) -> int:
         "--others", action="store_true", help="only the four kinds of other words, and the German written"
     )
     only.add_argument("--crossed", action="store_true", help="only what is asked again by four rules")
+    only.add_argument("--fronted", action="store_true", help="only sentences that begin with the clause of *it*")
     only.add_argument("--outsiders", action="store_true", help="only the sentences of data/outsiders.tsv")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
@@ -1021,12 +1079,14 @@ def main(arguments: Sequence[str]) -> int:
         if MODELS[number]:
             path = FOLDER / MODELS[number]
             load_weights(translator.model, read_tensors(path), path)
-        part = next((part for part in ("others", "crossed", "outsiders") if getattr(options, part)), "")
+        part = next((part for part in ("others", "crossed", "fronted", "outsiders") if getattr(options, part)), "")
         command = f"python -m tools.case --model {number}" + f" --{part}" * bool(part)
         record = {"command": command, **describe_machine(torch.device("cpu"))}
         record |= {"weights": MODELS[number] or "data/models/embedded", "corpus_version": corpus_fingerprint()}
         if options.outsiders:
             record |= told_apart(translator)
+        elif options.fronted:
+            record |= measure_fronted(translator)
         else:
             parts = {"others": measure_others, "crossed": measure_crossed}
             record |= parts.get(part, measure)(translator.model, translator.tokenizer)
