@@ -476,6 +476,7 @@ def wrong_tokens(task: Crossed, tokenizer: Tokenizer, pairs: Sequence[SentencePa
 WIDTH, STEPS, SEEDS = 64, 500, (0, 1, 2)
 
 
+@torch.enable_grad()
 def network(known: Tensor, answers: Tensor, asked: Tensor, seed: int) -> Tensor:
     """The answer, as a number, for each vector asked: a network of two layers, fitted on the known ones."""
     mean, spread = known.mean(dim=0), known.std(dim=0) + 1e-6
