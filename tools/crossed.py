@@ -8,9 +8,9 @@
 - Donors beside twins: words of sentences with other nouns.
 
 In all 600 sentences, as in the training split, both nouns stand before *it*, so the first noun is always the farther
-one, and order and distance cannot be told apart. `--fronted` asks sentences that begin with the clause of *it*, in which the first noun is the
-nearer one: those that a model translates soundly but for the pronoun. The first noun is always the subject; in the
-passive ones of the 600 it is not the one that acts: `voices`.
+one, and order and distance cannot be told apart. `--fronted` asks sentences that begin with the clause of *it*, in
+which the first noun is the nearer one: those that a model translates soundly but for the pronoun. The first noun is
+always the subject; in the passive ones of the 600 it is not the one that acts: `voices`.
 
 Every share stands with its own standard error, over pairs of twins.
 """
