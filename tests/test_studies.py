@@ -29,7 +29,7 @@ from annotated.runs.state import checkpoints
 from annotated.search.translation import Translator
 from annotated.text.grammar.splits import SPLITS, embedded_split
 from annotated.text.tokenization import load_tokenizer
-from studies import breaking, heads, length, parity, real_text, recurrent, sentence
+from studies import breaking, heads, length, parity, real_text, recurrent, sentence, warm_up
 from tests.models import randomised
 from tools import ROOT, experiments
 from tools.case import Pronouns
@@ -207,8 +207,21 @@ def run_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "sentence/steps"
 
 
+def run_warm_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Without the climb the first step is a longer one, from the same weights."""
+    here = nullcontext(SimpleNamespace(submit=lambda work, *known: SimpleNamespace(result=partial(work, *known))))
+    shrink(monkeypatch, warm_up, load_corpus=corpus_of, ProcessPoolExecutor=lambda _: here, RUNS=warm_up.RUNS[:4:3])
+    warm_up.main(["20"])
+    climbs, peak = read_json(folder / "sentence" / "warm-up.json")["runs"]
+    assert (climbs["climbs"], peak["climbs"]) == (True, False)
+    assert climbs["loss"].keys() == peak["loss"].keys() == {"10", "20"}
+    assert peak["loss"]["10"] < climbs["loss"]["10"]
+    return "sentence/warm-up"
+
+
 RUN: list[Callable[[Path, pytest.MonkeyPatch], str]] = [
     run_breaking, run_heads, run_length, run_parity, run_parsing, run_real_text, run_recurrent, run_sentence,
+    run_warm_up,
 ]  # fmt: skip
 
 
@@ -225,7 +238,7 @@ def test_a_study_runs_at_its_smallest_size(run, tmp_path: Path, monkeypatch: pyt
         assert record.keys() == read_json(recorded).keys()
 
 
-@pytest.mark.parametrize("study", [breaking, heads, parity, real_text, recurrent, sentence])
+@pytest.mark.parametrize("study", [breaking, heads, parity, real_text, recurrent, sentence, warm_up])
 def test_what_is_not_known_starts_nothing(study, tmp_path: Path):
     """A study takes an hour, and would write over its record."""
     with experiments.kept_in(tmp_path, tmp_path), pytest.raises(SystemExit):
