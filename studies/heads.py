@@ -14,16 +14,14 @@ import itertools
 import re
 import sys
 from collections import defaultdict
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from annotated.base.corpus import SentencePair
 from annotated.drawing.visualization import sentence_maps
-from annotated.interventions import HeadMeans, Place, attentions, edited, head_means, silenced
+from annotated.interventions import HeadMeans, attentions, edited, head_means, silenced
 from annotated.machine.acceleration import accelerate
 from annotated.model import Transformer
 from annotated.runs.examples import batch_all, tokenize_pairs
@@ -32,7 +30,7 @@ from annotated.search.translation import Translator
 from annotated.text.grammar.splits import corpus_fingerprint, embedded_split
 from annotated.text.tokenization import Tokenizer
 from studies.common import begin, keep
-from tools.case import SENTENCES, Pronouns, share
+from tools.case import SENTENCES, Pronouns, recorded, share
 
 Head = tuple[str, int, int]
 RULES_ON = 150  # sentences of the test split
@@ -73,19 +71,11 @@ def borrowed(task: Pronouns) -> dict[str, Any]:
     model, sizes = task.model, [len(source) for source in task.sources]
     fitting = [n for n, size in enumerate(sizes) if size == sizes[n ^ 1]]
     twins = torch.tensor([n ^ 1 for n in range(len(sizes))])
-    places = [(kind, n) for kind, modules in attentions(model).items() for n in range(len(modules))]
-    kept: dict[str, dict[Place, Tensor]] = {"weights": {}, "values": {}}
-
-    def keep(what: str, place: Place, x: Tensor) -> Tensor:
-        kept[what][place] = x[twins]
-        return x
-
-    with edited(model, **{what: {place: partial(keep, what, place) for place in places} for what in kept}):
-        task.choices()
+    kept = {what: {place: x[twins] for place, x in one.items()} for what, one in recorded(task).items()}
     groups = {
         "encoder, layer 1": [("encoder", 0)], "encoder, layer 2": [("encoder", 1)],
         "encoder": [("encoder", 0), ("encoder", 1)], "cross-attention": [("cross", 0), ("cross", 1)],
-        "everything": places,
+        "everything": [*kept["weights"]],
     }  # fmt: skip
     found = {}
     for name, group in {"nothing": [], **groups}.items():

@@ -13,6 +13,8 @@ chooses among er, sie and es. Recorded is
 - how many turn when the vectors of a group are the twin's: in the encoder, and at each of the decoder's two doors;
 - apart from these, with `--others`, the cuts once more for four kinds of other words, and for the German that has been
   written when the pronoun is due;
+- with `--crossed` and `--fronted`, what `tools/crossed.py` asks again: row by row, with means beside cuts, by place and
+  by pair, with donors beside twins;
 - with `--outsiders`, how many pronouns are right in 60 twins that were written from the words of the
   grammar alone, without sight of its rules.
 
@@ -25,7 +27,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,7 +39,7 @@ from annotated.base.corpus import SentencePair
 from annotated.base.files import read_tensors, write_json
 from annotated.batching import pad_sequences
 from annotated.drawing.visualization import word_of_piece
-from annotated.interventions import Place, edited
+from annotated.interventions import Place, attentions, edited
 from annotated.machine.acceleration import tune_machine
 from annotated.machine.devices import describe_machine
 from annotated.masks import causal_mask, padding_mask
@@ -101,6 +103,20 @@ class Pronouns:
     def choices(self) -> Tensor:
         """The gender that the model chooses for each sentence, as a token, all in one batch."""
         return self.logits(torch.arange(len(self.source)))[1]
+
+
+def recorded(task: Pronouns) -> dict[str, dict[Place, Tensor]]:
+    """The weights and the values of every attention when nothing is changed."""
+    places = [(kind, n) for kind, modules in attentions(task.model).items() for n in range(len(modules))]
+    kept: dict[str, dict[Place, Tensor]] = {"weights": {}, "values": {}}
+
+    def keep(what: str, place: Place, x: Tensor) -> Tensor:
+        kept[what][place] = x
+        return x
+
+    with edited(task.model, **{what: {place: partial(keep, what, place) for place in places} for what in kept}):
+        task.choices()
+    return kept
 
 
 def share(values: np.ndarray, untouched: np.ndarray | None = None) -> list[list[float]]:
@@ -236,8 +252,26 @@ def readings(task: Twins, known: Pronouns) -> dict[str, Any]:
 def regendered(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
     """Where the pronoun goes when the row of its noun, or of the rival, gets each of the two other genders.
 
-    Of each: the shares that follow into the new gender, that stay with the right one, and that take the twin's. Asked
-    are the twins both of whose nouns are single tokens.
+    Of each: the shares that follow into the new gender, that stay with the right one, and that take the twin's.
+    """
+    found: dict[str, Any] = {}
+    for which in ("noun", "rival"):
+        answers = []
+        for x, wanted, fitting, nouns in rewritten(task, tokenizer, pairs, which):
+            vectors = task.asked([(x, task.real)] * task.depth)
+            follows = (task.genders[task.model.output(vectors)[:, task.genders].argmax(-1)] == wanted).float()[:, None]
+            answers.append(torch.cat([follows, task.answers(vectors)], dim=1)[fitting])
+            found |= {"sentences": len(fitting), "nouns": nouns}
+        found[which] = share(torch.stack(answers).mean(dim=0).numpy())
+    return found
+
+
+def rewritten(
+    task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair], which: str
+) -> Iterator[tuple[Tensor, Tensor, list[int], int]]:
+    """The encoder's output when the row of a noun gets another gender, and that gender, for each of the two others.
+
+    Also which sentences can be asked, those both of whose nouns are single tokens, and how many such nouns there are.
     """
     model, processor = task.model, tokenizer.processor
     ids = {noun.english: processor.piece_to_id("\u2581" + noun.english) for noun in NOUN_ENTRIES}
@@ -250,26 +284,18 @@ def regendered(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair])
     named = [words(pair.source) for pair in pairs]
     fitting = [n for n, known in enumerate(task.groups) if all(named[n][word] in single for word in known["nouns"])]
     numbers = {word: n for n, word in enumerate(single)}
-    found: dict[str, Any] = {"sentences": len(fitting), "nouns": len(single)}
-    for which in ("noun", "rival"):
-        answers = []
-        for step in (1, 2):
-            moves, wanted = torch.zeros(len(pairs), rows.shape[1]), torch.zeros(len(pairs), dtype=torch.long)
-            for n in fitting:
-                (word,) = task.groups[n][which]
-                number, old = numbers[named[n][word]], single[named[n][word]]
-                new = wanted[n] = (old + step) % 3
-                moves[n] = total[new] / count[new] - (total[old] - rows[number]) / (count[old] - 1)
-            x = model.embed(model.source_embedding, model.source_positions, task.source)
-            x = x + task.tokens(which)[:, :, None] * moves[:, None]
-            for layer in model.encoder.layers:
-                x = layer(x, task.real[:, None, None])
-            vectors = task.asked([(x, task.real)] * task.depth)
-            chosen = model.output(vectors)[:, task.genders].argmax(-1)
-            follows = (chosen == wanted).float()[:, None]
-            answers.append(torch.cat([follows, task.answers(vectors)], dim=1)[fitting])
-        found[which] = share(torch.stack(answers).mean(dim=0).numpy())
-    return found
+    for step in (1, 2):
+        moves, wanted = torch.zeros(len(pairs), rows.shape[1]), torch.zeros(len(pairs), dtype=torch.long)
+        for n in fitting:
+            (word,) = task.groups[n][which]
+            number, old = numbers[named[n][word]], single[named[n][word]]
+            new = wanted[n] = (old + step) % 3
+            moves[n] = total[new] / count[new] - (total[old] - rows[number]) / (count[old] - 1)
+        x = model.embed(model.source_embedding, model.source_positions, task.source)
+        x = x + task.tokens(which)[:, :, None] * moves[:, None]
+        for layer in model.encoder.layers:
+            x = layer(x, task.real[:, None, None])
+        yield x, task.genders[wanted], fitting, len(single)
 
 
 # What is needed: arrows cut
@@ -490,6 +516,11 @@ def told_apart(translator: Translator) -> dict[str, Any]:
     return {"sentences": len(asked), **found, "translations": written}
 
 
+def decided(count: int) -> list[SentencePair]:
+    """Training sentences whose pronoun an adjective decides."""
+    return [pair for pair in generated("train") if DECIDED in pair.phenomena][:count]
+
+
 def measure(
     model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES, fitted: int = FITTED_ON
 ) -> dict[str, Any]:
@@ -497,7 +528,7 @@ def measure(
     model = model.eval()
     pairs = embedded_split("pronoun")[:sentences]
     task = Twins(model, tokenizer, pairs)
-    known = Pronouns(model, tokenizer, [pair for pair in generated("train") if DECIDED in pair.phenomena][:fitted])
+    known = Pronouns(model, tokenizer, decided(fitted))
     with torch.no_grad():
         found = {"sentences": sentences, "untouched": task.chosen()}
         found |= {"looks": looks(task), "cuts": cuts(task), "swaps": swaps(task)}
@@ -522,8 +553,12 @@ def main(arguments: Sequence[str]) -> int:
     only.add_argument(
         "--others", action="store_true", help="only the four kinds of other words, and the German written"
     )
+    only.add_argument("--crossed", action="store_true", help="only what is asked again by four rules")
+    only.add_argument("--fronted", action="store_true", help="only sentences that begin with the clause of *it*")
     only.add_argument("--outsiders", action="store_true", help="only the sentences of data/outsiders.tsv")
     options = parser.parse_args(arguments)
+    from tools import crossed  # which needs this module
+
     torch.set_num_threads(1)
     tune_machine()
     for number in options.model or MODELS:
@@ -531,14 +566,17 @@ def main(arguments: Sequence[str]) -> int:
         if MODELS[number]:
             path = FOLDER / MODELS[number]
             load_weights(translator.model, read_tensors(path), path)
-        part = "others" * options.others or "outsiders" * options.outsiders
+        part = next((part for part in ("others", "crossed", "fronted", "outsiders") if getattr(options, part)), "")
         command = f"python -m tools.case --model {number}" + f" --{part}" * bool(part)
         record = {"command": command, **describe_machine(torch.device("cpu"))}
         record |= {"weights": MODELS[number] or "data/models/embedded", "corpus_version": corpus_fingerprint()}
         if options.outsiders:
             record |= told_apart(translator)
+        elif options.fronted:
+            record |= crossed.measure_fronted(translator)
         else:
-            record |= (measure_others if options.others else measure)(translator.model, translator.tokenizer)
+            parts = {"others": measure_others, "crossed": crossed.measure}
+            record |= parts.get(part, measure)(translator.model, translator.tokenizer)
         write_json(FOLDER / "measured" / (f"{part}-" * bool(part) + f"{number}.json"), record)
     return 0
 
