@@ -24,14 +24,14 @@ def pad_sequences(sequences: Sequence[Sequence[int]], pad_id: int = 0) -> Int[Te
 
 
 # book/51_data_and_batching.ipynb#batching
-Example = tuple[list[int], list[int]]  # source and target ids, each with eos at its end
+Example = tuple[list[int], list[int]]  # source and target ids, each ends with </s>
 
 
 @dataclass(frozen=True)
 class Batch:
     """Sentence pairs as tensors.
 
-    `target_input` is the target shifted right: bos first, the last token left out.
+    `target_input` is the target shifted right: <s> first, the last token left out.
 
     Defined in chapter 51: `batching`.
     """

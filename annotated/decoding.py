@@ -35,6 +35,15 @@ __all__ = [
 ]
 
 
+# book/60_beam_search.ipynb#length-penalty
+def length_penalty(length: int, alpha: float) -> float:
+    """lp(Y) = ((5 + |Y|) / 6)^alpha, which divides log P (Wu et al. 2016; 6.1).
+
+    Defined in chapter 60: `length-penalty`.
+    """
+    return ((5 + length) / 6) ** alpha
+
+
 # book/60_beam_search.ipynb#next-logits
 def full_logits(model: Transformer, source: Int[Tensor, "batch source"]) -> Callable[[Tensor], Tensor]:
     """A function from whole prefixes to the logits of their next token.
@@ -121,15 +130,6 @@ def plain_greedy_search(
         if token == model.config.end_id:
             break
     return output[1:], total
-
-
-# book/60_beam_search.ipynb#length-penalty
-def length_penalty(length: int, alpha: float) -> float:
-    """lp(Y) = ((5 + |Y|) / 6)^alpha, which divides log P (Wu et al. 2016; 6.1).
-
-    Defined in chapter 60: `length-penalty`.
-    """
-    return ((5 + length) / 6) ** alpha
 
 
 # book/60_beam_search.ipynb#hypothesis
