@@ -715,7 +715,12 @@ CHECKS = [
         "32_attention#variance",
         "Heads that look at one word from the first step, and learning that is slow.",
     ),
-    Check("masks", check_masks, "32_attention#masks-plain", "See the checks above: this one says where."),
+    Check(
+        "masks",
+        check_masks,
+        "32_attention#masks-plain",
+        "The loss is too good, or padding matters: this check says where.",
+    ),
     Check(
         "embedding",
         check_embedding,
