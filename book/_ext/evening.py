@@ -1,0 +1,97 @@
+"""The evening: the chapters that tell the story on their own, as a path that one can walk.
+
+Which they are stands in _config.yml (`evening`), and how long each takes is counted (tools/evening.py). Each of them
+says at its top where in the evening one is, and leads to the next where its story ends and at the end of the page;
+`{evening}` lists them, and so does the sidebar of every page. No script is needed for any of this.
+"""
+
+import re
+from html import escape
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+from tools.evening import minutes
+
+HOME, AFTERWARDS = "index", "81_laboratory"
+STORY_ENDS = re.compile(r'(?=<section id="(?:more|exercises)">)')
+SIDEBAR = re.compile(r'(<nav class="bd-links bd-docs-nav"[^>]*>)')
+
+
+class Evening(SphinxDirective):
+    """`{evening}`: the chapters with their titles and minutes, and how long all of them take."""
+
+    def run(self) -> list[nodes.Node]:
+        spent = self.config.evening_minutes
+        lines = [f"1. {{doc}}`{name}` ({spent[name]} minutes)" for name in self.config.evening]
+        hours, rest = divmod(round(sum(spent.values()), -1), 60)
+        lines += ["", f"Together they take about {hours} hours" + (f" and {rest} minutes." if rest else ".")]
+        holder = nodes.Element()
+        self.state.nested_parse(StringList(lines, "evening"), self.content_offset, holder)
+        return holder.children
+
+
+def count_minutes(app: Sphinx) -> None:
+    app.config.evening_minutes = {name: minutes(name) for name in app.config.evening}
+
+
+def leading_on(app: Sphinx, page: str) -> str:
+    """What leads from a chapter of the evening to the next, and from the last one out of it."""
+    evening = app.config.evening
+    if page == evening[-1]:
+        home, laboratory = (escape(app.env.titles[name].astext()) for name in (HOME, AFTERWARDS))
+        return (
+            f'That was the evening. <a href="{AFTERWARDS}.html">{laboratory}: ask the machine yourself</a> '
+            f'<a class="home" href="{HOME}.html">{home} Back to the first page</a>'
+        )
+    following = evening[evening.index(page) + 1]
+    title, spent = escape(app.env.titles[following].astext()), app.config.evening_minutes[following]
+    return (
+        f'<a class="evening-next" href="{following}.html"><span>Next this evening</span> <strong>{title}</strong> '
+        f"<span>chapter {following[:2]}, {spent} minutes</span></a>"
+    )
+
+
+def lead_on(app: Sphinx, page: str, template: str, context: dict, document: nodes.document | None) -> None:
+    """The row at the top of a chapter of the evening, and the links to the next."""
+    if page not in app.config.evening or app.builder.name != "html":
+        return
+    place, on = app.config.evening.index(page) + 1, leading_on(app, page)
+    row = f"chapter {place} of {len(app.config.evening)}, {app.config.evening_minutes[page]} minutes"
+    row = f'<p class="evening-row"><a href="{HOME}.html#one-evening">One evening</a>: {row}</p>'
+    story_ends = f'<p class="evening-on">{on} <em>The rest of this page can wait for another day.</em></p>\n'
+    body, found = STORY_ENDS.subn(story_ends, context["body"], count=1)
+    if not found:
+        raise ExtensionError(f"{page}: no section More and no Exercises, before which its story ends")
+    context["body"] = f'{row}{body}<p class="evening-on at-the-end">{on}</p>'
+
+
+def list_in_sidebars(app: Sphinx, error: Exception | None) -> None:
+    """The evening above the other parts; it stands open on its own chapters."""
+    if error or app.builder.name != "html":
+        return
+    for path in Path(app.outdir).glob("*.html"):
+        items = [
+            f'<li class="toctree-l1"><a class="reference internal" href="{name}.html"'
+            f"{' aria-current=page' * (name == path.stem)}>{escape(app.env.titles[name].astext())}"
+            f" <small>{app.config.evening_minutes[name]} min</small></a></li>"
+            for name in app.config.evening
+        ]
+        opened = " open" * (path.stem in app.config.evening)
+        group = f'<details class="evening"{opened}><summary>One evening</summary><ol class="nav bd-sidenav">'
+        group += "".join(items) + "</ol></details>"
+        path.write_text(SIDEBAR.sub(rf"\1{group}", path.read_text(encoding="utf-8"), count=1), encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_config_value("evening", [], "env")
+    app.add_config_value("evening_minutes", {}, "")
+    app.add_directive("evening", Evening)
+    app.connect("config-inited", lambda app, config: count_minutes(app))
+    app.connect("html-page-context", lead_on, priority=800)  # below the map of the paper
+    app.connect("build-finished", list_in_sidebars)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
