@@ -19,7 +19,7 @@ from tools.evening import minutes
 
 HOME, AFTERWARDS = "index", "81_laboratory"
 STORY_ENDS = re.compile(r'(?=<section id="(?:more|exercises)">)')
-SIDEBAR = re.compile(r'(<nav class="bd-links bd-docs-nav"[^>]*>)')
+SIDEBAR = re.compile(r'(<nav class="bd-links bd-docs-nav"[^>]*>\s*<div[^>]*>)')  # inside what the theme takes for one list
 
 
 class Evening(SphinxDirective):
@@ -71,20 +71,23 @@ def lead_on(app: Sphinx, page: str, template: str, context: dict, document: node
 
 
 def list_in_sidebars(app: Sphinx, error: Exception | None) -> None:
-    """The evening above the other parts; it stands open on its own chapters."""
+    """The evening above the other parts; it stands open on its own chapters, and is what the sidebar then shows."""
     if error or app.builder.name != "html":
         return
     for path in Path(app.outdir).glob("*.html"):
-        items = [
-            f'<li class="toctree-l1"><a class="reference internal" href="{name}.html"'
-            f"{' aria-current=page' * (name == path.stem)}>{escape(app.env.titles[name].astext())}"
-            f" <small>{app.config.evening_minutes[name]} min</small></a></li>"
-            for name in app.config.evening
-        ]
+        text, items = path.read_text(encoding="utf-8"), ""
+        for name in app.config.evening:
+            here = (" current active", "#") if name == path.stem else ("", f"{name}.html")
+            title, spent = escape(app.env.titles[name].astext()), app.config.evening_minutes[name]
+            link = f'<a class="reference internal" href="{here[1]}">{title} <small>{spent} min</small></a>'
+            items += f'<li class="toctree-l1{here[0]}">{link}</li>'
+        if path.stem in app.config.evening:
+            text = text.replace('<li class="toctree-l1 current active">', '<li class="toctree-l1 current">')
         opened = " open" * (path.stem in app.config.evening)
-        group = f'<details class="evening"{opened}><summary>One evening</summary><ol class="nav bd-sidenav">'
-        group += "".join(items) + "</ol></details>"
-        path.write_text(SIDEBAR.sub(rf"\1{group}", path.read_text(encoding="utf-8"), count=1), encoding="utf-8")
+        group = (
+            f'<details class="evening"{opened}><summary>One evening</summary><ol class="nav bd-sidenav">{items}</ol>'
+        )
+        path.write_text(SIDEBAR.sub(rf"\1{group}</details>", text, count=1), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
