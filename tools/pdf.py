@@ -30,9 +30,11 @@ for (const image of document.images) image.loading = 'eager';
 """
 KEEP_ONLY = """
 (kept) => {
-  const whole = document.querySelector('.bd-article');
+  const whole = document.querySelector('.bd-article'), pages = document.createElement('div');
   const starts = kept.map((page) => document.getElementById(`document-${page}`));
-  whole.replaceChildren(...starts.flatMap((start) => [start, start.nextElementSibling]));
+  pages.className = 'toctree-wrapper';
+  pages.append(...starts.flatMap((start) => [start, start.nextElementSibling]));
+  whole.replaceChildren(pages);
   for (const link of whole.querySelectorAll('a[href^="#"]'))
     if (!document.getElementById(decodeURIComponent(link.hash.slice(1)))) link.removeAttribute('href');
 }

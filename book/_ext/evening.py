@@ -15,41 +15,32 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from tools.evening import minutes
+from tools.evening import listed, minutes
 
 HOME, AFTERWARDS = "index", "81_laboratory"
 STORY_ENDS = re.compile(r'(?=<section id="(?:more|exercises)">)')
-SIDEBAR = re.compile(r'(<nav class="bd-links bd-docs-nav"[^>]*>\s*<div[^>]*>)')  # inside what the theme takes for one list
+SIDEBAR = re.compile(r'(<nav class="bd-links bd-docs-nav"[^>]*>\s*<div[^>]*>)')
 
 
 class Evening(SphinxDirective):
     """`{evening}`: the chapters with their titles and minutes, and how long all of them take."""
 
     def run(self) -> list[nodes.Node]:
-        spent = self.config.evening_minutes
-        lines = [f"1. {{doc}}`{name}` ({spent[name]} minutes)" for name in self.config.evening]
-        hours, rest = divmod(round(sum(spent.values()), -1), 60)
-        lines += ["", f"Together they take about {hours} hours" + (f" and {rest} minutes." if rest else ".")]
         holder = nodes.Element()
-        self.state.nested_parse(StringList(lines, "evening"), self.content_offset, holder)
+        self.state.nested_parse(StringList(listed().split("\n"), "evening"), self.content_offset, holder)
         return holder.children
-
-
-def count_minutes(app: Sphinx) -> None:
-    app.config.evening_minutes = {name: minutes(name) for name in app.config.evening}
 
 
 def leading_on(app: Sphinx, page: str) -> str:
     """What leads from a chapter of the evening to the next, and from the last one out of it."""
     evening = app.config.evening
     if page == evening[-1]:
-        home, laboratory = (escape(app.env.titles[name].astext()) for name in (HOME, AFTERWARDS))
         return (
-            f'That was the evening. <a href="{AFTERWARDS}.html">{laboratory}: ask the machine yourself</a> '
-            f'<a class="home" href="{HOME}.html">{home} Back to the first page</a>'
+            f'That was the evening. Now <a href="{AFTERWARDS}.html">ask the machine yourself</a> in the laboratory, '
+            f'or go <a href="{HOME}.html">back to the first page</a>.'
         )
     following = evening[evening.index(page) + 1]
-    title, spent = escape(app.env.titles[following].astext()), app.config.evening_minutes[following]
+    title, spent = escape(app.env.titles[following].astext()), minutes(following)
     return (
         f'<a class="evening-next" href="{following}.html"><span>Next this evening</span> <strong>{title}</strong> '
         f"<span>chapter {following[:2]}, {spent} minutes</span></a>"
@@ -61,7 +52,7 @@ def lead_on(app: Sphinx, page: str, template: str, context: dict, document: node
     if page not in app.config.evening or app.builder.name != "html":
         return
     place, on = app.config.evening.index(page) + 1, leading_on(app, page)
-    row = f"chapter {place} of {len(app.config.evening)}, {app.config.evening_minutes[page]} minutes"
+    row = f"chapter {place} of {len(app.config.evening)}, {minutes(page)} minutes"
     row = f'<p class="evening-row"><a href="{HOME}.html#one-evening">One evening</a>: {row}</p>'
     story_ends = f'<p class="evening-on">{on} <em>The rest of this page can wait for another day.</em></p>\n'
     body, found = STORY_ENDS.subn(story_ends, context["body"], count=1)
@@ -78,7 +69,7 @@ def list_in_sidebars(app: Sphinx, error: Exception | None) -> None:
         text, items = path.read_text(encoding="utf-8"), ""
         for name in app.config.evening:
             here = (" current active", "#") if name == path.stem else ("", f"{name}.html")
-            title, spent = escape(app.env.titles[name].astext()), app.config.evening_minutes[name]
+            title, spent = escape(app.env.titles[name].astext()), minutes(name)
             link = f'<a class="reference internal" href="{here[1]}">{title} <small>{spent} min</small></a>'
             items += f'<li class="toctree-l1{here[0]}">{link}</li>'
         if path.stem in app.config.evening:
@@ -92,9 +83,7 @@ def list_in_sidebars(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_config_value("evening", [], "env")
-    app.add_config_value("evening_minutes", {}, "")
     app.add_directive("evening", Evening)
-    app.connect("config-inited", lambda app, config: count_minutes(app))
     app.connect("html-page-context", lead_on, priority=800)  # below the map of the paper
     app.connect("build-finished", list_in_sidebars)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
