@@ -60,7 +60,7 @@ html: env ## render the stored outputs: _build/html
 slides: html ## slides for three lessons, as pages and as PDF: _build/slides
 	@$(PY) -m tools.slides
 
-pdf: env ## the whole book as one file to print: _build/book.pdf
+pdf: env ## the whole book as one file to print, and the evening's chapters: _build/book.pdf, _build/evening.pdf
 	@$(PY) -m tools.pdf
 
 execute: env ## run chapters and store their outputs: make execute CH=59 (all without CH; REFRESH=1 renews timings, too)

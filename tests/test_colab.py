@@ -128,7 +128,7 @@ def words(text: str) -> Counter:
 
     text = re.sub(r"\{([\w:-]+)\}`([^`]*)`", seen, text)
     text = re.sub(
-        r"^[`:]{3,}(\{(widget|container|figure|chapters|literalinclude)\}.*|\{\w+\})?"
+        r"^[`:]{3,}(\{(widget|container|figure|chapters|evening|literalinclude)\}.*|\{\w+\})?"
         r"|^:(?:class|label|pyobject|dedent):.*|^:(?:alt|caption):|^\([\w-]+\)=",
         "",
         text,

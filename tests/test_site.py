@@ -15,6 +15,7 @@ import yaml
 from tests.pages import SITE, WIDTHS, cropped, overflowing, thin_out, violations
 from tools.browser import new_page
 from tools.build import toc_entries
+from tools.evening import chapters as evening
 from tools.pdf import main as make_pdf
 from tools.pdf import print_page
 
@@ -188,6 +189,16 @@ def test_a_cell_shows_its_module_and_its_tables(name):
             assert page.count("<tr") == sum(len(table.splitlines()) - 1 for table in tables), cell.id
 
 
+def test_who_only_goes_on_reads_the_evening_and_then_it_ends():
+    """From *Read for an evening* on the first page by *Next this evening* alone, as the pages are without scripts."""
+    (first,) = re.findall(r'href="(\w+)\.html"[^>]*><span[^>]*>Read for an evening', html_of("index"))
+    read = [first]
+    while found := set(re.findall(r'class="evening-next" href="(\w+)\.html"', html_of(read[-1]))):
+        read += found
+        assert len(read) == len(set(read))
+    assert read == evening()
+
+
 def test_reference_and_chapters_lead_to_each_other():
     assert 'href="32_attention.html#cell-scaled-dot-product-attention"' in html_of("api")
     assert re.search(
@@ -308,6 +319,16 @@ def test_the_cheat_sheet_fits_on_one_sheet(open_page):
     page, _, _ = open_page("cheat_sheet.html")
     margins = dict.fromkeys(("top", "bottom", "left", "right"), "10mm")
     assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", margin=margins))) == 1
+
+
+def test_the_search_can_keep_to_the_evening(open_page):
+    page, _, complaints = open_page("search.html?q=positions")
+    pages = "all => all.map(one => one.getAttribute('href').split('.')[0])"
+    found = page.locator("#search-results li > a")
+    assert not set(found.evaluate_all(pages)) <= set(evening())
+    page.get_by_label("only the evening").check()
+    assert set() < set(found.evaluate_all(pages)) <= set(evening())
+    assert complaints == []
 
 
 def test_search_finds_a_section_offline_and_without_a_server(open_page, site, browser):

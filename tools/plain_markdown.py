@@ -7,7 +7,7 @@ The site's parser finds MyST's directives and roles, which these programs show a
 | dropdown, a solution among them | `<details>`, with its title as the summary |
 | admonition | a quote, with its title in bold |
 | widget | its picture, its caption, and that it can be touched on the book's page |
-| container, figure, `{chapters}` | what is inside, the picture, the table |
+| container, figure, `{chapters}`, `{evening}` | what is inside, the picture, the table, the list |
 | literalinclude | the function or class that it quotes from the package, as code |
 | cell, claim | a link to the cell, a link to the claim's row on the site |
 | citation, other roles | authors and year with a link to the work, their text |
@@ -40,6 +40,7 @@ from pybtex.richtext import Text
 
 from tools import ROOT
 from tools.contents import chapter_table
+from tools.evening import listed
 
 OPTION, OPTIONS = re.compile(r":([\w-]+):[ \t]*(.*)"), re.compile(r"(?::[\w-]+:.*\n)*")
 
@@ -130,6 +131,8 @@ class Page:
                 return content.replace("\n", " ·\n") if argument == "buttons" else content
             case "chapters":
                 return chapter_table(self.root)
+            case "evening":
+                return listed(self.root)
             case "literalinclude":
                 code = quoted((self.root / "book" / argument).read_text(encoding="utf-8"), options["pyobject"])
                 return f"`{options['caption'].strip('`')}`\n\n```python\n{code}\n```"

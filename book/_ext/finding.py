@@ -2,7 +2,7 @@
 
 `book/search.yml` knows these words, and ways of writing the same; equations, tables and figures of the paper come from
 `book/places.yml`. The page itself searches by MiniSearch (from npm) with `book/web/search.js`, in place of Sphinx's
-search, which knows words and titles only.
+search, which knows words and titles only. It can keep to the chapters of the evening.
 """
 
 import json
@@ -105,6 +105,8 @@ def collected(app: Sphinx) -> dict:
         if (at := tops.get(place, place)) not in sections:
             raise ExtensionError(f"book/search.yml: there is no section {place}")
         sections[at]["words"] += [word for word in re.split(r",\s*", each) if word]
+    for one in sections.values():
+        one["evening"] = one["id"].partition("#")[0] in app.config.evening
     return {"same": known["same"], "sections": list(sections.values())}
 
 

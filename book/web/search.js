@@ -1,6 +1,6 @@
 /* The search: sections of the book, found by their words, their titles, and the words that readers type for them
    (book/search.yml). Ways of writing one thing are read as one. `bookSearch(SECTIONS)` is a function from a query to
-   sections, the best first; on the search page its answers are shown. */
+   sections, the best first; on the search page its answers are shown, all or those of the evening's chapters. */
 "use strict";
 
 const STOP = new Set(
@@ -105,23 +105,29 @@ function showResults() {
   if (!place || !query.trim()) return;
   for (const input of document.querySelectorAll("form.bd-search input[name=q]")) input.value = query;
   const make = (tag, text, more = {}) => Object.assign(document.createElement(tag), { textContent: text, ...more });
-  const found = globalThis.bookSearch(globalThis.SECTIONS)(query);
+  const every = globalThis.bookSearch(globalThis.SECTIONS)(query);
   const list = make("ol", "", { className: "found" });
-  for (const section of found.slice(0, 30)) {
+  const status = make("p", "", { role: "status" });
+  const box = make("input", "", { type: "checkbox" });
+  const label = make("label", "");
+  label.append(box, " only the evening");
+  const itemOf = (section) => {
     const [page, anchor] = section.id.split("#");
     const item = make("li", "");
     item.append(make("a", section.title, { href: section.top ? `${page}.html` : `${page}.html#${anchor}` }));
     if (!section.top) item.append(make("span", section.page, { className: "where" }));
     item.append(make("p", excerpt(section.text, query)));
-    list.append(item);
-  }
-  const count = found.length > 30 ? "The best 30 of" : "";
-  place.replaceChildren(
-    make("p", found.length ? `${count} ${found.length} sections`.trim() : "No section has these words.", {
-      role: "status",
-    }),
-    list,
-  );
+    return item;
+  };
+  const show = () => {
+    const found = every.filter(({ evening }) => evening || !box.checked);
+    const count = found.length > 30 ? "The best 30 of" : "";
+    status.textContent = found.length ? `${count} ${found.length} sections`.trim() : "No section has these words.";
+    list.replaceChildren(...found.slice(0, 30).map(itemOf));
+  };
+  box.addEventListener("change", show);
+  show();
+  place.replaceChildren(label, status, list);
 }
 
 if (globalThis.document) showResults();
