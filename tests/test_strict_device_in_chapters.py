@@ -80,5 +80,5 @@ def test_pretrained_models(device: torch.device, few: None):
 
 @pytest.mark.slow
 def test_attention_maps_of_the_shipped_model(device: torch.device, few: None):
-    names = run_cells("80_attention_visualizations", LONG, "silenced-one", "SENTENCES = 600", "SENTENCES = 20")
+    names = run_cells("80_attention_visualizations", LONG, "words-right", "SENTENCES = 600", "SENTENCES = 20")
     assert {weight.device for weight in names["model"].parameters()} == {names["genders"].device} == {device}
