@@ -35,6 +35,7 @@ KEEP_ONLY = """
   pages.className = 'toctree-wrapper';
   pages.append(...starts.flatMap((start) => [start, start.nextElementSibling]));
   whole.replaceChildren(pages);
+  document.getElementById('print-main-content')?.remove(); // the contents of all of it
   for (const link of whole.querySelectorAll('a[href^="#"]'))
     if (!document.getElementById(decodeURIComponent(link.hash.slice(1)))) link.removeAttribute('href');
 }
