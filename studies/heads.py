@@ -1,11 +1,9 @@
 """What each head is worth, for chapter 80: `python -m studies.heads` measures the shipped model.
 
-`python -m tools.experiments heads` trains two more with other seeds and measures them in the same way. For the 600
-sentences of the split `pronoun` a model reads the German up to the pronoun and chooses among er, sie and es; beside it
-stands the share of other tokens that are still predicted. Every head and every pair of heads is silenced, by zero and
-by its mean over the validation split. Attentions get weights, values, or both, from a sentence's twin, which means the
-other noun. Each share has its standard error: of the difference from the untouched model, over pairs of twins.
-`python -m studies.heads means` writes the heads' means alone, for the page.
+For the 600 sentences of the split `pronoun` it reads the German up to the pronoun and chooses among er, sie and es;
+beside it stands the share of other tokens that are still predicted. Every head and every pair of heads is silenced, by
+zero and by its mean over the validation split. Each share has its standard error: of the difference from the untouched
+model, over pairs of twins. `python -m studies.heads means` writes the heads' means alone, for the page.
 """
 
 from __future__ import annotations
@@ -17,20 +15,17 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
-import torch
 
 from annotated.base.corpus import SentencePair
 from annotated.drawing.visualization import sentence_maps
-from annotated.interventions import HeadMeans, attentions, edited, head_means, silenced
-from annotated.machine.acceleration import accelerate
+from annotated.interventions import HeadMeans, attentions, head_means, silenced
 from annotated.model import Transformer
 from annotated.runs.examples import batch_all, tokenize_pairs
-from annotated.runs.state import TrainingState
 from annotated.search.translation import Translator
 from annotated.text.grammar.splits import corpus_fingerprint, embedded_split
 from annotated.text.tokenization import Tokenizer
 from studies.common import begin, keep
-from tools.case import SENTENCES, Pronouns, recorded, share
+from tools.case import SENTENCES, Pronouns, share
 
 Head = tuple[str, int, int]
 RULES_ON = 150  # sentences of the test split
@@ -61,31 +56,6 @@ def silencings(task: Pronouns, means: Any) -> dict[str, Any]:
             pairs.append([heads.index(one), heads.index(other), *share(both, untouched), *share(extra)])
         found[name] = {"alone": [share(alone[head], untouched) for head in heads], "pairs": pairs}
     return {"heads": [list(head) for head in heads], "untouched": share(untouched)} | found
-
-
-def borrowed(task: Pronouns) -> dict[str, Any]:
-    """Genders chosen when attentions use weights, values or both of the twin: the sentence's own and the twin's.
-
-    Twins whose sources have different numbers of tokens are left out.
-    """
-    model, sizes = task.model, [len(source) for source in task.sources]
-    fitting = [n for n, size in enumerate(sizes) if size == sizes[n ^ 1]]
-    twins = torch.tensor([n ^ 1 for n in range(len(sizes))])
-    kept = {what: {place: x[twins] for place, x in one.items()} for what, one in recorded(task).items()}
-    groups = {
-        "encoder, layer 1": [("encoder", 0)], "encoder, layer 2": [("encoder", 1)],
-        "encoder": [("encoder", 0), ("encoder", 1)], "cross-attention": [("cross", 0), ("cross", 1)],
-        "everything": [*kept["weights"]],
-    }  # fmt: skip
-    found = {}
-    for name, group in {"nothing": [], **groups}.items():
-        for swapped in (("weights",), ("values",), ("weights", "values")):
-            edits = {what: {place: lambda _, new=kept[what][place]: new for place in group} for what in swapped}
-            with edited(model, **edits):
-                chosen = task.choices()
-            both = torch.stack([chosen == task.own, chosen == task.own[twins]], dim=1).float().numpy()[fitting]
-            found[f"{name}: {' and '.join(swapped)}"] = share(both)
-    return {"sentences": len(fitting), "shares": found}
 
 
 def rules(pair: SentencePair) -> dict[str, dict[int, int]]:
@@ -159,15 +129,9 @@ def measure(model: Transformer, tokenizer: Tokenizer, sentences: int = SENTENCES
     return {
         "sentences": sentences,
         "silenced": silencings(task, means_of(model, tokenizer)),
-        "borrowed": borrowed(task),
         "rules": fits(model, tokenizer),
         "nouns": on_the_nouns(model, tokenizer, sentences),
     }
-
-
-def judge(plan: object, path: object, state: TrainingState, tokenizer: Tokenizer, corpus: object) -> dict[str, Any]:
-    """`measure` of a unit."""
-    return measure(accelerate(state.model.cpu(), False), tokenizer)
 
 
 def main(arguments: list[str], sentences: int = SENTENCES) -> None:

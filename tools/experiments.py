@@ -52,7 +52,7 @@ from tools import ROOT
 RUNS = ROOT / "data" / "runs"
 WORK = ROOT / "runs" / "experiments"  # what a stopped unit goes on from
 CPU = torch.device("cpu")
-JUDGES = {"measure": "heads", "buckets": "length", "searches": "parsing"}  # a word of a plan: the study that judges
+JUDGES = {"buckets": "length", "searches": "parsing"}  # a word of a plan: the study that judges
 Plan = dict[str, Any]
 
 
