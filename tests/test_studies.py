@@ -214,6 +214,10 @@ def run_warm_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     assert (climbs["climbs"], peak["climbs"]) == (True, False)
     assert climbs["loss"].keys() == peak["loss"].keys() == {"10", "20"}
     assert peak["loss"]["10"] < climbs["loss"]["10"]
+    warm_up.main(["alike", "2"])
+    climbs, peak = read_json(folder / "sentence" / "alike.json")["runs"]
+    assert climbs["alike"]["0"] == peak["alike"]["0"]
+    assert climbs["alike"]["1"]["vectors"] < peak["alike"]["1"]["vectors"] <= 1
     return "sentence/warm-up"
 
 
