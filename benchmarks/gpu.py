@@ -45,7 +45,6 @@ PLANS = {  # in the order of what they are worth; whether weights and penalty ar
     "multi30k-best-long": True,
     "multi30k-table-3": False,
     "depth-512": False,
-    "heads": False,
 }
 AFTER = "multi30k-best-long"  # Multi30k comes first, then the measurements, then the other experiments
 TRAINED = ("multi30k-long", "recipe", 1)  # the unit whose model translates, where it was trained here

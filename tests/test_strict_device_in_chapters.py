@@ -24,7 +24,7 @@ from tests.device import strict_device
 BOOK = Path(__file__).resolve().parents[1] / "book"
 FEW = 6  # sentences of a split
 NAMES = ((), ("auto",))  # with which chapters ask for the best device
-LONG = {"figure-3-counted"}  # a cell of chapter 80 that needs more sentences than a few
+LONG = {"figure-3-counted", "two-genders"}  # cells of chapter 80 that need more sentences than a few
 
 
 @pytest.fixture
