@@ -146,9 +146,13 @@ class Twins(Pronouns):
         rows = [[int(word in wanted) for word in line] for line, wanted in zip(self.words, chosen, strict=True)]
         return pad_sequences(rows, 0).bool()
 
+    def gender(self, x: Tensor) -> Tensor:
+        """The gender chosen, as a token, from vectors where the pronoun is due."""
+        return self.genders[self.model.output(x)[:, self.genders].argmax(-1)]
+
     def answers(self, x: Tensor) -> Tensor:
         """From vectors where the pronoun is due: whether the right gender leads, and whether the twin's does."""
-        chosen = self.genders[self.model.output(x)[:, self.genders].argmax(-1)]
+        chosen = self.gender(x)
         return torch.stack([chosen == self.own, chosen == self.own[self.twins]], dim=1).float()
 
     def chosen(self) -> list[list[float]]:
@@ -259,7 +263,7 @@ def regendered(task: Twins, tokenizer: Tokenizer, pairs: Sequence[SentencePair])
         answers = []
         for x, wanted, fitting, nouns in rewritten(task, tokenizer, pairs, which):
             vectors = task.asked([(x, task.real)] * task.depth)
-            follows = (task.genders[task.model.output(vectors)[:, task.genders].argmax(-1)] == wanted).float()[:, None]
+            follows = (task.gender(vectors) == wanted).float()[:, None]
             answers.append(torch.cat([follows, task.answers(vectors)], dim=1)[fitting])
             found |= {"sentences": len(fitting), "nouns": nouns}
         found[which] = share(torch.stack(answers).mean(dim=0).numpy())

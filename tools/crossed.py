@@ -103,10 +103,6 @@ class Crossed(Twins):
         """The gender chosen by the model as it stands."""
         return self.gender(self.asked([self.encoded()] * self.depth))
 
-    def gender(self, x: Tensor) -> Tensor:
-        """The gender chosen, as a token, from vectors where the pronoun is due."""
-        return self.genders[self.model.output(x)[:, self.genders].argmax(-1)]
-
     def heard(self, doors: Mapping[int, Tensor]) -> Tensor:
         """The gender chosen when the pronoun's place hears these vectors at these doors; no other place does."""
         seen = (torch.arange(self.read.shape[1]) <= self.pronouns[:, None])[:, None, None]
@@ -132,11 +128,8 @@ class Crossed(Twins):
 
     def donors(self, seed: int) -> Tensor:
         """For each token another one of the same kind, of another pair: its place among all of them."""
-        found, kinds, width = (
-            torch.arange(self.kinds.numel()),
-            self.kinds.flatten(),
-            2 * self.kinds.shape[1],
-        )  # of a pair
+        found, kinds = torch.arange(self.kinds.numel()), self.kinds.flatten()
+        width = 2 * self.kinds.shape[1]  # of a pair
         for kind in range(1, int(kinds.max()) + 1):
             places = (kinds == kind).nonzero()[:, 0]
             found[places] = places[drawn(places[:, None] // width != places // width, seed)]
@@ -461,10 +454,8 @@ def heads_by_row(task: Crossed, tokenizer: Tokenizer, pairs: Sequence[SentencePa
 def wrong_tokens(task: Crossed, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, list[int]]:
     """How many tokens of the German are wrong, of how many: nouns and articles before the pronoun, and others."""
     logits, wanted = task.logits(torch.arange(len(pairs)))[0].argmax(-1), task.wanted
-    asked = {
-        name: keys[:, 1:] for name, keys in already_written(task, tokenizer, pairs).items()
-    }  # a token is read later
-    asked = {name: nn.functional.pad(keys, (0, 1)) for name, keys in asked.items()}
+    read = already_written(task, tokenizer, pairs)  # a place after it is written
+    asked = {name: nn.functional.pad(keys[:, 1:], (0, 1)) for name, keys in read.items()}
     real, places = wanted != task.model.config.pad_id, torch.arange(wanted.shape[1])
     asked["before the pronoun, others"] = (places < task.pronouns[:, None]) & ~asked["nouns"] & ~asked["articles"]
     asked["after the pronoun"] = (places > task.pronouns[:, None]) & real
