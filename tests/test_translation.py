@@ -127,7 +127,7 @@ def test_the_model_translates_what_it_has_learned(translator):
 
 
 @pytest.mark.slow
-def test_a_text_that_can_be_cut_in_several_ways_stands_once_in_a_list():
+def test_a_text_that_can_be_cut_in_several_ways_stands_once_in_a_list(tmp_path):
     """Chapter 91: the better of its two outputs, and the list is as long as was asked for."""
     sources = ["We get up when we wear the hat.", "The boy will sit in a bright room."]
     translator = Translator.load("embedded", "cpu")
@@ -139,9 +139,9 @@ def test_a_text_that_can_be_cut_in_several_ways_stands_once_in_a_list():
         assert len({one.text for one in found}) == len(found) == 8
         assert [one.text for one in found][:7] == list(dict.fromkeys(texts))
     pytest.importorskip("ctranslate2")
-    for found in FastTranslator.load("embedded", "cpu").translate_n_best(
-        sources, n_best=7, beam_size=8, penalty="power"
-    ):
+    translator.save(tmp_path)
+    options = {"n_best": 7, "beam_size": 8, "penalty": "power"}
+    for found in FastTranslator.load(tmp_path, "cpu").translate_n_best(sources, **options):
         assert len({one.text for one in found}) == len(found) == 7
 
 
