@@ -573,7 +573,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", **options)
     name, status = "annotated", 0
     try:
-        options = build_parser().parse_args(arguments)
+        options, unknown = build_parser().parse_known_args(arguments)
+        if unknown:  # said with the usage of the command, which argparse would not do
+            options.error(f"unrecognized arguments: {' '.join(unknown)}")
         name = f"annotated {options.command}"
         with processes() if options.run in DISTRIBUTED else nullcontext():
             if rank():  # one process speaks
