@@ -291,7 +291,9 @@ def search_batch(translator: Translator, sources: list[list[int]], options: dict
     prefixes = [source.prefix for source in sources if isinstance(source, Source)]
     with products_of_few_rows(len(sources) * options["beam_size"]):
         own = {"topk": translator.topk, "start": translator.start, "prefixes": prefixes}
-        own |= {"reading": translator.reading} if options["n_best"] > 1 else {}  # one text can be cut in several ways
+        own |= (
+            {"reading": translator.reading} if options.get("n_best", 1) > 1 else {}
+        )  # one text can be cut in several ways
         return beam_search(model, batch, **own, **options)
 
 
