@@ -39,6 +39,7 @@ from annotated.workbook.stations import (
     beside,
     emptied,
     functions,
+    leading,
     made_of,
     pieces,
     reference,
@@ -101,10 +102,7 @@ class Judgement(NamedTuple):
     part: str = ""
     how: str = ""  # that it `raised`, was `late`, or is `gone`
     question: str = ""  # what leads to the mistake
-
-    def kind(self) -> str:
-        """The same where the same small input fails in the same way."""
-        return f"{self.part} {self.how} {self.question}"
+    kind: str = ""  # the same where the same small input fails in the same way
 
 
 def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
@@ -125,20 +123,21 @@ def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
                 found = answer(case, mine.names)
         except (Exception, StillRunning) as error:
             lines = [f"{case.part} fails. It was asked with", *shown, *(f"    {one}" for one in failure(error))]
-            late = isinstance(error, StillRunning)
-            return Judgement("wrong", lines, case.part, "late" if late else "raised", LATE if late else RAISED)
+            how, question = ("late", LATE) if isinstance(error, StillRunning) else ("raised", RAISED)
+            return Judgement("wrong", lines, case.part, how, question, case.shows + question)
         if not same(expected, found):
             lines = [
                 f"{case.part} is asked with",
                 *shown,
                 *(f"    {one}" for one in beside(expected, found, case.returns)),
             ]
-            return Judgement("wrong", lines, case.part, "", case.question)
+            question = leading(case, expected, found)
+            return Judgement("wrong", lines, case.part, "", question, case.shows + question)
     return Judgement("right")
 
 
 LATE = "What ends your loop, and does anything in the loop bring that about?"
-RAISED = "In the line above, what is each thing, and which shape does it have? Begin with what the part was asked with."
+RAISED = "What is each thing in those lines, and which shape does it have? Begin with what the part was asked with."
 
 
 @cache
@@ -238,11 +237,11 @@ def heading(station: Station) -> str:
     return f"Station {n} of {len(STATIONS)}: {station.name}" if n else "Station 0: an example"
 
 
-def minutes(station: Station) -> int:
-    """How long it takes, counted from what is to be done: reading, a guess, a sentence, lines, and small inputs.
+def minutes(station: Station) -> tuple[float, ...]:
+    """How long it takes to read, to guess and explain, to write, and to answer the small inputs: counted, not measured.
 
-    A minute has 200 words of reading. A guess, a sentence and a line to write take a minute each; so does each small
-    input for what is to be written: every second one refuses what one has, and that takes two.
+    A minute has 200 words. A guess, a sentence and a line to write take a minute each; so does each small input for
+    what is to be written, since every second one refuses what one has, and that takes two.
     """
     read = " ".join([*station.watch(), station.task, station.asks, *station.options.values(), station.because,
                      station.explain, station.answer])  # fmt: skip
@@ -250,13 +249,12 @@ def minutes(station: Station) -> int:
     for whole in (pieces(solution())[name] for name in station.pieces):
         left = emptied(whole, station.blanks, station.by_line)
         lines += whole.count("\n") - left.count("\n") + len(re.findall(r"^ *\.\.\.$|= \.\.\.", left, re.MULTILINE))
-    inputs = sum(case.part in station.blanks for case in station.cases)
-    return round(len(read.split()) / 200 + 2 + lines + inputs)
+    return len(read.split()) / 200, 2, lines, sum(case.part in station.blanks for case in station.cases)
 
 
 def introduced(station: Station) -> list[str]:
     """Its head, with the minutes that it takes, and a worked example."""
-    head = f"{heading(station)} (about {minutes(station)} minutes)"
+    head = f"{heading(station)} (about {sum(minutes(station)):.0f} minutes)"
     return [
         "",
         head,
@@ -320,7 +318,7 @@ def comment(text: str) -> list[str]:
 def template(station: Station, full: bool = True) -> str:
     """A station as it is found in the reader's file; if not full, only what is to be written."""
     right, n, transfer = pieces(solution()), number(station), station.transfer
-    head = f"# ---- {heading(station)}, {minutes(station)} minutes ".ljust(112, "-")
+    head = f"# ---- {heading(station)}, {sum(minutes(station)):.0f} minutes ".ljust(112, "-")
     begin, end = [head, *comment(station.task)], []
     if full:
         begin += ["#", *comment(f"Predict first. {station.asks}")]
@@ -583,9 +581,9 @@ def missed(station: Station, state: dict[str, Any], mine: Mine, judged: Judgemen
     """
     mark, times = mine.mark(station.blanks), state.setdefault("times", 0)
     if state.get("failed") != mark:
-        again = state.get("kind") == judged.kind()
+        again = state.get("kind") == judged.kind
         times = times + 1 if again else 1
-        state |= {"attempts": state["attempts"] + 1, "failed": mark, "kind": judged.kind(), "times": times}
+        state |= {"attempts": state["attempts"] + 1, "failed": mark, "kind": judged.kind, "times": times}
     written = [pieces(mine.text).get(name, "") for name in station.pieces]
     wants = any(re.search(r"#\s*\?\s*$", one, re.MULTILINE) for one in written)
     lines = ["", "With this part the book's model gives:", *shown] if shown else []
@@ -622,11 +620,12 @@ def left(stations: Sequence[Station], done: Sequence[Station], record: dict[str,
     here = stations[len(done)] if len(done) < len(stations) else None
     stations, done = ([one for one in some if one is not EXAMPLE] for some in (stations, done))
     states = [(number(one), record[one.name]) for one in done if "again" not in record]
-    open_ones = [f"transfer {n}" for n, state in states if not state.get("transfer")]
-    open_ones += [f"hunt {n}" for n, state in states if n % 2 == 0 and not state.get("hunt")]
+    transfers = [str(n) for n, state in states if not state.get("transfer")]
+    hunts = [str(n) for n, state in states if n % 2 == 0 and not state.get("hunt")]
     over = sum("over" in state for _, state in states)
     more = f", {over} passed over" if over else ""
-    more += f"; open: {', '.join(open_ones)}" if open_ones else ""
+    more += f"; open transfers: {', '.join(transfers)}" if transfers else ""
+    more += f"; open hunts: {', '.join(hunts)}" if hunts else ""
     if here is None:
         return f"All {len(done)} stations are done{more}."
     tries = record[here.name]["attempts"]

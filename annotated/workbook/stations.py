@@ -37,6 +37,7 @@ __all__ = [
     "book",
     "emptied",
     "functions",
+    "leading",
     "made_of",
     "pieces",
     "reference",
@@ -364,7 +365,7 @@ def kind(value: Any) -> str:
         return f"a tensor of {what}, {tuple(value.shape)}"
     if isinstance(value, (tuple, list)) and any(isinstance(one, Tensor) for one in value):
         return f"{len(value)} values: {'; '.join(map(kind, value))}"
-    return f"{type(value).__name__} {value!r}"
+    return value if isinstance(value, str) else f"{type(value).__name__} {value!r}"
 
 
 def beside(expected: Any, found: Any, returns: tuple[str, ...] = ()) -> list[str]:
@@ -388,6 +389,21 @@ def beside(expected: Any, found: Any, returns: tuple[str, ...] = ()) -> list[str
     where = f"      (first difference: at [{', '.join(map(str, place))}])" if any(place) else ""
     lines = [f"{'expected':{width}}found{where}"]
     return [*lines, *(f"{a:{width}}{b}" for a, b in zip_longest(left, right, fillvalue=""))]
+
+
+def leading(case: Case, expected: Any, found: Any) -> str:
+    """A question that leads to what is wrong: about the kind of an answer, its shape, or what the case is about."""
+    if isinstance(expected, tuple) and isinstance(found, (tuple, list)) and len(expected) == len(found):
+        expected, found = next(pair for pair in zip(expected, found) if not same(*pair))
+    if not (isinstance(expected, Tensor) and isinstance(found, Tensor)):
+        return case.question
+    if (expected.dtype == torch.bool) != (found.dtype == torch.bool):
+        return "Where do you need True and False, and where numbers? Which comparison makes one of the other?"
+    if expected.shape != found.shape:
+        return "Write its shape beside each of your lines. At which line does it become another than you meant?"
+    if found.isnan().any():
+        return "Which rows are nan? A softmax gives that for a row that is minus infinity throughout: what is hidden?"
+    return case.question
 
 
 def sequence(*shape: int, seed: int = 0) -> Tensor:
