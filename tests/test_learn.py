@@ -140,7 +140,11 @@ def test_the_example_goes_as_its_text_says(learner):
 
 
 def test_what_is_half_written_or_gone_is_told_in_a_line_and_is_no_attempt(learner):
-    """A part that is begun, one that was deleted, and a file that was emptied, whose message says what to do."""
+    """A letter without quotes, a part that is begun, one that was deleted, and a file that was emptied."""
+    learner.put(('PREDICT_1 = ""', "PREDICT_1 = c"))
+    with pytest.raises(InputError, match='write PREDICT_1 = "c", with quotes'):
+        learner.save()
+    learner.put(("PREDICT_1 = c", 'PREDICT_1 = ""'))
     said = learner.guess(FIRST).save()
     assert FIRST.task[:40] in said
     said = learner.put(("scores = ...", "scores = q @ k.mT")).save()

@@ -201,6 +201,15 @@ def test_what_is_expected_stands_beside_what_was_found():
         assert any(line in " ".join(one.split()) for one in lines), lines
 
 
+def test_the_question_is_about_what_is_wrong():
+    """The kind of an answer, its shape, what is nan, and else what the small input is about."""
+    case, right = STATIONS[1].cases[1], torch.ones(2, 2).tril()
+    questions = [stations.leading(case, right.bool(), one) for one in (right, right[:1].bool(), ~right.bool())]
+    questions.append(stations.leading(case, (right, right), (right, right / 0)))
+    assert len(set(questions)) == 4
+    assert questions[2] == case.question
+
+
 def test_what_fails_is_told_by_the_lines_of_its_owner(monkeypatch):
     """An exception, a loop that never ends, and a part that the book's numbers do not fit."""
     monkeypatch.setattr(learn, "SECONDS", 0.3)

@@ -177,7 +177,7 @@ def alike(station: Station, mine: Mine, part: str) -> list[Mistake]:
 
 
 def named(station: Station, mine: Mine, judged: Judgement) -> list[str]:
-    """The name of a mistake whose copy answers as somebody's part does, and what its owner sees."""
+    """The name of a mistake whose copy answers as somebody's part does, and what its owner sees; else a question."""
     found = alike(station, mine, judged.part)
     if found:
         comes = "This usually comes of" if judged.how else "A known mistake gives exactly these answers"
@@ -186,7 +186,8 @@ def named(station: Station, mine: Mine, judged: Judgement) -> list[str]:
         return [f"{comes}: {names}.", *(f"In training: {one}" for one in seen if one)]
     page, _, cell = station.cells.get(judged.part, station.cell).partition("#")
     where = f"{judged.part} is explained in chapter {page[:2]}, cell {cell}."
-    return [where] if judged.how else [f"No single mistake that the book knows gives these answers. {where}"]
+    known = [] if judged.how else ["No single mistake that the book knows gives these answers."]
+    return [judged.question, *known, where]
 
 
 def transplanted(station: Station, names: dict[str, Any]) -> dict[str, Any]:
@@ -249,7 +250,8 @@ def minutes(station: Station) -> tuple[float, ...]:
     for whole in (pieces(solution())[name] for name in station.pieces):
         left = emptied(whole, station.blanks, station.by_line)
         lines += whole.count("\n") - left.count("\n") + len(re.findall(r"^ *\.\.\.$|= \.\.\.", left, re.MULTILINE))
-    return len(read.split()) / 200, 2, lines, sum(case.part in station.blanks for case in station.cases)
+    inputs = sum(case.part in station.blanks for case in station.cases)
+    return len(read.split()) / 200, 2.0, float(lines), float(inputs)
 
 
 def introduced(station: Station) -> list[str]:
@@ -484,6 +486,11 @@ def look(path: Path, record: dict[str, Any], first: bool = False) -> Look:
             f"{path}: no station is in it",
             "Undo in your editor, or move the file away: `annotated learn` then writes a new one.",
         )
+    for node in tree.body:  # a name would fail as soon as the file is run
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+            setting, letter = ast.unparse(node.targets[0]), node.value.id
+            if setting.startswith("PREDICT_"):
+                raise InputError(f'{path}: line {node.lineno}: write {setting} = "{letter}", with quotes')
     given, mark = settings_in(tree), short(ast.dump(tree))
     stations = [one for one in STATIONS if one.name in record.get("again", [one.name])]
     if "again" not in record and "softmax" in mine.nodes:

@@ -417,6 +417,8 @@ def spread(mask: Any, *shape: int) -> Any:
         return mask
     while mask.dim() > len(shape) and len(mask) == 1:
         mask = mask[0]
+    if mask.shape[-1:] != shape[-1:]:
+        return mask  # the axis of the keys has to be there
     try:
         return mask.broadcast_to(shape)
     except RuntimeError:
