@@ -241,10 +241,10 @@ def heading(station: Station) -> str:
 def minutes(station: Station) -> tuple[float, ...]:
     """How long it takes to read, to guess and explain, to write, and to answer the small inputs: counted, not measured.
 
-    A minute has 200 words. A guess, a sentence and a line to write take a minute each; so does each small input for
+    A minute has 200 words. A guess, a sentence and a line to write take a minute each. So does each small input for
     what is to be written, since every second one refuses what one has, and that takes two.
     """
-    read = " ".join([*station.watch(), station.task, station.asks, *station.options.values(), station.because,
+    read = " ".join([station.example, station.task, station.asks, *station.options.values(), station.because,
                      station.explain, station.answer])  # fmt: skip
     lines = 0
     for whole in (pieces(solution())[name] for name in station.pieces):
