@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from annotated.doctor.asking import (
-    CHECKS,
-    LEARNING,
+from annotated.doctor.asking import CHECKS, LEARNING
+from annotated.doctor.subject import (
+    DOES_NOT_APPLY,
     RIGHT,
     UNTRIED,
     VARIANT,
@@ -24,6 +24,9 @@ from annotated.doctor.asking import (
 )
 
 __all__ = ["check"]
+
+
+VERDICTS = (WRONG, VARIANT, UNTRIED, RIGHT, DOES_NOT_APPLY)
 
 
 class Finding(NamedTuple):
@@ -50,18 +53,25 @@ class Report:
         return all(one.verdict != WRONG for one in self.findings)
 
     @property
+    def status(self) -> int:
+        """The command's exit status: 1 where something is wrong, 3 where that could not be asked, else 0."""
+        verdicts = {one.verdict for one in self.findings}
+        return 1 if WRONG in verdicts else 3 if UNTRIED in verdicts else 0
+
+    @property
     def in_order(self) -> list[Finding]:
-        """What is wrong comes first, then variants, then what was not tried, each in the order of the checks."""
-        return sorted(self.findings, key=lambda one: (WRONG, VARIANT, UNTRIED, RIGHT).index(one.verdict))
+        """What is wrong first, then variants, what was not tried, what is right, each in the order of the checks."""
+        return sorted(self.findings, key=lambda one: VERDICTS.index(one.verdict))
 
     def __str__(self) -> str:
         lines = []
+        wide = max([9, *(len(one.verdict) for one in self.findings)])
         for one in self.in_order:
             says = f"{one.found}: {one.says}" if one.found else one.says
-            lines.append(f"{one.check:20} {one.verdict:9} {says}")
+            lines.append(f"{one.check:20} {one.verdict:{wide}} {says}")
             if one.verdict == WRONG:
-                lines += [f"{'':30} seen as: {one.symptom}"] if one.symptom else []
-                lines += [f"{'':30} explained: chapter {one.cell.replace('#', ', cell ')}"] if one.cell else []
+                lines += [f"{'':{wide + 21}} seen as: {one.symptom}"] if one.symptom else []
+                lines += [f"{'':{wide + 21}} explained: chapter {one.cell.replace('#', ', cell ')}"] if one.cell else []
         if self.causes:
             lines.append(f"likely: {'; or '.join(self.causes)}")
         return "\n".join([*lines, summary(self.findings)])
@@ -83,9 +93,14 @@ class Report:
 
 
 def summary(findings: tuple[Finding, ...]) -> str:
-    """How many findings there are of each verdict."""
-    counts = {one: sum(finding.verdict == one for finding in findings) for one in (WRONG, VARIANT, UNTRIED, RIGHT)}
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    """How many findings there are of each verdict; where nothing is wrong, what could not be asked comes first."""
+    counts = {one: sum(finding.verdict == one for finding in findings) for one in VERDICTS}
+    left, apply = counts[UNTRIED], len(findings) - counts[DOES_NOT_APPLY]
+    before = ""
+    if left and not counts[WRONG]:
+        before = f"nothing wrong, but {left} of {apply} not tried; "
+        counts[UNTRIED] = 0
+    return before + ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
 
 
 def check(
