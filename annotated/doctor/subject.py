@@ -185,8 +185,7 @@ class Subject:
 
     def layers(self, kind: str) -> int:
         """How many layers attend so; heads that are computed one by one are of one layer."""
-        found = self.attentions(kind)
-        return len({one.layer for one in found}) if self.seen.norms else len(found)
+        return len({one.layer for one in self.attentions(kind)})
 
 
 def raised(error: BaseException) -> str:
