@@ -24,7 +24,7 @@ from annotated.doctor.subject import (
     Verdict,
     raised,
 )
-from annotated.doctor.watching import ENDS, Watch
+from annotated.doctor.watching import ENDS, Attention, Watch
 
 __all__ = ["Broken", "CHECKS", "DOES_NOT_APPLY", "MINE", "StillRunning", "WRONG", "raised"]
 
@@ -33,6 +33,8 @@ def check_logits(subject: Subject) -> Verdict:
     """Logits, and not yet probabilities."""
     out = subject(*subject.pairs()).detach()[0]
     lowest = math.log(1 + (out.shape[-1] - 1) / math.e)
+    if (out >= 0).all() and (out.sum(0) - 1).abs().max() < 1e-4:
+        return Verdict(WRONG, "softmax over the sentence", "the numbers of each word sum to 1 over the sentence")
     if (out >= 0).all() and (out.sum(-1) - 1).abs().max() < 1e-4:
         says = (
             f"each position's numbers sum to 1; with another softmax in the loss, that cannot fall below {lowest:.2f}"
@@ -256,14 +258,30 @@ def check_attentions(subject: Subject) -> Verdict:
     if not encoder or cross != decoder or others:
         if check_source(subject).verdict == RIGHT and check_batch(subject).verdict == RIGHT:
             return Verdict(UNTRIED, "", f"not all attentions were seen: {says}, {others} others")
-        return Verdict(WRONG, "no cross-attention" if cross < decoder else "odd attentions", f"{says}, {others} others")
-    if subject.seen.averaged:
-        return Verdict(WRONG, "heads averaged", "a mean is taken over what was mixed, where heads are to be joined")
+        found = "no cross-attention" if cross < decoder and not others else "odd attentions"
+        return Verdict(WRONG, found, f"{says}, {others} others")
     if any(one.scores.raw for one in subject.seen.attentions):
         return Verdict(WRONG, "not projected", "scores are products of the vectors themselves, not of projections")
+    if subject.seen.torn:
+        found = "heads cut across tokens" if "projected" in subject.seen.torn else "heads joined across tokens"
+        return Verdict(
+            WRONG, found, "a view puts numbers of several tokens together: the axes are not transposed before"
+        )
+    if any("mixed" in part for pair in subject.seen.sums for one in pair for part in one):
+        return Verdict(WRONG, "no output matrix", "what was mixed is added as it is: no matrix after the heads")
+    same = next((one.scores.by for one in subject.seen.attentions if one.scores.by and one.scores.keys == key(one)), "")
+    if same:
+        return Verdict(WRONG, "keys are queries", f"{same} makes both queries and keys")
+    if subject.seen.averaged:
+        return Verdict(WRONG, "heads averaged", "a mean is taken over what was mixed, where heads are to be joined")
     if len(memories) > 1:
         return Verdict(WRONG, "several memories", "decoder layers read different outputs of the encoder, not its last")
     return heads_alike(subject) or Verdict(RIGHT, "", says)
+
+
+def key(one: Attention) -> str:
+    """The matrix of the queries, as that of the keys is written."""
+    return f"{one.scores.by} {one.scores.at}"
 
 
 def is_embedding(subject: Subject, parts: frozenset[str]) -> bool:
@@ -347,8 +365,11 @@ def check_masks(subject: Subject) -> Verdict:
         for one in subject.attentions(kind):
             if one.scores.axis != -1 or len(one.weights) % 2:
                 continue
-            rows = one.weights.unflatten(0, (2, -1))  # batch and heads, or heads and batch
-            turned = one.weights.unflatten(0, (-1, 2)).transpose(0, 1)
+            weights = one.weights.nan_to_num()
+            if one is not subject.attentions(kind)[0] and not torch.isfinite(one.weights).all():
+                continue  # what was no number before
+            rows = weights.unflatten(0, (2, -1))  # batch and heads, or heads and batch
+            turned = weights.unflatten(0, (-1, 2)).transpose(0, 1)
             if kind != "decoder" and turned[1, :, :, 5:].max() <= 1e-12 < rows[1, :, :, 5:].max():
                 rows = turned
             here = hidden(kind, *rows)
@@ -417,8 +438,8 @@ def check_embedding(subject: Subject) -> Verdict:
 def check_sharing(subject: Subject) -> Verdict:
     """Source, target and output share one table."""
     tables = {one.words.by for one in subject.seen.ends}
-    if not tables or any(not name or name[0] == "?" for name in tables):
-        return Verdict(UNTRIED, "", "no table with a name was seen")
+    if not tables or "" in tables:
+        return Verdict(UNTRIED, "", "no table was seen in which words are looked up")
     if len(tables) == 1 and any(name in tables for name, _ in subject.seen.used):
         return Verdict(RIGHT, "", "source, target and output share one table")
     output = next(reversed(subject.seen.used), ("", 0))[0]
@@ -493,7 +514,8 @@ def check_positions(subject: Subject) -> Verdict:
 
 def check_norms(subject: Subject) -> Verdict:
     """Each layer's output is added to its input, and the sum is normalised, for each token alone."""
-    norms, wanted = subject.seen.norms, 2 * subject.layers("encoder") + 3 * subject.layers("decoder")
+    norms, (encoder, decoder) = subject.seen.norms, depths(subject)
+    wanted = 2 * encoder + 3 * decoder if encoder and decoder else 0
     wide, unknown = width(subject), None in subject.seen.projected
     if not wanted and not norms:
         return unseen(subject)
@@ -501,7 +523,7 @@ def check_norms(subject: Subject) -> Verdict:
         return Verdict(WRONG, "normalised over the batch", "means are taken over the batch")
     if any(len(one.over) > 1 or one.over[0][1] in {5, 7} - {wide} for one in norms):  # the lengths of the two sentences
         return Verdict(WRONG, "normalised over the sentence", "means are taken over more than one token")
-    if verdict := residuals(subject, wanted) or computed(subject):
+    if verdict := computed(subject) or residuals(subject, wanted):
         return verdict
     inputs = [one.parts for one in norms if one.parts and one.parts != {"?"}]
     growing = [one for one in inputs if one & starts(subject)]
@@ -566,7 +588,7 @@ def residuals(subject: Subject, wanted: int) -> Verdict | None:
         says = f"{len(lost)} sums begin with what was normalised for a layer, not with what went into it"
         return Verdict(WRONG, "residual of what is normalised", says)
     around = [pair for pair in sums if any(one & (ENDS | names.keys()) for one in pair)]
-    if len(around) < wanted and None not in subject.seen.projected and (norms or sums):
+    if len(around) < wanted <= (len(norms) or wanted) and None not in subject.seen.projected and (norms or sums):
         return Verdict(
             WRONG, "no residual", f"{len(around)} sums of what went in and what came out, in {wanted} layers"
         )
@@ -603,10 +625,12 @@ def computed(subject: Subject) -> Verdict | None:
 
 def check_feed_forward(subject: Subject) -> Verdict:
     """Something bends between the two matrices of each layer."""
-    wanted = subject.layers("encoder") + subject.layers("decoder")
+    wanted = sum(depths(subject))
     bent, names = subject.seen.bent, "/".join(sorted(set(subject.seen.bent)))
     if not wanted:
         return unseen(subject) if not bent else Verdict(RIGHT, "", names)
+    if subject.seen.blurred:
+        return Verdict(WRONG, "a mean over the sentence", "it is added to its tokens, where each is to be alone")
     if not bent:
         return Verdict(WRONG, "nothing bends", "no ReLU and nothing like it: two matrices in a row are one matrix")
     if len(bent) < wanted:
@@ -648,7 +672,7 @@ def check_layers(subject: Subject) -> Verdict:
 
 def depth(subject: Subject) -> Verdict | None:
     """What is odd about the numbers of layers."""
-    counts = {kind: subject.layers(kind) for kind in ("encoder", "decoder")}
+    counts = dict(zip(("encoder", "decoder"), depths(subject), strict=True))
     names = inspect.signature(type(subject.module)).parameters
     one_for_both = next((name for name in names if name in DEPTHS), "")
     said = vars(subject.module).get(one_for_both)
@@ -681,6 +705,10 @@ def check_gradients(subject: Subject) -> Verdict:
         layers = {re.split(r"\.\d+\.", name)[0] + re.search(r"(\.\d+\.|$)", name)[0] for name in left}
         whole = any(all(name in left for name, _ in named if name.startswith(one)) for one in layers)
         found = "whole layers never reached" if whole else "never reached"
+        if {name for name, _ in subject.seen.used} & set(left):
+            uses = [(one.layer, one.scores.by) for one in subject.seen.attentions]
+            lost = {layer for layer, by in uses if by in left} & {layer for layer, by in uses if by not in left}
+            found = "layers beside each other" if lost else "cut off"
         return Verdict(WRONG, found, f"{len(left)} of {len(named)} parameters get no gradient, one is {left[0]}")
     return Verdict(RIGHT, "", "a gradient reaches every parameter")
 
@@ -689,17 +717,22 @@ def check_first_loss(subject: Subject) -> Verdict:
     """Untrained, a model knows nothing, and not the wrong thing."""
     modules = [] if subject.module is None else subject.module.modules()
     gains = [getattr(one, "weight", None) for one in modules if "Norm" in type(one).__name__]
-    gains = [one for one in gains if isinstance(one, Tensor)]
-    if not gains or not all(bool((one == 1).all()) for one in gains):
-        known = subject.module is not None and gains
-        says = "nothing says that it is untrained: no gains of a normalisation that are all 1"
-        return Verdict(DOES_NOT_APPLY if known else UNTRIED, "", says)
+    new = [bool((one == 1).all()) for one in gains if isinstance(one, Tensor)]
+    new = new or [one.new for one in subject.seen.norms if one.gain]
+    if not new:
+        return Verdict(UNTRIED, "", "nothing says that it is untrained: no gains of a normalisation were seen")
+    if not all(new):
+        return Verdict(DOES_NOT_APPLY, "", "it is trained: not all gains of its normalisations are 1")
     source, target = subject.pairs(8, 7, 7)
     out = subject(source, target)
     value = float(F.cross_entropy(out[:, :-1].flatten(0, 1), target[:, 1:].flatten()).detach())
     even = math.log(out.shape[-1])
     says = f"untrained, its loss is {value:.1f}; knowing nothing costs ln {out.shape[-1]} = {even:.1f}"
-    return Verdict(WRONG, "first loss too high", says) if value > even + 5 else Verdict(RIGHT, "", says)
+    if value <= even + 5:
+        return Verdict(RIGHT, "", says)
+    output = next(reversed(subject.seen.used), ("", 0))[0]
+    large = any(one.words.by == output and one.words.spread > 0.5 for one in subject.seen.ends)
+    return Verdict(WRONG, "tied to numbers of size 1" if large else "first loss too high", says)
 
 
 def check_learning(subject: Subject) -> Verdict:
@@ -732,6 +765,12 @@ def check_learning(subject: Subject) -> Verdict:
     if share >= 0.9:
         return Verdict(RIGHT, "", says)
     return Verdict(WRONG, "reads the answer" if loss < 0.2 else "does not learn", says)
+
+
+def depths(subject: Subject) -> tuple[int, int]:
+    """How many layers encoder and decoder have; 0 for a decoder in which not every layer reads the source."""
+    decoder = subject.layers("decoder")
+    return subject.layers("encoder"), decoder if subject.layers("cross") == decoder else 0
 
 
 DEPTHS = {"num_layers", "n_layers", "n_layer", "num_layer", "layers", "N", "depth", "n_blocks", "num_blocks", "blocks"}

@@ -1,7 +1,7 @@
 """What all answers come to: findings, the likeliest mistakes, a report."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
@@ -27,6 +27,9 @@ __all__ = ["check"]
 
 
 VERDICTS = (WRONG, VARIANT, UNTRIED, RIGHT, DOES_NOT_APPLY)
+
+
+UNKNOWN = "no mistake that is known looks like this"
 
 
 class Finding(NamedTuple):
@@ -59,6 +62,11 @@ class Report:
         return 1 if WRONG in verdicts else 3 if UNTRIED in verdicts else 0
 
     @property
+    def unknown(self) -> bool:
+        """Whether a model is wrong in a way that is not known."""
+        return not self.causes and any(one.verdict == WRONG and one.cell for one in self.findings)
+
+    @property
     def in_order(self) -> list[Finding]:
         """What is wrong first, then variants, what was not tried, what is right, each in the order of the checks."""
         return sorted(self.findings, key=lambda one: VERDICTS.index(one.verdict))
@@ -74,6 +82,8 @@ class Report:
                 lines += [f"{'':{wide + 21}} explained: chapter {one.cell.replace('#', ', cell ')}"] if one.cell else []
         if self.causes:
             lines.append(f"likely: {'; or '.join(self.causes)}")
+        elif self.unknown:
+            lines.append(f"likely: {UNKNOWN}")
         return "\n".join([*lines, summary(self.findings)])
 
     __repr__ = __str__
@@ -87,7 +97,8 @@ class Report:
             says += f"<br><i>{escape(one.symptom)}</i>" if one.verdict == WRONG and one.symptom else ""
             verdict = f"<b>{one.verdict}</b>" if one.verdict == WRONG else one.verdict
             rows.append(f"<tr><td>{name}</td><td>{verdict}</td><td>{says}</td></tr>")
-        likely = f"<p>Likely: {escape('; or '.join(self.causes))}.</p>" if self.causes else ""
+        causes = "; or ".join(self.causes) or (UNKNOWN if self.unknown else "")
+        likely = f"<p>Likely: {escape(causes)}.</p>" if causes else ""
         head = "<thead><tr><th>check</th><th>verdict</th><th>what was found</th></tr></thead>"
         return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>{likely}<p>{summary(self.findings)}</p>"
 
@@ -140,7 +151,18 @@ COMPARING = {  # what cannot be asked where outputs are random
     "looks ahead", "own past", "source", "source padding", "both padded", "batch", "order of the source",
     "order of the target",
 }  # fmt: skip
-FROM_INSIDE = {"attentions", "softmax", "scale", "embedding", "positions", "layers"}  # asked also without numbers
+FROM_INSIDE = {
+    "attentions",
+    "softmax",
+    "scale",
+    "masks",
+    "embedding",
+    "positions",
+    "layers",
+}  # asked also without numbers
+
+
+FOLLOWS = COMPARING | {"call", "gradients", "first loss", "learning"}  # checks that find what follows from a mistake
 
 
 def answer(ask: Callable[[Subject], Verdict], subject: Subject) -> Verdict:
@@ -162,16 +184,34 @@ def known_fingerprints() -> dict[str, list[str]]:
 def likely(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
     """Up to three mistakes that leave nearly these findings, the likeliest first; those that leave the same together.
 
-    What few mistakes leave counts more than what many do.
+    What was seen inside says where a mistake is, and counts before what follows from it: a mistake is named only if it
+    leaves something of that, or if nothing was seen inside, nor would be. What few mistakes leave counts more than what
+    many do.
     """
-    found = {f"{one.check}: {one.found}" for one in findings if one.verdict == WRONG and one.found != "raises"}
-    if not found:
-        return ()
-    known = known_fingerprints()
-    weight = {one: 1 / sum(one in marks for marks in known.values()) for marks in known.values() for one in marks}
+    found = marks(f"{one.check}: {one.found}" for one in findings if one.verdict == WRONG and one.found != "raises")
+    asked = {one.check for one in findings if one.verdict != UNTRIED}
+    known = {name: marks(left) for name, left in known_fingerprints().items()}
+    weight = {one: 1 / sum(one in left for left in known.values()) for left in known.values() for one in left}
+
+    def alike(one: set[str], other: set[str]) -> float:
+        both, either = (sum(weight.get(mark, 0.5) for mark in some) for some in (one & other, one | other))
+        return both / either if either else 1.0
+
     scores = {}
-    for name, marks in known.items():
-        common, either = found & set(marks), found | set(marks)
-        scores[name] = sum(weight.get(one, 0.5) for one in common) / sum(weight.get(one, 0.5) for one in either)
+    for name, left in known.items():
+        left = {one for one in left if one.split(": ")[0] in asked}
+        inside, others = within(left), within(found)
+        if found and (inside & others or not inside | others):
+            scores[name] = (3 * alike(inside, others) + alike(left - inside, found - others)) / 4
     best = sorted(scores, key=lambda name: -scores[name])
-    return tuple(name for name in best[:3] if scores[name] > 0.3 and scores[name] > 0.6 * scores[best[0]])
+    return tuple(name for name in best[:3] if scores[name] > 0.5 and scores[name] > 0.8 * scores[best[0]])
+
+
+def marks(found: Iterable[str]) -> set[str]:
+    """What checks found, each by itself, where one has found several things."""
+    return {f"{check}: {one}" for check, says in (mark.split(": ", 1) for mark in found) for one in says.split(", ")}
+
+
+def within(found: set[str]) -> set[str]:
+    """Those of the marks that say where a mistake is; the others follow from it."""
+    return {one for one in found if one.split(": ")[0] not in FOLLOWS}

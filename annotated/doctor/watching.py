@@ -1,6 +1,7 @@
 """What a model does inside as it runs: products, norms, residuals, seen without its names."""
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ class Note:
     inner: int = 0  # of scores: how many products one sums up; of words: how wide they are
     width: int = 0  # of a projection: how wide the vectors were before
     by: str = ""  # the parameter that it was made with
-    at: int = 0  # where in that parameter its matrix begins
+    at: int = 0  # where in that parameter its matrix begins, or where in what it made
     spread: float = 1.0  # of words: standard deviation of the table; of scores: of queries, divided by that of keys
     axis: int = 0  # of weights: the softmax's, counted from the end
     learned: bool = False  # of a parameter and what was looked up in it
@@ -34,12 +35,13 @@ class Note:
     fill: float | None = None  # of scores: the lowest number that a mask has written
     parts: Parts = frozenset()  # what it is the sum of
     of: Parts | None = None  # of a projection: the parts of what was projected; of scores, of the keys'
+    keys: str = ""  # of scores and weights: the matrix of the keys
     before: int = 0  # of a projection and of scores: the number of what was projected, of the queries'
     base: int = 0  # of what is centred, squared or a mean: the number of the tensor that it was made of
     steps: tuple[str, ...] = ()  # of a mean: what was done
     over: tuple[tuple[int, int], ...] = ()  # of a mean: the axes, counted from the end, and their sizes
     shift: float = 0.0  # of a deviation: the number that was added to it
-    gain: str = ""  # of what is centred: the parameter that has multiplied it
+    gain: tuple[str, int, bool] = ("", 0, False)  # of what is centred: name, size of what multiplied it; if all is 1
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Norm:
     shift: float = 0.0
     gain: str = ""
     gain_size: int = 0
+    new: bool = False  # whether all its gains are 1
     before: str = ""  # the matrix of queries that has used it first
 
 
@@ -93,6 +96,7 @@ SAME = {  # of these, those that show all numbers as they were
     "view", "_unsafe_view", "reshape", "_reshape_alias", "transpose", "permute", "t", "expand", "clone", "contiguous",
     "unsqueeze", "squeeze", "alias", "detach", "_to_copy",
 }  # fmt: skip
+PIECES = {"slice", "select", "split", "unbind", "chunk", "split_with_sizes"}  # and those that show a part
 BENT = {
     "relu", "relu_", "gelu", "silu", "silu_", "clamp", "clamp_min", "clamp_min_", "maximum", "threshold", "tanh", "elu",
     "leaky_relu", "sigmoid", "erf", "softplus", "mish", "glu", "_prelu_kernel", "hardswish", "celu",
@@ -130,6 +134,8 @@ class Watch(TorchDispatchMode):
         self.outside: dict[int, str] = {}  # names for parameters without one
         self.projected: list[Note | None] = []  # what all that was projected was
         self.last: Note | None = None  # what was projected last: into logits
+        self.torn: set[str] = set()  # what was cut into heads, or joined, so that tokens are mixed
+        self.blurred = 0  # how often a mean over the sentence came to its tokens
         self.masked = 0  # how often a mask was written into scores
         self.averaged = False  # whether heads are
         self.late = 0  # how often a table was added to what a layer had returned
@@ -150,8 +156,21 @@ class Watch(TorchDispatchMode):
         elif name in PASSED_ON:
             note = next((note for note in notes if note), None)
             for one in outs:
-                self.keep(one, note)
+                piece = note and note.kind == "projected" and name in PIECES and one.storage_offset()
+                self.keep(one, replace(note, at=note.at + piece) if piece else note)
+            if note and "view" in name and note.kind in ("projected", "mixed") and self.tears(args[0], out):
+                self.torn.add(note.kind)
         return out
+
+    def tears(self, x: Tensor, out: Tensor) -> bool:
+        """Whether numbers of one token come to another one, where the shape alone changes."""
+        after = [
+            [math.prod(one.shape[axis + 1 :]) for axis, size in enumerate(one.shape) if size == length]
+            for length in self.lengths - {1, 2}
+            for one in (x, out)
+        ]
+        pairs = zip(after[::2], after[1::2], strict=True)
+        return any(len(one) == len(other) == 1 and one != other for one, other in pairs)
 
     def came(self, out: Any, name: str, number: int) -> None:
         """Number what an operation has returned: what shows the same numbers has the same number."""
@@ -257,7 +276,8 @@ class Watch(TorchDispatchMode):
         elif self.see_norm((one, other), notes, out) or self.see_norm((other, one), notes[1::-1], out):
             return
         elif "parameter" in kinds and {"norm", "centred"} & set(kinds):
-            self.see_gain(notes[1 - kinds.index("parameter")], notes[kinds.index("parameter")], args, out)
+            at = kinds.index("parameter")
+            self.see_gain(notes[1 - at], notes[at], (one, other)[at], out)
         elif is_number(other):
             if notes[0] and notes[0].by == "ends" and float(other) != 1:
                 self.ends[-1] = replace(self.ends[-1], how="scaled as well")
@@ -314,8 +334,12 @@ class Watch(TorchDispatchMode):
             kinds[1:] == ["statistic"] and kinds[0] == "statistic"
         ):  # the mean of squares, without the square of the mean
             self.keep(out, notes[0])
-        elif kinds[1:] == ["statistic"] and self.base(one) == notes[1].base:
+        elif sign < 0 and kinds[1:] == ["statistic"] and self.base(one) == notes[1].base:
             self.keep(out, Note("centred", base=notes[1].base, over=notes[1].over))
+        elif "statistic" in kinds:
+            at = kinds.index("statistic")
+            self.blurred += any(axis != -1 and size in self.lengths - {1, 2} for axis, size in notes[at].over)
+            self.keep(out, notes[1 - at])
         elif kinds in (["words", ""], ["", "words"]) and args[kinds.index("")].shape[-1] != out.shape[-1]:
             self.keep(out, notes[kinds.index("words")])
         elif kinds == ["projected", "projected"] and notes[0].by == notes[1].by and notes[0].before == notes[1].before:
@@ -395,6 +419,7 @@ class Watch(TorchDispatchMode):
             sizes = [float(x.detach().std()) / note.factor for x, note in ((one, left), (other, right))]
             raw = {left.kind, right.kind} <= {"words", "sum", "norm"}
             scores = replace(left, kind="scores", inner=one.shape[-1], factor=left.factor * right.factor, raw=raw)
+            scores = replace(scores, keys=f"{right.by} {right.at}" if right.by else "")
             scores = replace(scores, of=self.parts(right) if raw else right.of, before=left.before or self.whole(one))
             self.keep(out, replace(scores, spread=sizes[0] / max(sizes[1], 1e-30), parts=frozenset()))
         elif left or right:
@@ -531,12 +556,9 @@ class Watch(TorchDispatchMode):
         if is_number(args[0]) or (note and note.kind == "statistic"):
             self.keep(out, by)
         elif "square" in by.steps and self.base(args[0]) == by.base:
-            how = {
-                "steps": by.steps,
-                "shift": by.shift,
-                "gain": note.gain if note else "",
-                "centred": bool(note and note.kind == "centred"),
-            }
+            how = {"steps": by.steps, "shift": by.shift, "centred": bool(note and note.kind == "centred")}
+            if note and note.kind == "centred":
+                how |= dict(zip(("gain", "gain_size", "new"), note.gain, strict=True))
             self.normalise(self.known.get(by.base), by.over, out, **how)
         else:
             return False
@@ -557,17 +579,18 @@ class Watch(TorchDispatchMode):
     def norm_of(self, note: Note) -> Norm:
         return self.norms[int(next(iter(note.parts)).split()[-1]) - 1]
 
-    def see_gain(self, note: Note, gain: Note, args: tuple, out: Tensor) -> None:
-        size = min(one.numel() for one in args[:2])
+    def see_gain(self, note: Note, gain: Note, values: Tensor, out: Tensor) -> None:
+        said = (gain.by, values.numel(), bool((values == 1).all()))
         if note.kind == "norm":
             one = self.norm_of(note)
-            one.gain, one.gain_size = gain.by, size
-        self.keep(out, note if note.kind == "norm" else replace(note, gain=gain.by, inner=size))
+            one.gain, one.gain_size, one.new = said
+        self.keep(out, note if note.kind == "norm" else replace(note, gain=said))
 
     def see_native_layer_norm(self, args: tuple, notes: list, out: tuple) -> None:
         size = len(args[1])
-        gain = {"gain": notes[2].by, "gain_size": args[2].numel()} if notes[2] else {}
-        self.normalise(notes[0], tuple((i - size, one) for i, one in enumerate(args[1])), out[0], **gain)
+        self.normalise(notes[0], tuple((i - size, one) for i, one in enumerate(args[1])), out[0])
+        if notes[2] and (note := self.notes.get(id(out[0]))) and note.kind == "norm":
+            self.see_gain(note, notes[2], args[2], out[0])
 
     def see_fused_rms_norm(self, args: tuple, notes: list, out: tuple) -> None:
         self.see_native_layer_norm((*args[:1], args[1], args[2]), notes, out)
