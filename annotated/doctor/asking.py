@@ -69,7 +69,9 @@ def check_dropout(subject: Subject) -> Verdict:
     if rate:
         says = f"a rate of {rate:g} stands in the model, and in training the same input gives the same output"
         return Verdict(WRONG, "dropout never drops", says)
-    ignored = next((found for kind in {type(one) for one in modules} for found in unread(kind) if "drop" in found), "")
+    ignored = next(
+        (found for kind in {type(one) for one in modules} for found in unread(kind) if re.search("drop|^p$", found)), ""
+    )
     if ignored:
         return Verdict(WRONG, "dropout never drops", f"nothing reads the argument {ignored!r}")
     given = argument(subject.module, "drop")
@@ -91,7 +93,11 @@ def unread(kind: type) -> list[str]:
     code = getattr(vars(kind).get("__init__"), "__code__", None)
     if code is None or kind.__module__.startswith("torch."):
         return []
-    read = {name for one in dis.get_instructions(code) for name in re.findall(r"\w+", str(one.argrepr))}
+    loads = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "STORE_FAST_LOAD")
+    read = {
+        name for one in dis.get_instructions(code) if one.opname.startswith(loads)
+        for name in re.findall(r"\w+", one.argrepr)
+    }  # fmt: skip
     inner = {name for one in code.co_consts if hasattr(one, "co_freevars") for name in one.co_freevars}
     return [
         name for name in code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount] if name not in read | inner
@@ -370,6 +376,11 @@ def check_masks(subject: Subject) -> Verdict:
                 continue  # what was no number before
             rows = weights.unflatten(0, (2, -1))  # batch and heads, or heads and batch
             turned = weights.unflatten(0, (-1, 2)).transpose(0, 1)
+            if kind != "decoder":
+                seen = torch.isfinite(one.weights).all(-1).all(0)
+                if not seen.any():
+                    continue
+                rows, turned = rows[:, :, seen], turned[:, :, seen]
             if kind != "decoder" and turned[1, :, :, 5:].max() <= 1e-12 < rows[1, :, :, 5:].max():
                 rows = turned
             here = hidden(kind, *rows)
@@ -702,8 +713,9 @@ def check_gradients(subject: Subject) -> Verdict:
     left = [name for name, one in named if one.grad is None or (one.dim() > 1 and not one.grad.any())]
     subject.module.zero_grad()
     if left:
-        layers = {re.split(r"\.\d+\.", name)[0] + re.search(r"(\.\d+\.|$)", name)[0] for name in left}
-        whole = any(all(name in left for name, _ in named if name.startswith(one)) for one in layers)
+        layers = {layer_of(name) for name in left}
+        sizes = {one: [name in left for name, _ in named if layer_of(name) == one] for one in layers}
+        whole = any(len(each) > 3 and all(each) for each in sizes.values())
         found = "whole layers never reached" if whole else "never reached"
         if {name for name, _ in subject.seen.used} & set(left):
             uses = [(one.layer, one.scores.by) for one in subject.seen.attentions]

@@ -189,7 +189,7 @@ def likely(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
     many do.
     """
     found = marks(f"{one.check}: {one.found}" for one in findings if one.verdict == WRONG and one.found != "raises")
-    asked = {one.check for one in findings if one.verdict != UNTRIED}
+    untried = {one.check for one in findings if one.verdict == UNTRIED}
     known = {name: marks(left) for name, left in known_fingerprints().items()}
     weight = {one: 1 / sum(one in left for left in known.values()) for left in known.values() for one in left}
 
@@ -199,10 +199,12 @@ def likely(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
 
     scores = {}
     for name, left in known.items():
-        left = {one for one in left if one.split(": ")[0] in asked}
+        left = {one for one in left if one.split(": ")[0] not in untried}
         inside, others = within(left), within(found)
-        if found and (inside & others or not inside | others):
+        if inside & others:
             scores[name] = (3 * alike(inside, others) + alike(left - inside, found - others)) / 4
+        elif left and not inside | others:
+            scores[name] = alike(left, found)
     best = sorted(scores, key=lambda name: -scores[name])
     return tuple(name for name in best[:3] if scores[name] > 0.5 and scores[name] > 0.8 * scores[best[0]])
 

@@ -134,6 +134,7 @@ class Watch(TorchDispatchMode):
         self.outside: dict[int, str] = {}  # names for parameters without one
         self.projected: list[Note | None] = []  # what all that was projected was
         self.last: Note | None = None  # what was projected last: into logits
+        self.gains: dict[int, tuple[str, int, bool]] = {}  # what has multiplied a tensor, by number
         self.torn: set[str] = set()  # what was cut into heads, or joined, so that tokens are mixed
         self.blurred = 0  # how often a mean over the sentence came to its tokens
         self.masked = 0  # how often a mask was written into scores
@@ -148,6 +149,10 @@ class Watch(TorchDispatchMode):
         outs = out if isinstance(out, (tuple, list)) else (out,)
         for one in outs:
             self.came(one, name, next((number for number in numbers if number), 0))
+        if name.endswith("_") and isinstance(args[0], Tensor):  # what stood there before has its number and its note
+            args = (args[0].detach(), *args[1:])
+            self.number(args[0], numbers[0])
+            self.keep(args[0], notes[0])
         chosen = name in ("where", "masked_fill") and any(note and note.kind == "projected" for note in notes)
         if name in BENT or (chosen and args[name == "masked_fill"].shape == out.shape):
             self.bend(name.rstrip("_"), notes, out)
@@ -237,10 +242,15 @@ class Watch(TorchDispatchMode):
     def look_up(self, table: Tensor, ids: Tensor, note: Note | None, out: Tensor) -> None:
         if note and note.kind == "parameter" and table.dim() == 2:
             found = ids.flatten().sort().values
-            words = any(torch.equal(found, tokens) for tokens in self.tokens)
+            words = any(self.holds(found, tokens) for tokens in self.tokens)
             spread = float(table.detach().std())
             kind = "words" if words else "places"
             self.keep(out, replace(note, kind=kind, inner=table.shape[1], spread=spread, parts=frozenset({kind})))
+
+    def holds(self, found: Tensor, tokens: Tensor) -> bool:
+        """Whether ids are the given tokens, perhaps with padding, a beginning or an end put to them."""
+        here, given = set(found.tolist()), set(tokens.tolist())
+        return len(found) >= len(tokens) and given <= here and len(here - given) <= 2
 
     def see_cat(self, args: tuple, notes: list, out: Tensor) -> None:
         found = [note for note in map(self.note, args[0]) if note]
@@ -278,6 +288,13 @@ class Watch(TorchDispatchMode):
         elif "parameter" in kinds and {"norm", "centred"} & set(kinds):
             at = kinds.index("parameter")
             self.see_gain(notes[1 - at], notes[at], (one, other)[at], out)
+        elif (
+            "parameter" in kinds
+            and any(kinds)
+            and kinds != ["parameter", "parameter"]
+            and self.see_gain_before((one, other), notes, out)
+        ):
+            return
         elif is_number(other):
             if notes[0] and notes[0].by == "ends" and float(other) != 1:
                 self.ends[-1] = replace(self.ends[-1], how="scaled as well")
@@ -409,8 +426,8 @@ class Watch(TorchDispatchMode):
             at = 0 if kinds[0] in ("weights", "scores") else 1
             weights = (one, other.mT)[at].detach()
             sums = weights.sum(-1)
-            off = (sums[sums != 0] - 1).abs()  # a row without any weight is another matter
-            far = float(off.max()) if len(off) else 1.0
+            off = (sums[(sums != 0) & sums.isfinite()] - 1).abs()  # a row without any weight is another matter
+            far = float(off.max()) if len(off) else float(sums.isfinite().any())
             self.attentions.append(Attention(notes[at], weights, notes[at].before, far))
             self.keep(out, Note("mixed", parts=frozenset({f"mixed {len(self.attentions)}"})))
         elif out.shape[-2:] == (1, 1) and self.base(one) == self.base(other):
@@ -557,8 +574,8 @@ class Watch(TorchDispatchMode):
             self.keep(out, by)
         elif "square" in by.steps and self.base(args[0]) == by.base:
             how = {"steps": by.steps, "shift": by.shift, "centred": bool(note and note.kind == "centred")}
-            if note and note.kind == "centred":
-                how |= dict(zip(("gain", "gain_size", "new"), note.gain, strict=True))
+            gain = note.gain if note and note.kind == "centred" else self.gains.get(by.base, ("", 0, False))
+            how |= dict(zip(("gain", "gain_size", "new"), gain, strict=True))
             self.normalise(self.known.get(by.base), by.over, out, **how)
         else:
             return False
@@ -585,6 +602,30 @@ class Watch(TorchDispatchMode):
             one = self.norm_of(note)
             one.gain, one.gain_size, one.new = said
         self.keep(out, note if note.kind == "norm" else replace(note, gain=said))
+
+    def see_gain_before(self, pair: tuple, notes: list, out: Tensor) -> bool:
+        """Whether a gain for each number of a vector comes before it is normalised, or where nothing is."""
+        at = 0 if notes[0] and notes[0].kind == "parameter" else 1
+        x, gain = pair[1 - at], pair[at]
+        if (
+            not isinstance(x, Tensor)
+            or not isinstance(gain, Tensor)
+            or notes[1 - at] is None
+            or gain.numel() not in (1, x.shape[-1])
+        ):
+            return False
+        if notes[1 - at].kind == "words" and gain.numel() == 1:
+            return False
+        self.keep(out, notes[1 - at])
+        self.number(out, self.number(x))
+        self.gains[self.number(x)] = (notes[at].by, gain.numel(), bool((gain == 1).all()))
+        return True
+
+    def see_addcmul(self, args: tuple, notes: list, out: Tensor) -> None:
+        self.see_mul(args[1:], notes[1:], out)
+        note = self.notes.get(id(out))
+        if notes[0] and notes[0].kind in ("norm", "sum", "words"):
+            self.add_up(notes[0], note, out)
 
     def see_native_layer_norm(self, args: tuple, notes: list, out: tuple) -> None:
         size = len(args[1])
