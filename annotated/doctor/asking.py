@@ -42,6 +42,8 @@ def check_logits(subject: Subject) -> Verdict:
         return Verdict(WRONG, "probabilities", says)
     if (out.exp().sum(-1) - 1).abs().max() < 1e-4:
         return Verdict(VARIANT, "log-probabilities", "log-probabilities come out, which cross-entropy takes as well")
+    if (out >= 0).all() and 0.1 < (out == 0).double().mean() < 1:
+        return Verdict(WRONG, "cut at 0", "no logit is below 0, and many are 0: something bends after the last matrix")
     return Verdict(RIGHT, "", f"numbers between {out.min():.2g} and {out.max():.2g}")
 
 
@@ -147,7 +149,7 @@ def check_past(subject: Subject) -> Verdict:
             )
         return Verdict(WRONG, "past unseen", "each output depends on its own token alone")
     if not own[1:].any():
-        shifted = all(moved[j, t] for j in range(1, 5) for t in range(j + 1, 6))
+        shifted = torch.equal(moved[1:], torch.ones(6, 6).triu(1).bool()[1:])
         says = "an output depends on the tokens before its own, and not on its own: "
         says += "the model shifts its target itself; give it the target that is not shifted, or take the shift out"
         return Verdict(WRONG, "shifted inside the model" if shifted else "own token unseen", says)
@@ -171,8 +173,13 @@ def check_source(subject: Subject) -> Verdict:
 def check_source_padding(subject: Subject) -> Verdict:
     """Padding after a source changes nothing."""
     source, target = subject.pairs()
-    far = subject.far(subject(source, target), subject(F.pad(source, (0, 3), value=subject.pad), target)).max()
+    alone = subject(source, target)
+    far = subject.far(alone, subject(F.pad(source, (0, 3), value=subject.pad), target)).max()
     if far:
+        for other in range(min(8, subject.vocab)):
+            if not subject.far(alone, subject(F.pad(source, (0, 3), value=other), target)).max():
+                says = f"{other} after the source changes nothing, and {subject.pad}, which is to be padding, does"
+                return Verdict(WRONG, "another id is padding", says)
         return Verdict(WRONG, "source padding seen", f"three paddings move the output by {far:.1g} of its size")
     return Verdict(RIGHT, "", "three paddings after the source change nothing")
 
@@ -265,6 +272,9 @@ def check_attentions(subject: Subject) -> Verdict:
         if check_source(subject).verdict == RIGHT and check_batch(subject).verdict == RIGHT:
             return Verdict(UNTRIED, "", f"not all attentions were seen: {says}, {others} others")
         found = "no cross-attention" if cross < decoder and not others else "odd attentions"
+        inputs = {(layer_of(one.scores.by), one.layer) for one in subject.attentions("decoder")}
+        if found == "no cross-attention" and not cross and len(inputs) > len({layer for layer, _ in inputs}):
+            found = "cross-attention reads the decoder"
         return Verdict(WRONG, found, f"{says}, {others} others")
     if any(one.scores.raw for one in subject.seen.attentions):
         return Verdict(WRONG, "not projected", "scores are products of the vectors themselves, not of projections")
@@ -506,6 +516,19 @@ def check_positions(subject: Subject) -> Verdict:
             forms[start, "released"] = torch.cat([angles.sin(), angles.cos()], 1)
         form = next((form for form, rows in forms.items() if torch.allclose(table, rows, atol=1e-3)), None)
         if form is None:
+            steps = torch.arange(length).double()[:, None]
+            others = {  # those that somebody has taken for the paper's, by name
+                "frequencies not divided by the width": 10000.0 ** -torch.arange(width // 2).double(),
+                "frequencies grow": 1 / rates,
+            }
+            made = {name: torch.stack([(steps * one).sin(), (steps * one).cos()], -1) for name, one in others.items()}
+            own = 10000.0 ** (-(torch.arange(0, width, 2).double() + 1) / width)
+            made["cosine with its own exponent"] = torch.stack([(steps * rates).sin(), (steps * own).cos()], -1)
+            name = next((name for name, rows in made.items() if torch.allclose(table, rows.flatten(1), atol=1e-3)), "")
+            if name:
+                return Verdict(WRONG, name, "sines and cosines, but not the paper's")
+            if any(torch.allclose(table.flip(0), rows, atol=1e-3) for rows in forms.values()):
+                return Verdict(WRONG, "positions run backwards", "the last token has the first row")
             circle = (table.square().sum(-1) - width / 2).abs().max() < 1e-3
             if torch.allclose(table[:, 0::2], table[:, 1::2]):
                 return Verdict(WRONG, "sine and cosine alike", "the two numbers of each pair are equal")
@@ -590,6 +613,8 @@ def residuals(subject: Subject, wanted: int) -> Verdict | None:
     if len(twice) > 2:  # once at the end of each stack is what PyTorch does
         says = f"{len(twice)} of {len(norms)} normalisations get what is normalised already"
         return Verdict(WRONG, "normalised twice", says)
+    if any((one & other) - {"?"} for one, other in sums):
+        return Verdict(WRONG, "added twice", "what goes round a layer is added twice to what it returns")
     start = starts(subject)
     first = [name for name, parts in inputs.items() if parts <= start]
     added = [parts for parts in inputs.values() if not parts <= start]
@@ -627,6 +652,8 @@ def computed(subject: Subject) -> Verdict | None:
         return Verdict(WRONG, "divided by the variance", "the root of the variance is not taken")
     if any("centred" in one.steps and not one.centred for one in norms):
         return Verdict(WRONG, "mean not taken away", "divided by the deviation, and the mean stays")
+    if (guard := max((one.guard for one in norms), default=0.0)) >= 0.01:
+        return Verdict(WRONG, "a large number under the root", f"{guard:g} is added to the variance")
     if (shift := max((one.shift for one in norms), default=0.0)) >= 0.1:
         return Verdict(WRONG, "deviation and a large shift", f"divided by the deviation and {shift:g}")
     if any(one.gain_size == 1 < wide and one.centred for one in norms):
@@ -644,6 +671,8 @@ def check_feed_forward(subject: Subject) -> Verdict:
         return Verdict(WRONG, "a mean over the sentence", "it is added to its tokens, where each is to be alone")
     if not bent:
         return Verdict(WRONG, "nothing bends", "no ReLU and nothing like it: two matrices in a row are one matrix")
+    if subject.seen.early:
+        return Verdict(WRONG, "bent before the matrix", f"{names} of what goes into a layer, not between two matrices")
     if len(bent) < wanted:
         return Verdict(WRONG, "ReLU missing", f"{names} {len(bent)} times in {wanted} layers")
     if not set(bent) <= {"relu", "clamp", "clamp_min", "maximum", "threshold"}:
@@ -720,7 +749,7 @@ def check_gradients(subject: Subject) -> Verdict:
         if {name for name, _ in subject.seen.used} & set(left):
             uses = [(one.layer, one.scores.by) for one in subject.seen.attentions]
             lost = {layer for layer, by in uses if by in left} & {layer for layer, by in uses if by not in left}
-            found = "layers beside each other" if lost else "cut off"
+            found = "layers beside each other" if lost else "whole layers cut off" if whole else "cut off"
         return Verdict(WRONG, found, f"{len(left)} of {len(named)} parameters get no gradient, one is {left[0]}")
     return Verdict(RIGHT, "", "a gradient reaches every parameter")
 

@@ -164,6 +164,8 @@ FROM_INSIDE = {
 
 FOLLOWS = COMPARING | {"call", "gradients", "first loss", "learning"}  # checks that find what follows from a mistake
 
+EXACT = {"source padding: another id is padding", "own past: shifted inside the model"}  # and of these, what tells more
+
 
 def answer(ask: Callable[[Subject], Verdict], subject: Subject) -> Verdict:
     """The verdict of a check; an exception in the model is one."""
@@ -189,7 +191,6 @@ def likely(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
     many do.
     """
     found = marks(f"{one.check}: {one.found}" for one in findings if one.verdict == WRONG and one.found != "raises")
-    untried = {one.check for one in findings if one.verdict == UNTRIED}
     known = {name: marks(left) for name, left in known_fingerprints().items()}
     weight = {one: 1 / sum(one in left for left in known.values()) for left in known.values() for one in left}
 
@@ -199,7 +200,6 @@ def likely(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
 
     scores = {}
     for name, left in known.items():
-        left = {one for one in left if one.split(": ")[0] not in untried}
         inside, others = within(left), within(found)
         if inside & others:
             scores[name] = (3 * alike(inside, others) + alike(left - inside, found - others)) / 4
@@ -216,4 +216,4 @@ def marks(found: Iterable[str]) -> set[str]:
 
 def within(found: set[str]) -> set[str]:
     """Those of the marks that say where a mistake is; the others follow from it."""
-    return {one for one in found if one.split(": ")[0] not in FOLLOWS}
+    return {one for one in found if one.split(": ")[0] not in FOLLOWS or one in EXACT}

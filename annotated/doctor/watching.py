@@ -41,6 +41,7 @@ class Note:
     steps: tuple[str, ...] = ()  # of a mean: what was done
     over: tuple[tuple[int, int], ...] = ()  # of a mean: the axes, counted from the end, and their sizes
     shift: float = 0.0  # of a deviation: the number that was added to it
+    guard: float = 0.0  # of a variance: the same
     gain: tuple[str, int, bool] = ("", 0, False)  # of what is centred: name, size of what multiplied it; if all is 1
 
 
@@ -71,6 +72,7 @@ class Norm:
     gain: str = ""
     gain_size: int = 0
     new: bool = False  # whether all its gains are 1
+    guard: float = 0.0  # what is added to the variance
     before: str = ""  # the matrix of queries that has used it first
 
 
@@ -89,8 +91,8 @@ class Ends:
 PASSED_ON = {  # operations that change the shape or the place of numbers, and by which a note stays true
     "view", "_unsafe_view", "reshape", "_reshape_alias", "transpose", "permute", "t", "expand", "clone", "contiguous",
     "unsqueeze", "squeeze", "alias", "detach", "_to_copy", "slice", "select", "masked_fill", "masked_fill_", "where",
-    "copy_", "repeat", "split", "unbind", "split_with_sizes", "nan_to_num", "nan_to_num_", "constant_pad_nd", "flip",
-    "neg", "unfold", "as_strided", "roll", "index_put", "index_put_", "flatten", "movedim", "chunk",
+    "copy_", "repeat", "split", "unbind", "split_with_sizes", "nan_to_num", "nan_to_num_", "constant_pad_nd",
+    "neg", "unfold", "as_strided", "index_put", "index_put_", "flatten", "movedim", "chunk",
 }  # fmt: skip
 SAME = {  # of these, those that show all numbers as they were
     "view", "_unsafe_view", "reshape", "_reshape_alias", "transpose", "permute", "t", "expand", "clone", "contiguous",
@@ -129,6 +131,7 @@ class Watch(TorchDispatchMode):
         self.norms: list[Norm] = []
         self.sums: list[Parts] = []  # the parts of activations that were added
         self.bent: list[str] = []
+        self.early = 0  # how often what goes round the layers is bent
         self.strays: dict[int, tuple[int, ...]] = {}  # shapes of parameters that the model does not name
         self.used: Counter[tuple[str, int]] = Counter()  # how often a matrix was used, by name and place
         self.outside: dict[int, str] = {}  # names for parameters without one
@@ -297,7 +300,8 @@ class Watch(TorchDispatchMode):
             return
         elif is_number(other):
             if notes[0] and notes[0].by == "ends" and float(other) != 1:
-                self.ends[-1] = replace(self.ends[-1], how="scaled as well")
+                root = math.isclose(float(other), self.ends[-1].words.inner ** 0.5, rel_tol=1e-3)
+                self.ends[-1] = replace(self.ends[-1], how="scaled as well" if root else "scaled otherwise")
             self.keep(out, notes[0] and replace(notes[0], factor=notes[0].factor * float(other), times=True))
             self.number(out, self.number(one))
         elif kinds[0] == "words" and other.dim() > 1 and other.shape[-1] == one.shape[-1]:
@@ -334,8 +338,9 @@ class Watch(TorchDispatchMode):
         kinds = [note.kind if note else "" for note in notes[:2]]
         if is_number(one) or is_number(other):
             note = next((note for note in notes if note and note.kind != "parameter"), notes[0])
-            if note and note.kind == "statistic" and "root" in note.steps and is_number(other):
-                note = replace(note, shift=note.shift + float(other))
+            if note and note.kind == "statistic" and is_number(other):
+                one = "shift" if "root" in note.steps else "guard"
+                note = replace(note, **{one: getattr(note, one) + float(other)})
             self.keep(out, note)
         elif "scores" in kinds or "weights" in kinds:  # a mask, or a bias for each distance; or the largest taken away
             at = next(i for i, kind in enumerate(kinds) if kind in ("scores", "weights"))
@@ -491,6 +496,7 @@ class Watch(TorchDispatchMode):
             self.keep(out, note)
             return
         self.bent.append(name)
+        self.early += bool(note and note.kind in ("norm", "sum", "words"))
         self.keep(out, replace(note, kind="bent") if note and note.kind == "projected" else None)
 
     # normalised: what was centred or not, by the root of a mean of squares
@@ -573,7 +579,12 @@ class Watch(TorchDispatchMode):
         if is_number(args[0]) or (note and note.kind == "statistic"):
             self.keep(out, by)
         elif "square" in by.steps and self.base(args[0]) == by.base:
-            how = {"steps": by.steps, "shift": by.shift, "centred": bool(note and note.kind == "centred")}
+            how = {
+                "steps": by.steps,
+                "shift": by.shift,
+                "guard": by.guard,
+                "centred": bool(note and note.kind == "centred"),
+            }
             gain = note.gain if note and note.kind == "centred" else self.gains.get(by.base, ("", 0, False))
             how |= dict(zip(("gain", "gain_size", "new"), gain, strict=True))
             self.normalise(self.known.get(by.base), by.over, out, **how)
@@ -629,7 +640,8 @@ class Watch(TorchDispatchMode):
 
     def see_native_layer_norm(self, args: tuple, notes: list, out: tuple) -> None:
         size = len(args[1])
-        self.normalise(notes[0], tuple((i - size, one) for i, one in enumerate(args[1])), out[0])
+        guard = args[-1] if isinstance(args[-1], float) else 0.0
+        self.normalise(notes[0], tuple((i - size, one) for i, one in enumerate(args[1])), out[0], guard=guard)
         if notes[2] and (note := self.notes.get(id(out[0]))) and note.kind == "norm":
             self.see_gain(note, notes[2], args[2], out[0])
 
