@@ -391,9 +391,7 @@ def check_masks(subject: Subject) -> Verdict:
                 if not seen.any():
                     continue
                 rows, turned = rows[:, :, seen], turned[:, :, seen]
-            if kind != "decoder" and turned[1, :, :, 5:].max() <= 1e-12 < rows[1, :, :, 5:].max():
-                rows = turned
-            here = hidden(kind, *rows)
+            here = min((hidden(kind, *rows), hidden(kind, *turned)), key=len)
             found |= here
             if any("reads" in one for one in here):
                 fills.append(one.scores.fill)

@@ -299,9 +299,6 @@ class Watch(TorchDispatchMode):
         ):
             return
         elif is_number(other):
-            if notes[0] and notes[0].by == "ends" and float(other) != 1:
-                root = math.isclose(float(other), self.ends[-1].words.inner ** 0.5, rel_tol=1e-3)
-                self.ends[-1] = replace(self.ends[-1], how="scaled as well" if root else "scaled otherwise")
             self.keep(out, notes[0] and replace(notes[0], factor=notes[0].factor * float(other), times=True))
             self.number(out, self.number(one))
         elif kinds[0] == "words" and other.dim() > 1 and other.shape[-1] == one.shape[-1]:
@@ -385,6 +382,12 @@ class Watch(TorchDispatchMode):
     def see_sub(self, args: tuple, notes: list, out: Tensor) -> None:
         self.see_add(args, notes, out, -1)
 
+    def enter(self, note: Note | None) -> None:
+        """What goes into a layer; words with positions that were multiplied together are remarkable."""
+        if note and note.by == "ends" and not math.isclose(note.factor, 1) and self.ends[-1].how == "added":
+            root = math.isclose(note.factor, self.ends[-1].words.inner ** 0.5, rel_tol=1e-3)
+            self.ends[-1] = replace(self.ends[-1], how="scaled as well" if root else "scaled otherwise")
+
     def add_up(self, one: Note | None, other: Note | None, out: Tensor) -> None:
         pair = self.parts(one), self.parts(other)
         self.sums.append(pair)
@@ -415,6 +418,7 @@ class Watch(TorchDispatchMode):
         given = next((note for note in notes if note and note.kind != "parameter"), None)
         self.used[by, matrix.storage_offset()] += 1
         self.projected.append(given)
+        self.enter(given)
         self.last = given
         if given and given.kind == "norm" and not self.norm_of(given).before:
             self.norm_of(given).before = by
@@ -601,6 +605,7 @@ class Watch(TorchDispatchMode):
         ):
             self.keep(out, note)
             return
+        self.enter(note)
         self.norms.append(Norm(note and self.parts(note), over, **how))
         self.keep(out, Note("norm", parts=frozenset({f"norm {len(self.norms)}"})))
 
