@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -15,6 +14,7 @@ from torch import nn
 from annotated.base.files import InputError
 from annotated.doctor.asking import StillRunning, Verdict, raised
 from annotated.doctor.functions import check_loss, check_schedule, check_search, parameters, required
+from annotated.doctor.opening import opened
 from annotated.doctor.reporting import Finding, Report, check
 
 __all__ = ["FUNCTIONS", "at_most", "check_file", "run_file"]
@@ -66,6 +66,7 @@ def at_most(seconds: float) -> Iterator[None]:
         rest = seconds - (time.thread_time() - computed)
         patience = PATIENCE * seconds - (time.monotonic() - waited)
         if rest <= 0:
+            signal.setitimer(signal.ITIMER_REAL, max(1.0, seconds / 10))  # again, for what goes on all the same
             raise StillRunning(f"still running after {seconds:g} seconds")
         if patience <= 0:
             raise StillRunning(f"still waiting after {PATIENCE * seconds:g} seconds")
@@ -83,28 +84,14 @@ def at_most(seconds: float) -> Iterator[None]:
 def run_file(path: Path, seconds: float = 60.0) -> dict[str, Any]:
     """The names that a Python file defines. Raises InputError for what goes wrong in it, with its line."""
     try:
-        text = path.read_text(encoding="utf-8")
-        code = compile(text, str(path), "exec")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (SyntaxError, ValueError) as error:
-        raise InputError(f"{path}: line {getattr(error, 'lineno', '?')}: {getattr(error, 'msg', error)}") from None
-    module = ModuleType(path.stem)
-    module.__file__ = str(path)
-    before = sys.path[:], sys.modules.get(path.stem)
-    sys.path.insert(0, str(path.parent.resolve()))
-    sys.modules[path.stem] = module  # dataclasses and pickles look for it there
-    try:
-        with at_most(seconds), redirect_stdout(sys.stderr):
-            exec(code, module.__dict__)
+        with at_most(seconds), redirect_stdout(sys.stderr), opened(path, strict=True) as one:
+            return one.names
+    except InputError:
+        raise
     except (Exception, SystemExit, StillRunning) as error:
         raise InputError(
             f"{path}: {raised(error)}", 'Run the file by itself. What trains stands below `if __name__ == "__main__":`.'
         ) from None
-    finally:
-        sys.path[:] = before[0]
-        sys.modules.pop(path.stem) if before[1] is None else sys.modules.update({path.stem: before[1]})
-    return vars(module)
 
 
 def made(path: Path, name: str, value: Any) -> Any:
