@@ -75,19 +75,18 @@ def check_loss(loss: Callable, pad: int = 0, bos: int = 2, eos: int = 3) -> Verd
     return Verdict(verdict, name, f"it says {value:.4f}; cross-entropy, smoothed by 0.1, is {forms[0][2]:.4f}")
 
 
-def parameters(function: Callable) -> list[str]:
-    """The names of a function's parameters; of what is not written in Python nothing is known."""
+def parameters(function: Callable) -> dict[str, inspect.Parameter]:
+    """A function's parameters by name; of what is not written in Python nothing is known."""
     try:
-        return list(inspect.signature(function).parameters)
+        return dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
-        return []
+        return {}
 
 
 def required(function: Callable) -> list[str]:
     """The parameters that a function cannot be called without."""
-    every = inspect.signature(function).parameters.values() if parameters(function) else ()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [one.name for one in every if one.kind in kinds and one.default is one.empty]
+    return [one.name for one in parameters(function).values() if one.kind in kinds and one.default is one.empty]
 
 
 def check_schedule(rate: Callable[..., float], d_model: int = 512, warmup: int = 4000) -> Verdict:
