@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -23,7 +23,7 @@ LATER = {"look", "ahead", "causal", "subsequent", "nopeak", "future", "combined"
 CROSS = {"memory", "cross", "mem"}
 
 
-FEW = 11  # ids that every vocabulary has
+FEW = 6  # ids that every vocabulary has
 
 
 class OneText(Exception):
@@ -95,22 +95,23 @@ def inputs_of(model: Callable) -> list[Input]:
 class Call:
     """`call(model, source, target)`: hands over what a model asks for, masks among it.
 
-    `masks(source, target)` makes them, by the names of the arguments; `length` and `rows` are those of a model that
-    takes no other ones, and `finish` names a part of the model that turns its output into logits.
+    `masks(source, target)` makes them, by the names of the arguments; `size` is (source, target, rows) of a model that
+    takes no other ones, 0 where it takes any, and `finish` names a part of the model that turns its output into logits.
     """
 
     def __init__(self, inputs: list[Input], values: dict[str, Any], masks: Callable | None = None, says: str = ""):
         self.inputs, self.values, self.masks, self.says = inputs, values, masks, says
         self.orders: tuple[bool, ...] = (True, False)
-        self.length = self.rows = 0
+        self.size = (0, 0, 0)
         self.finish = ""
 
     def __call__(self, model: Callable, source: Tensor, target: Tensor) -> Any:
         (rows, length), pad = target.shape, self.values["pad"]
-        if self.length:
-            source, target = (F.pad(ids, (0, self.length - ids.shape[1]), value=pad) for ids in (source, target))
-        if self.rows:
-            source, target = (ids.repeat(-(-self.rows // rows), 1)[: self.rows] for ids in (source, target))
+        longest, wide, many = self.size
+        source = F.pad(source, (0, longest - source.shape[1]), value=pad) if longest else source
+        target = F.pad(target, (0, wide - length), value=pad) if wide else target
+        if many:
+            source, target = (ids.repeat(-(-many // rows), 1)[:many] for ids in (source, target))
         masks = self.masks(source, target) if self.masks else {}
         given, named = [], {}
         for one in self.inputs:
@@ -132,7 +133,7 @@ class Call:
         out = model(*given, **named)
         if self.finish:
             out = getattr(model, self.finish)(logits_in(out, *target.shape))
-        if self.length or self.rows:
+        if any(self.size):
             logits = logits_in(out, *target.shape)
             return out if logits is None else logits[:rows, :length]
         return out
@@ -261,8 +262,11 @@ def score(subject: Subject) -> int:
     return 1 + same(later) + (not same(earlier)) + (not same(other)) + same(padded) + same(cut)
 
 
-def fitted(model: Callable, names: dict[str, Any], values: dict[str, Any], fixed: tuple[int, int] = (0, 0)) -> Call:
-    """A way to call a model that ends in logits, the best that is found. Raises what it raised where there is none."""
+def fitted(model: Callable, names: dict[str, Any], values: dict[str, Any], sizes: Iterable[tuple] = ()) -> Call:
+    """A way to call a model that ends in logits, the best that is found. Raises what it raised where there is none.
+
+    `sizes` are of source, target and batch, for models that take no other ones.
+    """
     inputs = inputs_of(model)
     subject = Subject(model, None, values["pad"], values["bos"], values["eos"], FEW)
     subject.dtype = torch.float32
@@ -272,12 +276,12 @@ def fitted(model: Callable, names: dict[str, Any], values: dict[str, Any], fixed
         own = helpers(model, names, inputs, values)
         calls += [Call(inputs, values, make, f"masks by {name}") for name, make in own]
         calls += [Call(inputs, values, None, form) for form in FORMS]
-    lengths = list(dict.fromkeys([(0, 0), (fixed[0], 0), fixed]))
-    ways = [(cut, order, size) for size in lengths for cut in (False, True) for order in (True, False)]
-    for cut, order, (length, rows) in ways:
+    ways = [(cut, order, (0, 0, 0)) for cut in (False, True) for order in (True, False)]
+    ways += [(False, True, size) for size in sizes]
+    for cut, order, size in ways:
         for one in calls if best is None else ():
             call = Call(inputs, values, one.masks, one.says)
-            call.orders, call.length, call.rows = (order,), length, rows
+            call.orders, call.size = (order,), size
             if isinstance(one.says, tuple):
                 call.masks = usual(inputs, values["pad"], one.says, order)
                 call.says = f"masks handed over: {WRITTEN[one.says[2]]}"
@@ -298,8 +302,8 @@ def fitted(model: Callable, names: dict[str, Any], values: dict[str, Any], fixed
     subject.call, subject.batch_first, subject.shifts = chosen
     best.finish = unused(subject)
     subject.end()
-    if best.length:
-        best.says += f"{'; ' * bool(best.says)}it takes {best.length} ids only: padded to that length"
+    if any(best.size):
+        best.says += f"{'; ' * bool(best.says)}it takes {best.size[:2]} ids only: all were padded to these lengths"
     if best.finish:
         best.says += f"{'; ' * bool(best.says)}logits by its {best.finish}"
     return best

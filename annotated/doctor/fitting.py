@@ -17,10 +17,12 @@ __all__ = ["Hole", "Maker", "Settings", "Words", "candidates", "role", "small_va
 SIDE = "(?:n_)?(?:src|source|trg|tgt|target|inp?|input|out|output|enc|encoder|dec|decoder)"
 ROLES = [  # what an argument is, by its name in small letters; the first that fits
     ("eps", r"eps(ilon)?"),
+    ("nothing", r"load|path|(^|_)(file|dir|folder)(_|$)|ckpt|checkpoint|resume|pretrained"),
     ("pad", r"(^|_)pad(ding)?(_|$)|ignore_index"),
     ("bos", r"(^|_)(sos|bos|start|go|begin)(_|$)"),
     ("eos", r"(^|_)(eos|end|stop)(_|$)"),
     ("batch_first", r"batch_first"),
+    ("training", r"batch|epoch|steps|seed|worker|^lr$|learning_rate"),
     ("flag", r"^(is|use|with|has|do|share|tie|learn|return|scale|pre|norm_first)(_|$)|shar(e|ing)|tied|tying|bias"),
     ("device", r"^(device|dev|gpu|cuda)"),
     ("dropout", r"drop|^p$|(^|_)(p|prob)$"),
@@ -40,7 +42,8 @@ ROLES = [  # what an argument is, by its name in small letters; the first that f
 ]  # fmt: skip
 SIZES = {  # of what is small enough to be asked in seconds
     "vocab": 40, "d_model": 32, "heads": 4, "layers": 2, "d_ff": 48, "d_k": 8, "max_len": 64, "expansion": 2,
-    "dropout": 0.1, "activation": "relu", "eps": 1e-6, "flag": False, "batch_first": True, "device": "cpu",
+    "dropout": 0.1, "activation": "relu", "eps": 1e-6, "nothing": None, "flag": False, "batch_first": True,
+    "device": "cpu",
 }  # fmt: skip
 MADE_SMALL = ("vocab", "d_model", "heads", "layers", "d_ff", "d_k", "hidden", "side", "pad", "bos", "eos")
 GUESSES = (32, 40, 4, 2, 0.1, None, False, "relu")  # for what nothing is known of
@@ -334,7 +337,15 @@ def is_settings(value: Any) -> bool:
     )
 
 
-WAYS = ("", "read", "words", "defaults", "classes", *(f"guess {i}" for i, _ in enumerate(GUESSES)))
+WAYS = ("", "read", "words", "defaults", "classes", "globals", *(f"guess {i}" for i, _ in enumerate(GUESSES)))
+
+
+def resize(names: dict[str, Any], values: dict[str, Any]) -> None:
+    """Give the sizes that a file holds in its globals small values, and its lengths one that is long enough."""
+    for name, value in list(names.items()):
+        known = role(name, names)
+        if is_size(value) and known in (*MADE_SMALL[:-3], "max_len"):
+            names[name] = values[known]
 
 
 def ways(value: Callable, names: dict[str, Any], values: dict[str, Any]) -> Iterator[Any]:
@@ -343,6 +354,8 @@ def ways(value: Callable, names: dict[str, Any], values: dict[str, Any]) -> Iter
     for way in WAYS:
         if way.startswith("guess") and not isinstance(first, Hole):
             break
+        if way == "globals":
+            resize(getattr(value, "__globals__", getattr(value.__init__, "__globals__", {})), values)
         try:
             made = Maker(names, values, way).make(value)
         except (Exception, SystemExit) as error:

@@ -57,10 +57,11 @@ class Inert:
             raise Absent(self._name)
         if len(given) == 1 and not options and (inspect.isclass(given[0]) or inspect.isfunction(given[0])):
             return given[0]  # a decorator
-        return self
+        name = self._name.rpartition(".")[2]
+        return StandIn(self._name) if name[:1].isupper() and not name.isupper() else self
 
     def __mro_entries__(self, bases: tuple) -> tuple[type, ...]:
-        return (StandInModule,) if self._name.endswith("Module") else ()
+        return (StandIn,) if self._name.endswith(("Module", "Model")) else ()
 
     def __getitem__(self, key: Any) -> "Inert":
         return self
@@ -85,8 +86,23 @@ class Inert:
         return False
 
 
-class StandInModule(nn.Module):
-    """Stands in for another library's module, such as a LightningModule."""
+class StandIn(nn.Module):
+    """Stands in for another library's module: a base such as LightningModule, a part, or anything with a capital."""
+
+    def __init__(self, *name: Any, **_: Any):
+        super().__init__()
+        self._name = str(name[0]) if name else type(self).__name__
+
+    def forward(self, *_: Any, **__: Any) -> Any:
+        raise Absent(self._name)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("_") or type(self) is not StandIn:
+                raise
+            return Inert(f"{self._name}.{name}")
 
     def save_hyperparameters(self, *_: Any, **__: Any) -> None: ...
 
@@ -127,6 +143,7 @@ def here(device: Any) -> Any:
 
 def parts_of(path: Path) -> list[tuple[str, str]]:
     """A file's code as it is to be run: a name for messages, and the text; of a notebook, cell by cell."""
+    path = path.resolve()
     if path.suffix != ".ipynb":
         with tokenize.open(path) as file:  # which reads a coding line, and a BOM
             return [(str(path), file.read())]

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from annotated.base.files import InputError
-from annotated.doctor.calling import Call, OneText, fitted, inputs_of
+from annotated.doctor.calling import Call, OneText, fitted, inputs_of, side_of
 from annotated.doctor.fitting import SIZES, Hole, candidates, is_size, kind, small_values, ways
 from annotated.doctor.functions import check_loss, check_schedule, check_search, parameters, required
 from annotated.doctor.opening import Absent, Opened, opened
@@ -27,10 +27,9 @@ __all__ = ["FUNCTIONS", "Closed", "at_most", "check_file", "names_in", "run_file
 
 
 class Asked(NamedTuple):
-    """How a function is checked, how many arguments it may need, and whether it is told the special ids."""
+    """How a function is checked, and whether it is told the special ids."""
 
     ask: Callable[..., Verdict]
-    asked: tuple[int, ...]
     by_ids: bool
 
     def given(self, options: dict[str, Any]) -> dict[str, int]:
@@ -39,9 +38,9 @@ class Asked(NamedTuple):
 
 
 FUNCTIONS = {
-    "loss": Asked(check_loss, (3,), True),
-    "learning_rate": Asked(check_schedule, (1, 2, 3), False),
-    "translate": Asked(check_search, (2,), True),
+    "loss": Asked(check_loss, True),
+    "learning_rate": Asked(check_schedule, False),
+    "translate": Asked(check_search, True),
 }
 
 
@@ -149,6 +148,14 @@ def special_ids(names: dict[str, Any], options: dict[str, Any]) -> dict[str, int
     return found
 
 
+class Raising(Exception):
+    """A model that is the user's own in all its sizes, and raises something when it is called: that is a finding."""
+
+    def __init__(self, model: Any):
+        super().__init__()
+        self.model = model
+
+
 def answers(value: Any) -> bool:
     """Whether a function is one of a source and a target, and not one that makes a model."""
     asked = required(value)
@@ -159,13 +166,21 @@ def answers(value: Any) -> bool:
     )
 
 
+def sizes_in(names: dict[str, Any], values: dict[str, Any]) -> Iterator[tuple[int, int, int]]:
+    """Lengths of source and target, and sizes of a batch, that a file may have fixed, by its names."""
+    sizes = {name: one for name, one in names.items() if is_size(one) and 0 < one <= 1000}
+    rows = [one for name, one in sizes.items() if re.search("batch_?size", name.lower())]
+    lengths = {side: [one for name, one in sizes.items() if kind(name) == "max_len" and side_of(name) in ("", side)]
+        for side in ("source", "target")}  # fmt: skip
+    for many in (0, *rows[:1]):
+        for source in (values["max_len"], *lengths["source"][:2]):
+            for target in dict.fromkeys((source, *lengths["target"][:2])):
+                yield source, target, many
+
+
 def entered(file: Opened, name: str, values: dict[str, Any]) -> tuple[Any, Call | None]:
     """A model, and how it is called. Raises what the first way to make it, or to call it, raised."""
     value, first = file.names[name], None
-    rows = next(
-        (one for key, one in file.names.items() if re.fullmatch("batch_?size", key.lower()) and is_size(one)), 0
-    )
-    size = (values["max_len"], rows)
     if not callable(value):
         raise InputError(
             f"{file.shown}: {name} is no model, but of the type {type(value).__name__}",
@@ -181,13 +196,12 @@ def entered(file: Opened, name: str, values: dict[str, Any]) -> tuple[Any, Call 
         if not callable(model):
             raise InputError(f"{file.shown}: {name} is no model, but makes one of the type {type(model).__name__}")
         try:
-            return model, fitted(model, file.names, values, size)
+            return model, fitted(model, file.names, values, sizes_in(file.names, values))
         except (Exception, SystemExit) as error:
             first = first or error
-            if is_whole or not required(value):
-                masks = [one for one in inputs_of(model) if one.what == "mask"]  # raises OneText
-                if not masks:
-                    return model, None  # what it raises is a finding
+            own = is_whole or not required(value)
+            if own and not isinstance(error, OneText) and all(one.what != "mask" for one in inputs_of(model)):
+                first = Raising(model)
     raise first
 
 
@@ -204,7 +218,7 @@ def check_file(
     path = Path(path)
     with ExitStack() as stack:
         try:
-            with at_most(seconds), redirect_stdout(sys.stderr):
+            with at_most(seconds / 2), redirect_stdout(sys.stderr):
                 file = stack.enter_context(opened(path))
         except (Exception, SystemExit, StillRunning) as error:
             if isinstance(error, InputError):
@@ -247,6 +261,7 @@ def look_for(
     """The first of these names that can be entered, its model, and how it is called."""
     values = small_values(*(options[one] for one in ("pad", "bos", "eos")))
     errors: dict[str, BaseException] = {}
+    raising: tuple | None = None
     for one in models[:8]:
         if wrap:
             break
@@ -256,8 +271,12 @@ def look_for(
         except InputError:
             if len(models) == 1:
                 raise
+        except Raising as error:
+            raising = raising or (one, error.model, None)
         except (Exception, SystemExit, StillRunning, Absent) as error:
             errors[one] = error
+    if raising:
+        return raising
     path, name = file.shown, next(iter(errors), models[0])
     error = errors.get(name)
     if isinstance(error, Absent):
