@@ -1,5 +1,6 @@
 """How somebody's model wants to be called: which argument is which, and what its masks look like."""
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from annotated.doctor.fitting import Settings, kind, signature, tokens_of
+from annotated.doctor.fitting import Settings, kind, signature, tokens_of, tree_of
 from annotated.doctor.subject import Broken, Subject, logits_in
 
 __all__ = ["Call", "Input", "OneText", "fitted", "inputs_of"]
@@ -48,48 +49,116 @@ def side_of(name: str) -> str:
     return "target" if words & (TARGET | LATER) else "source" if words & SOURCE else ""
 
 
-def inputs_of(model: Callable) -> list[Input]:
-    """The arguments that a model, or one of a class, is given. Raises OneText where there is one text only."""
+def inputs_of(model: Callable, texts: tuple[str, ...] = ("source", "target")) -> list[Input]:
+    """The arguments that a model, or one of a class, is given: `texts`, masks, and others that it asks for.
+
+    Raises OneText where there are fewer texts.
+    """
     is_class = isinstance(model, type)
-    every = signature(model.forward if is_class or isinstance(model, nn.Module) else model)[is_class:]
+    every = model if isinstance(model, list) else signature(getattr(model, "forward", model))[is_class:]
     if any(one.kind is one.VAR_POSITIONAL for one in every):
         every = []
     every = [one for one in every if one.kind is not one.VAR_KEYWORD]
+    if len(inside := read_from(model, every)) > 1:
+        return InOne(inputs_of(inside))
     asked = [one.name for one in every if one.default is one.empty]
-    is_mask = lambda name: re.search(r"mask|padding|(^|_)pad$", name) and "head" not in name  # noqa: E731
-    is_text = lambda name: not is_mask(name) and not re.search(r"len|device|idx|return|use|_states|cache", name)  # noqa: E731
-    texts = [name for name in asked if is_text(name)]
-    optional = r"(ids|tokens|tgt|trg|target|src|source|inputs?|labels|seq)$"
-    more = [one.name for one in every if one.name not in asked and re.search(optional, one.name) and is_text(one.name)]
-    texts += more if len(texts) < 2 else []
-    if every and len(texts) < 2:
-        raise OneText(", ".join(texts))
-    targets = [name for name in texts if side_of(name) == "target"]
-    target = next((name for name in targets if "label" not in name), (targets or [""])[0])
-    source = next((name for name in texts if side_of(name) == "source"), "")
-    source = source or next((name for name in texts if name != target), "source")
-    target = target or next((name for name in texts if name != source), "target")
+    names = [one.name for one in every if is_text(one.name)]
+    ids = [name for name in names if name in asked and not re.search(MEMORY, name)]
+    if len(ids) < len(texts):
+        ids += [name for name in names if name not in asked and re.search(MAYBE, name)]
+    if every and len(ids) < len(texts):
+        raise OneText(", ".join(ids))
+    target = min(ids, key=lambda name: (side_of(name) != "target", "label" in name, -ids.index(name)), default="target")
+    source = min(
+        (name for name in ids if name != target or len(texts) == 1),
+        key=lambda name: (side_of(name) != "source", ids.index(name)),
+        default="source",
+    )
+    chosen = {source: "source", target: "target"} if len(texts) == 2 else {(ids or [*texts])[0]: texts[0]}
     found, ahead = [], any(set(tokens_of(one.name)) & LATER for one in every)
     for one in every:
-        by_name = one.kind is one.KEYWORD_ONLY or one.name not in asked
+        by_name, side = one.kind is one.KEYWORD_ONLY or one.name not in asked, side_of(one.name)
         words = set(tokens_of(one.name))
-        if one.name in (source, target):
-            found.append(Input(one.name, "source" if one.name == source else "target", by_name=by_name))
+        if one.name in chosen:
+            found.append(Input(one.name, chosen[one.name], by_name=by_name))
         elif is_mask(one.name) and not isinstance(one.default, (bool, int, str)):
-            side = side_of(one.name)
             crosses = side == "target" and ahead and not words & LATER and "padding" in words
-            found.append(
-                Input(one.name, "mask", "cross" if crosses else side, bool(words & {"padding", "pad", "key"}), by_name)
-            )
-        elif one.name in asked and "len" in one.name:
-            found.append(Input(one.name, "length", side_of(one.name) or "source", by_name=by_name))
-        elif one.name in asked and side_of(one.name) == "target":  # what it is to say: for a loss beside
+            only_padding = bool(words & {"padding", "pad", "key"})
+            found.append(Input(one.name, "mask", "cross" if crosses else side, only_padding, by_name))
+        elif one.name not in asked:
+            continue
+        elif "source" not in texts and re.search(MEMORY, one.name):
+            found.append(Input(one.name, "memory", by_name=by_name))
+        elif "len" in one.name:
+            found.append(Input(one.name, "length", side or "source", by_name=by_name))
+        elif side == "target":  # what it is to say: for a loss beside
             found.append(Input(one.name, "target", by_name=by_name))
-        elif one.name in asked:
+        else:
             found.append(Input(one.name, kind(one.name), by_name=by_name))
-    found = found or [Input("source", "source"), Input("target", "target")]
-    free = iter(["source", "target", "cross"])
+    found = found or [Input(one, one) for one in texts]
+    free = iter(["source", "target", "cross"] if "source" in texts else ["target", "cross"])
     return [one._replace(side=next(free, "source")) if one.what == "mask" and not one.side else one for one in found]
+
+
+class InOne(list):
+    """Arguments that are handed over as one, by names as attributes or keys: a batch."""
+
+
+class Batch(dict):
+    """Some arguments in one."""
+
+    __getattr__ = dict.__getitem__
+
+
+def read_from(model: Any, every: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """What a model's `forward` reads by name of its only argument, as if each were an argument."""
+    asked = [one.name for one in every if one.default is one.empty]
+    tree = tree_of(getattr(model, "forward", model)) if len(asked) == 1 else None
+    names = {}
+    for one in ast.walk(tree) if tree else ():
+        if getattr(getattr(one, "value", None), "id", "") == asked[0]:
+            if isinstance(one, ast.Attribute) and not hasattr(Tensor, one.attr):
+                names[one.attr] = None
+            elif (
+                isinstance(one, ast.Subscript)
+                and isinstance(one.slice, ast.Constant)
+                and isinstance(one.slice.value, str)
+            ):
+                names[one.slice.value] = None
+    return [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+
+
+MAYBE = r"(ids|tokens|tgt|trg|target|src|source|inputs?|labels|seq)$"  # what may be a text, though it has a default
+MEMORY = (
+    r"mem|enc\w*_?(out|hidden|state)|^e_out|^z$|context|^(enc|encoded|encoding|encoder)$|enc_src|src_enc|hidden|states"
+)
+
+
+def is_mask(name: str) -> bool:
+    """Whether an argument is called as masks are."""
+    return bool(re.search(r"mask|padding|(^|_)pad$", name)) and "head" not in tokens_of(name)
+
+
+def is_text(name: str) -> bool:
+    """Whether an argument may be ids, by its name."""
+    return not is_mask(name) and not re.search(r"len|device|idx|return|use|_states|cache", name)
+
+
+def steps_of(model: Callable) -> tuple[str, str] | None:
+    """The two halves of a model that says nothing of how they are joined, having no `forward`."""
+    if isinstance(model, nn.Module) and getattr(type(model).forward, "__name__", "") == "_forward_unimplemented":
+        for one, other in (("encode", "decode"), ("encoder", "decoder")):
+            if callable(getattr(model, one, None)) and callable(getattr(model, other, None)):
+                return one, other
+    return None
+
+
+class Pair(nn.Module):
+    """An encoder and a decoder, joined as their arguments say."""
+
+    def __init__(self, encoder: nn.Module, decoder: nn.Module):
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
 
 
 class Call:
@@ -102,6 +171,8 @@ class Call:
     def __init__(self, inputs: list[Input], values: dict[str, Any], masks: Callable | None = None, says: str = ""):
         self.inputs, self.values, self.masks, self.says = inputs, values, masks, says
         self.orders: tuple[bool, ...] = (True, False)
+        self.steps: tuple[str, str] | None = None
+        self.first: list[Input] = []
         self.size = (0, 0, 0)
         self.finish = ""
 
@@ -113,30 +184,38 @@ class Call:
         if many:
             source, target = (ids.repeat(-(-many // rows), 1)[:many] for ids in (source, target))
         masks = self.masks(source, target) if self.masks else {}
-        given, named = [], {}
-        for one in self.inputs:
-            ids = source if one.side == "source" else target
-            if one.what == "mask" and one.name not in masks:
-                if one.by_name:
-                    continue
-                value = None
-            elif one.what == "length":
-                value = (ids != pad).sum(1 if self.orders[0] else 0)
-            else:
-                value = {"source": source, "target": target, **masks}.get(
-                    one.name if one.what == "mask" else one.what, self.values.get(one.what)
-                )
-            if one.by_name:
-                named[one.name] = value
-            else:
-                given.append(value)
-        out = model(*given, **named)
+        texts: dict[str, Any] = {"source": source, "target": target}
+        if self.steps:
+            given, named = self.arguments(self.first, texts, masks)
+            memory = getattr(model, self.steps[0])(*given, **named)
+            texts["memory"] = memory[0] if isinstance(memory, (tuple, list)) else memory
+        given, named = self.arguments(self.inputs, texts, masks)
+        out = (getattr(model, self.steps[1]) if self.steps else model)(*given, **named)
         if self.finish:
             out = getattr(model, self.finish)(logits_in(out, *target.shape))
         if any(self.size):
             logits = logits_in(out, *target.shape)
             return out if logits is None else logits[:rows, :length]
         return out
+
+    def arguments(self, inputs: list[Input], texts: dict[str, Any], masks: dict[str, Tensor]) -> tuple[list, dict]:
+        """What is given in its order, and what is given by name."""
+        given, named = [], {}
+        for one in inputs:
+            if one.what == "mask":
+                if one.by_name and one.name not in masks:
+                    continue
+                value = masks.get(one.name)
+            elif one.what == "length":
+                ids = texts["source" if one.side == "source" else "target"]
+                value = (ids != self.values["pad"]).sum(1 if self.orders[0] else 0)
+            else:
+                value = texts.get(one.what, self.values.get(one.what))
+            if one.by_name or isinstance(inputs, InOne):
+                named[one.name] = value
+            else:
+                given.append(value)
+        return ([Batch(named)], {}) if isinstance(inputs, InOne) else (given, named)
 
 
 FORMS = [  # masks as people write them: axes of what hides padding, of what hides later tokens, and what is in them
@@ -267,13 +346,19 @@ def fitted(model: Callable, names: dict[str, Any], values: dict[str, Any], sizes
 
     `sizes` are of source, target and batch, for models that take no other ones.
     """
-    inputs = inputs_of(model)
+    steps, first_inputs = steps_of(model), []
+    if steps:
+        first_inputs = inputs_of(getattr(model, steps[0]), ("source",))
+        inputs = inputs_of(getattr(model, steps[1]), ("target",))
+    else:
+        inputs = inputs_of(model)
+    every = list({one.name: one for one in (*first_inputs, *inputs)}.values())
     subject = Subject(model, None, values["pad"], values["bos"], values["eos"], FEW)
     subject.dtype = torch.float32
-    masks, best, most, first = [one for one in inputs if one.what == "mask"], None, -1, None
+    masks, best, most, first = [one for one in every if one.what == "mask"], None, -1, None
     calls = [] if any(not one.by_name for one in masks) else [Call(inputs, values)]
     if masks:
-        own = helpers(model, names, inputs, values)
+        own = helpers(model, names, every, values)
         calls += [Call(inputs, values, make, f"masks by {name}") for name, make in own]
         calls += [Call(inputs, values, None, form) for form in FORMS]
     ways = [(cut, order, (0, 0, 0)) for cut in (False, True) for order in (True, False)]
@@ -281,9 +366,9 @@ def fitted(model: Callable, names: dict[str, Any], values: dict[str, Any], sizes
     for cut, order, size in ways:
         for one in calls if best is None else ():
             call = Call(inputs, values, one.masks, one.says)
-            call.orders, call.size = (order,), size
+            call.orders, call.size, call.steps, call.first = (order,), size, steps, first_inputs
             if isinstance(one.says, tuple):
-                call.masks = usual(inputs, values["pad"], one.says, order)
+                call.masks = usual(every, values["pad"], one.says, order)
                 call.says = f"masks handed over: {WRITTEN[one.says[2]]}"
             subject.call, subject.batch_first, subject.shifts = call, order, cut
             try:

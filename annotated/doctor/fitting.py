@@ -386,7 +386,7 @@ def candidates(names: dict[str, Any], module: str) -> list[str]:
         inner = any(name in words for words in uses.values())
         likely = re.search("transformer|seq2seq|model|translat|encoderdecoder|net", name.lower())
         part = re.search("layer|block|attention|embed|encoding|norm|generator|loss|^encoder$|^decoder$", name.lower())
-        return (name not in own, texts < 2, inner, bool(part), not likely, list(classes).index(name))
+        return (name not in own, inner, bool(part), texts < 2, not likely, list(classes).index(name))
 
     return [*found, *sorted(classes, key=rank)]
 

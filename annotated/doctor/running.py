@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from annotated.base.files import InputError
-from annotated.doctor.calling import Call, OneText, fitted, inputs_of, side_of
-from annotated.doctor.fitting import SIZES, Hole, candidates, is_size, kind, small_values, ways
+from annotated.doctor.calling import Call, OneText, Pair, fitted, inputs_of, side_of
+from annotated.doctor.fitting import SIZES, Hole, candidates, is_size, kind, small_values, ways, words_in
 from annotated.doctor.functions import check_loss, check_schedule, check_search, parameters, required
 from annotated.doctor.opening import Absent, Opened, opened
 from annotated.doctor.reporting import Finding, Report, check
@@ -232,6 +232,10 @@ def check_file(
         options |= special_ids(file.names, options)
         functions = [one for one in FUNCTIONS if inspect.isroutine(file.names.get(one)) and required(file.names[one])]
         models = [] if name in FUNCTIONS else [name] if name else candidates(file.names, file.module)
+        words = {word for one in models for word in words_in(file.names[one])}
+        if {"Encoder", "Decoder"} <= set(models) and not {"Encoder", "encoder", "encode"} & words:  # nothing joins them
+            file.names["Encoder and Decoder"] = Pair
+            models.append("Encoder and Decoder")
         if not models and not functions:
             if file.failures:
                 raise InputError(
@@ -262,7 +266,7 @@ def look_for(
     values = small_values(*(options[one] for one in ("pad", "bos", "eos")))
     errors: dict[str, BaseException] = {}
     raising: tuple | None = None
-    for one in models[:8]:
+    for one in [*models[:8], *(one for one in models[8:] if one == "Encoder and Decoder")]:
         if wrap:
             break
         try:
