@@ -282,7 +282,8 @@ EXAMPLES = {
         annotated export --format ctranslate2 runs/multi30k ctranslate2""",
     "check": """
         annotated check my_transformer.py
-        annotated check my_transformer.py:Transformer --learn""",
+        annotated check my_transformer.py:Transformer --learn
+        annotated check --wrap models/transformer.py""",
     "hunt": """
         annotated hunt --seed 1 > stranger.py
         annotated hunt --seed 1 --answers""",
@@ -315,8 +316,8 @@ def add_train_options(command: argparse.ArgumentParser) -> None:
     """The options of `train`."""
     command.add_argument("--corpus", metavar="NAME",
         help=f"{', '.join(NAMED)}, a folder with train.en and train.de (or train.tsv), a TSV file, "
-             "two text files joined by a comma, or a store; needed unless --resume. A TSV file has source, tab, "
-             "target in each line; of a file alone, every 50th pair is kept for test, the one before for "
+             "two text files joined by a comma, packed or not, or a store; needed unless --resume. A TSV file has "
+             "source, tab, target in each line; of a file alone, every 50th pair is kept for test, the one before for "
              "valid")  # fmt: skip
     command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
     command.add_argument("--target", metavar="CODE", help="target language (default: de)")
@@ -352,7 +353,7 @@ def add_prepare_options(command: argparse.ArgumentParser) -> None:
     """The options of `prepare`."""
     command.add_argument("--corpus", metavar="NAME", nargs="+", required=True,
         help=f"{', '.join(NAMED)}, folders with train.en and train.de (or train.tsv), TSV files, pairs of text files "
-             "joined by a comma, .gz or not; or wmt14")  # fmt: skip
+             "joined by a comma, packed or not; or wmt14")  # fmt: skip
     command.add_argument("--from", dest="folder", metavar="FOLDER", help="where the files of wmt14 were unpacked")
     command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
     command.add_argument("--target", metavar="CODE", help="target language (default: de)")
@@ -447,13 +448,17 @@ def add_info_options(command: argparse.ArgumentParser) -> None:
 
 def add_check_options(command: argparse.ArgumentParser) -> None:
     """The options of `check`."""
-    command.add_argument("file", metavar="FILE.py[:NAME]", help="a file to run, and what in it is to be checked")
+    command.add_argument(
+        "file", metavar="FILE.py[:NAME]", help="a file or notebook to run, and what in it is to be checked"
+    )
     for name, default, what in (("pad", 0, "padding"), ("bos", 2, "the beginning"), ("eos", 3, "the end")):
         command.add_argument(
-            f"--{name}", type=int, default=default, metavar="ID", help=f"id of {what} (default: {default})"
+            f"--{name}", type=int, metavar="ID", help=f"id of {what} (default: the file's, or {default})"
         )
     command.add_argument("--vocab", type=count, metavar="N", help="ids that it knows (default: as many as logits)")
     command.add_argument("--learn", action="store_true", help="train a copy on copying as well: some seconds")
+    command.add_argument("--wrap", action="store_true",
+        help="write lines that make and call the model to a new file, to be filled in, and end")  # fmt: skip
     command.add_argument("--seconds", type=positive, default=60.0, metavar="X",
         help="how long the file, or a check of what is in it, may take (default: 60)")  # fmt: skip
 

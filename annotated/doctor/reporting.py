@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from annotated.doctor.asking import CHECKS, LEARNING
+from annotated.doctor.asking import CHECKS, LEARNING, Check
 from annotated.doctor.subject import (
     DOES_NOT_APPLY,
     RIGHT,
@@ -132,19 +132,31 @@ def check(
     not the number of logits. With `learn` a copy is trained for three hundred steps on copying.
     """
     subject = Subject(model, call, pad, bos, eos, vocab)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        first = answer(lambda _: subject.begin(), subject)
-        findings = [Finding("call", *first, "", "")]
-        if first.verdict == WRONG and first.found != "not finite":
-            return Report(tuple(findings), likely(findings))
-        numbers = first.verdict != WRONG
-        for one in [*CHECKS, *([LEARNING] if learn else [])]:
-            if one.name in COMPARING and any(finding.found == "random in evaluation" for finding in findings):
-                findings.append(Finding(one.name, UNTRIED, "", "outputs are random: nothing can be compared", "", ""))
-            elif numbers or one.name in FROM_INSIDE:
-                findings.append(Finding(one.name, *answer(one.ask, subject), one.symptom, one.cell))
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            findings = answers(subject, [*CHECKS, *([LEARNING] if learn else [])])
+    finally:
+        subject.end()
     return Report(tuple(findings), likely(findings))
+
+
+def answers(subject: Subject, checks: list[Check]) -> list[Finding]:
+    """What all checks find; only how it is called, where that cannot be found out."""
+    first = answer(lambda _: subject.begin(), subject)
+    findings = [Finding("call", *first, "", "")]
+    if first.verdict == WRONG and first.found != "not finite":
+        return findings
+    numbers = first.verdict != WRONG
+    for one in checks:
+        if one.name in COMPARING and any(finding.found == "random in evaluation" for finding in findings):
+            findings.append(Finding(one.name, UNTRIED, "", "outputs are random: nothing can be compared", "", ""))
+        elif numbers or one.name in FROM_INSIDE:
+            verdict, found, says = answer(one.ask, subject)
+            if found == "random in evaluation" and subject.module is None:
+                says += "; call `.eval()` of the model that the function uses"
+            findings.append(Finding(one.name, verdict, found, says, one.symptom, one.cell))
+    return findings
 
 
 COMPARING = {  # what cannot be asked where outputs are random

@@ -2,15 +2,18 @@
 
 import copy
 import math
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import cached_property
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cached_property, partial
 from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -23,7 +26,11 @@ RIGHT, WRONG, VARIANT, UNTRIED = "right", "wrong", "variant", "not tried"
 DOES_NOT_APPLY = "does not apply"  # not tried either, and nothing is missing: a model of another kind
 
 
+STANDARD = tuple({sysconfig.get_path(one) for one in ("stdlib", "platstdlib")})  # Python's own library
 MINE = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))  # folders of code that is not theirs
+
+
+DTYPES = (torch.float64, torch.float32)
 
 
 class Verdict(NamedTuple):
@@ -62,10 +69,61 @@ def copied(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model, {id(one): one.detach() for one in kept if not one.is_leaf}).cpu()
 
 
+def logits_in(out: Any, rows: int, length: int) -> Tensor | None:
+    """The logits (rows, length, vocabulary) in what a model returned, which may be in a tuple, a dict or an object.
+
+    They may be (rows x length, vocabulary), or (rows, vocabulary, length), too. None where there are none.
+    """
+    if isinstance(out, Tensor):
+        if out.dim() == 3 and out.shape[:2] == (rows, length):
+            return out
+        if out.dim() == 2 and len(out) == rows * length and out.is_floating_point():
+            return out.unflatten(0, (rows, length))
+        if out.dim() == 3 and (len(out), out.shape[2]) == (rows, length):
+            return out.mT
+        return None
+    if isinstance(out, dict):
+        parts = [*(out[name] for name in ("logits", "output") if name in out), *out.values()]
+    elif hasattr(out, "logits"):
+        parts = [out.logits]
+    else:
+        parts = list(out) if isinstance(out, (tuple, list)) else list(getattr(out, "__dict__", {}).values())
+    return next((one for one in (logits_in(part, rows, length) for part in parts) if one is not None), None)
+
+
+def modules_behind(function: Any, depth: int = 3) -> list[nn.Module]:
+    """The modules that a function uses: in its closure, in the globals that it names, or as what it belongs to."""
+    if isinstance(function, nn.Module):
+        return [function]
+    if depth == 0 or function is None or isinstance(function, (type, str, Tensor)):
+        return []
+    inner: list[Any] = []
+    if isinstance(function, (list, tuple)):
+        inner = list(function)
+    elif isinstance(function, dict):
+        inner = list(function.values())
+    elif isinstance(function, MethodType):
+        inner = [function.__self__]
+    elif isinstance(function, partial):
+        inner = [function.func, *function.args, *function.keywords.values()]
+    elif isinstance(function, FunctionType):
+        code = [function.__code__, *(one for one in function.__code__.co_consts if hasattr(one, "co_names"))]
+        inner = [function.__globals__.get(name) for one in code for name in one.co_names]
+        with suppress(ValueError):  # a cell may still be empty
+            inner += [cell.cell_contents for cell in function.__closure__ or ()]
+        inner += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    elif not isinstance(function, ModuleType):
+        inner = list(getattr(function, "__dict__", {}).values())
+    found = {id(one): one for part in inner for one in modules_behind(part, depth - 1)}
+    below = {id(one) for module in found.values() for one in module.modules() if one is not module}
+    return [one for one in found.values() if id(one) not in below]
+
+
 class Subject:
     """A copy of somebody's model, called with ids (batch, length), whatever order of axes it wants.
 
-    `call(model, source, target)` says how it is called, if not as `model(source, target)`.
+    `call(model, source, target)` says how it is called, if not as `model(source, target)`. A function's own modules
+    are looked at as they are used, and are put back by `end`.
     """
 
     def __init__(self, model: Callable, call: Callable | None, pad: int, bos: int, eos: int, vocab: int | None):
@@ -73,24 +131,47 @@ class Subject:
         self.module = copied(model) if isinstance(model, nn.Module) else None
         self.model = model if self.module is None else self.module
         self.call = call or (lambda model, source, target: model(source, target))
-        self.dtype, self.batch_first = torch.float64, True
+        self.dtype, self.batch_first, self.shifts = torch.float64, True, False
+        self.before: list[tuple] = []
+        self.modes: list[tuple[nn.Module, bool]] = []
+        if self.module is None:
+            self.look_at(modules_behind(model))
+
+    def look_at(self, modules: list[nn.Module]) -> None:
+        """Take the modules of a function for its module, and remember how they were."""
+        self.module = (modules[0] if len(modules) == 1 else nn.ModuleList(modules)) if modules else None
+        every = {id(one): one for module in modules for one in module.modules()}.values()
+        stores = [store for one in every for store in (one._parameters, one._buffers)]
+        self.before = [
+            (store, name, one, one.data.clone()) for store in stores for name, one in store.items() if one is not None
+        ]
+        self.modes = [(one, one.training) for one in every]
+
+    def end(self) -> None:
+        """Put a function's modules back as they were."""
+        for module, training in self.modes:
+            module.training = training
+        for store, name, one, data in self.before:
+            one.data, store[name] = data, one
 
     def __call__(
         self, source: Tensor, target: Tensor, training: bool = False, dropout: bool = False, watch: Any = None
     ) -> Tensor:
         """Logits (batch, target, vocabulary). Raises Broken when something else comes out."""
-        ids = (source, target) if self.batch_first else (source.T, target.T)
+        given = F.pad(target, (0, 1), value=self.pad) if self.shifts else target  # the last is cut off inside
+        ids = (source, given) if self.batch_first else (source.T, given.T)
         with self.settings(training), watch or (nullcontext() if dropout or not training else WithoutDropout()):
             out = self.call(self.model, *ids)
+        rows, length = target.shape
+        logits = logits_in(out, *((rows, length) if self.batch_first else (length, rows)))
+        if logits is not None:
+            return logits if self.batch_first else logits.transpose(0, 1)
         out = getattr(out, "logits", out)
         if isinstance(out, (tuple, list)):
-            out = next((one for one in out if isinstance(one, Tensor) and one.dim() == 3), out)
+            out = next((one for one in out if isinstance(one, Tensor) and one.dim() > 1), out)
         if not isinstance(out, Tensor):
             raise Broken("no tensor", f"{type(out).__name__} came out, where a tensor of logits was expected")
-        out = out if self.batch_first or out.dim() < 2 else out.transpose(0, 1)
-        if out.dim() != 3 or out.shape[:2] != target.shape:
-            raise Broken("shape", f"{tuple(out.shape)} came out, where {(*target.shape, 'vocabulary')} was expected")
-        return out
+        raise Broken("shape", f"{tuple(out.shape)} came out, where {(*target.shape, 'vocabulary')} was expected")
 
     @contextmanager
     def settings(self, training: bool) -> Iterator[None]:
@@ -109,34 +190,70 @@ class Subject:
 
     def begin(self) -> Verdict:
         """Find out how the model wants to be called, and how many ids it knows; raises what it raised."""
-        a, b, c = (self.plain_ids * 3)[2:5] if len(self.plain_ids) > 4 else (self.plain_ids * 3)[:3]
+        a, b, c = (self.plain_ids * 3)[:3]  # the smallest, since a table may be small
         source, target = torch.tensor([[a, b, c, a, b]] * 3), torch.tensor([[self.bos, a, b, c]] * 3)
-        first: Exception | None = None
-        for dtype in (torch.float64, torch.float32):
-            for batch_first in (True, False):
-                self.dtype, self.batch_first = dtype, batch_first
-                if self.module is not None:
-                    self.module.to(dtype)
-                try:
-                    out = self(source, target)
-                except Exception as error:
-                    if batch_first:  # and in single precision, if that fails as well: there it is the model's own
-                        first = error
-                    continue
-                self.vocab = min(self.vocab, out.shape[-1])
-                bad = int((~torch.isfinite(out)).sum())
-                if bad:
-                    return Verdict(WRONG, "not finite", f"{bad} of {out.numel()} logits are no numbers")
-                order = "(batch, length)" if batch_first else "(length, batch)"
-                says = f"ids {order} in, {out.shape[-1]} logits for each out, computed in {str(dtype)[6:]}"
-                return Verdict(RIGHT, "", says) if batch_first else Verdict(VARIANT, "batch second", says)
-        assert first is not None
+        orders = getattr(self.call, "orders", (True, False))
+        ways = [(dtype, first, cut) for dtype in DTYPES for cut in (False, True) for first in orders]
+        error: Exception | None = None
+        for self.dtype, self.batch_first, self.shifts in ways:
+            try:
+                out = self.first_call(source, target)
+            except Exception as one:
+                if self.batch_first and not self.shifts:  # of single precision, if that fails too: it is the model's
+                    error = one
+                continue
+            self.vocab = min(self.vocab, out.shape[-1])
+            bad = int((~torch.isfinite(out)).sum())
+            if bad:
+                return Verdict(WRONG, "not finite", f"{bad} of {out.numel()} logits are no numbers")
+            order = "(batch, length)" if self.batch_first else "(length, batch)"
+            says = f"ids {order} in, {out.shape[-1]} logits for each out, computed in {str(self.dtype)[6:]}"
+            says += self.known_ids(source, target)
+            if self.shifts:
+                says += "; the target loses its last token inside"
+            says += f"; {self.call.says}" if getattr(self.call, "says", "") else ""
+            return Verdict(RIGHT, "", says) if self.batch_first else Verdict(VARIANT, "batch second", says)
+        assert error is not None
         try:  # longer targets than in any call before: with lengths that are equal
-            self.dtype, self.batch_first = torch.float32, True
+            self.dtype, self.batch_first, self.shifts = torch.float32, True, False
             self(source, target[:, [0, 1, 2, 3, 1]])
         except Exception:
-            raise first from None
-        raise Broken("raises where lengths differ", raised(first))
+            raise error from None
+        raise Broken("raises where lengths differ", raised(error))
+
+    def first_call(self, source: Tensor, target: Tensor) -> Tensor:
+        """Logits, in another way than before; of a function's modules those that it does not call are let go."""
+        called: set[int] = set()
+        if self.module is not None:
+            self.module.to(self.dtype)
+        handle = nn.modules.module.register_module_forward_pre_hook(lambda one, _: called.add(id(one)))
+        try:
+            out = self(source, target)
+        finally:
+            handle.remove()
+        if self.modes and isinstance(self.module, nn.ModuleList):
+            used = [one for one in self.module if called & {id(part) for part in one.modules()}]
+            self.module = used[0] if len(used) == 1 else nn.ModuleList(used) if used else None
+        return out
+
+    def known_ids(self, source: Tensor, target: Tensor) -> str:
+        """Lower the vocabulary to what both tables hold, if one is smaller than there are logits, and say so."""
+
+        def holds(number: int) -> bool:
+            try:
+                self(source.clamp(min=number - 1), target.clamp(min=number - 1))
+            except (IndexError, RuntimeError):
+                return False
+            return True
+
+        if holds(self.vocab):
+            return ""
+        low, high = int(source.max()) + 1, self.vocab
+        while high - low > 1:
+            half = (low + high) // 2
+            low, high = (half, high) if holds(half) else (low, half)
+        self.vocab = low
+        return f"; ids below {low}, since a table holds no more"
 
     @property
     def plain_ids(self) -> list[int]:
@@ -189,8 +306,10 @@ class Subject:
 
 
 def raised(error: BaseException) -> str:
-    """An exception in one line: what it says, and where, in the last line that is neither PyTorch's nor ours."""
+    """An exception in one line: what it says, and where, in the last line that is no library's and not ours."""
     frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(MINE)]
+    library = lambda name: name.startswith(("<", *STANDARD)) or "site-packages" in name  # noqa: E731
+    frames = [one for one in frames if not library(one.filename)] or frames
     text = " ".join(str(error).split())[:200]
     if not frames:
         return f"{type(error).__name__}: {text}"
