@@ -260,6 +260,11 @@ def check_attentions(subject: Subject) -> Verdict:
     counts = [len(subject.attentions(kind)) for kind in ("encoder", "decoder", "cross")]
     encoder, decoder, cross = counts
     others = len(subject.seen.attentions) - sum(counts)
+    if subject.seen.torn:
+        found = "heads cut across tokens" if "projected" in subject.seen.torn else "heads joined across tokens"
+        return Verdict(
+            WRONG, found, "a view puts numbers of several tokens together: the axes are not transposed before"
+        )
     if not decoder + cross:
         return unseen(subject)
     says = f"{encoder} in the encoder, {decoder} in the decoder, {cross} from the decoder to the encoder"
@@ -268,6 +273,8 @@ def check_attentions(subject: Subject) -> Verdict:
         return Verdict(
             WRONG, "encoder unused", "the decoder's layers read embedded words, not what the encoder returns"
         )
+    if encoder and not others and 0 < cross < decoder:
+        return Verdict(WRONG, "cross-attention in some layers", says)
     if not encoder or cross != decoder or others:
         if check_source(subject).verdict == RIGHT and check_batch(subject).verdict == RIGHT:
             return Verdict(UNTRIED, "", f"not all attentions were seen: {says}, {others} others")
@@ -278,11 +285,6 @@ def check_attentions(subject: Subject) -> Verdict:
         return Verdict(WRONG, found, f"{says}, {others} others")
     if any(one.scores.raw for one in subject.seen.attentions):
         return Verdict(WRONG, "not projected", "scores are products of the vectors themselves, not of projections")
-    if subject.seen.torn:
-        found = "heads cut across tokens" if "projected" in subject.seen.torn else "heads joined across tokens"
-        return Verdict(
-            WRONG, found, "a view puts numbers of several tokens together: the axes are not transposed before"
-        )
     if any("mixed" in part for pair in subject.seen.sums for one in pair for part in one):
         return Verdict(WRONG, "no output matrix", "what was mixed is added as it is: no matrix after the heads")
     same = next((one.scores.by for one in subject.seen.attentions if one.scores.by and one.scores.keys == key(one)), "")
@@ -492,6 +494,8 @@ def check_positions(subject: Subject) -> Verdict:
             return Verdict(WRONG, f"no positions in the {side}", f"nothing is added to the words of the {side}")
     if not added and check_target_order(subject).found == "relative positions":
         return Verdict(DOES_NOT_APPLY, "", "nothing is added to the words: positions are in the weights of attention")
+    if subject.seen.ends and all(one.how == "appended" for one in subject.seen.ends):
+        return Verdict(DOES_NOT_APPLY, "", "positions are appended to the words, not added")
     if len(added) < 2:
         return Verdict(UNTRIED, "", "it was not seen on both sides that something is added to the words")
     if any(one.learned for one in added):
@@ -621,7 +625,7 @@ def residuals(subject: Subject, wanted: int) -> Verdict | None:
     if first and lost and (len(lost) < len(added) - len(twice) or inside or len(norms) == wanted):
         says = f"{len(lost)} sums begin with what was normalised for a layer, not with what went into it"
         return Verdict(WRONG, "residual of what is normalised", says)
-    around = [pair for pair in sums if any(one & (ENDS | names.keys()) for one in pair)]
+    around = [pair for pair in sums if any(one & ({"?"} | ENDS | names.keys()) for one in pair)]
     if len(around) < wanted <= (len(norms) or wanted) and None not in subject.seen.projected and (norms or sums):
         return Verdict(
             WRONG, "no residual", f"{len(around)} sums of what went in and what came out, in {wanted} layers"

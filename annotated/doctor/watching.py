@@ -247,13 +247,14 @@ class Watch(TorchDispatchMode):
             found = ids.flatten().sort().values
             words = any(self.holds(found, tokens) for tokens in self.tokens)
             spread = float(table.detach().std())
+            self.lengths |= set(ids.shape) if words else set()
             kind = "words" if words else "places"
             self.keep(out, replace(note, kind=kind, inner=table.shape[1], spread=spread, parts=frozenset({kind})))
 
     def holds(self, found: Tensor, tokens: Tensor) -> bool:
-        """Whether ids are the given tokens, perhaps with padding, a beginning or an end put to them."""
+        """Whether ids are the given tokens, perhaps with some put to them, or without the last one."""
         here, given = set(found.tolist()), set(tokens.tolist())
-        return len(found) >= len(tokens) and given <= here and len(here - given) <= 2
+        return len(found) >= len(tokens) and len(given - here) <= 1 and len(here - given) <= 2
 
     def see_cat(self, args: tuple, notes: list, out: Tensor) -> None:
         found = [note for note in map(self.note, args[0]) if note]
@@ -498,6 +499,8 @@ class Watch(TorchDispatchMode):
         note = next((note for note in notes if note), None)
         if note and note.kind in ("statistic", "scores", "weights"):
             self.keep(out, note)
+            return
+        if not out.is_floating_point():
             return
         self.bent.append(name)
         self.early += bool(note and note.kind in ("norm", "sum", "words"))
