@@ -32,8 +32,10 @@ __all__ = ["Absent", "Opened", "opened"]
 OURS = {"annotated", "torch", "numpy"}  # not to be loaded twice, whatever lies beside the file
 MARKS = (".git", "setup.py", "setup.cfg", "pyproject.toml", "requirements.txt")  # what lies in a repository's root
 NOT_THEIRS = (*MINE, *STANDARD)
-HARMLESS = {"device", "is_available", "len", "int", "float", "dict", "list", "tuple", "set", "range", "getLogger", "to", "cuda",
-    "SimpleNamespace", "Namespace"}  # fmt: skip
+HARMLESS = {
+    "device", "is_available", "len", "int", "float", "dict", "list", "tuple", "set", "range", "getLogger", "to", "cuda",
+    "SimpleNamespace", "Namespace",
+}  # fmt: skip
 
 
 class Absent(BaseException):
