@@ -501,17 +501,17 @@ def check_command(arguments: argparse.Namespace) -> int:
     print(f"running {file}", file=sys.stderr)
     try:
         reports = check_file(file, name, **options)
-    except Closed as closed:
-        if arguments.wrap:
-            path = write_wrapper(closed.file, closed.lines)
+    except InputError as error:
+        if isinstance(error, Closed) and not arguments.wrap:
+            tell(f"annotated check: {error}. Write these lines at the end of {file}, fill in each `...`, and run")
+            tell(f"    annotated check {file}:mine")
+            tell(f"Or let `annotated check --wrap {arguments.file}` write them to a file of their own.")
+            print(f"\n{error.lines}")
+            return 2
+        if isinstance(error, Closed):
+            path = write_wrapper(error.file, error.lines)
             print(f"{path} is written: fill in each `...`, then run\n    annotated check {path}:mine")
             return 0
-        tell(f"annotated check: {closed}. Write these lines at the end of {file}, fill in each `...`, and run")
-        tell(f"    annotated check {file}:mine")
-        tell(f"Or let `annotated check --wrap {arguments.file}` write them to a file of their own.")
-        print(f"\n{closed.lines}")
-        return 2
-    except InputError as error:
         tell(f"annotated check: {with_todo(error)}")
         return 2
     for note in reports.notes:

@@ -337,6 +337,7 @@ def is_settings(value: Any) -> bool:
     )
 
 
+LARGE = 20_000_000  # parameters: from there on the same is made small, if it can be
 WAYS = ("", "read", "words", "defaults", "classes", "globals", *(f"guess {i}" for i, _ in enumerate(GUESSES)))
 
 
@@ -354,6 +355,8 @@ def ways(value: Callable, names: dict[str, Any], values: dict[str, Any]) -> Iter
     for way in WAYS:
         if way.startswith("guess") and not isinstance(first, Hole):
             break
+        if way not in ("", "globals") and not signature(value):
+            continue
         if way == "globals":
             resize(getattr(value, "__globals__", getattr(value.__init__, "__globals__", {})), values)
         try:
@@ -369,8 +372,8 @@ def ways(value: Callable, names: dict[str, Any], values: dict[str, Any]) -> Iter
 def candidates(names: dict[str, Any], module: str) -> list[str]:
     """The names of what may be a model, or make one, the likeliest first.
 
-    A module comes first, the largest; then a function that makes one; then classes of the file, those first that no
-    other one uses, and at last what the file imports.
+    A module comes first, the largest, unless it is too large to be asked soon; then a function that makes one; then
+    classes of the file, those first that no other one uses, and at last what the file imports.
     """
     modules = {name: sum(p.numel() for p in one.parameters()) for name, one in names.items() if is_model(one)}
     found = sorted(modules, key=lambda name: (name != "model", -modules[name]))
@@ -388,7 +391,8 @@ def candidates(names: dict[str, Any], module: str) -> list[str]:
         part = re.search("layer|block|attention|embed|encoding|norm|generator|loss|^encoder$|^decoder$", name.lower())
         return (name not in own, inner, bool(part), texts < 2, not likely, list(classes).index(name))
 
-    return [*found, *sorted(classes, key=rank)]
+    large = [name for name in found if modules.get(name, 0) > LARGE]
+    return [*(name for name in found if name not in large), *sorted(classes, key=rank), *large]
 
 
 def is_model(value: Any) -> bool:

@@ -56,8 +56,8 @@ def check_loss_of_logits(loss: Callable, pad: int) -> Verdict:
     value = math.nan
     for scores, ids in ((logits.flatten(0, 1), target.flatten()), (logits, target)):
         try:
-            value = loss(scores, ids, *([pad] if more else []))
-            value = float(torch.as_tensor(value[0] if isinstance(value, tuple) else value).detach())
+            out = loss(scores, ids, *([pad] if more else []))
+            value = float(torch.as_tensor(out[0] if isinstance(out, tuple) else out).detach())
             break
         except Exception:  # in the other shape, perhaps
             continue

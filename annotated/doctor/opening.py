@@ -32,7 +32,10 @@ __all__ = ["Absent", "Opened", "opened"]
 OURS = {"annotated", "torch", "numpy"}  # not to be loaded twice, whatever lies beside the file
 MARKS = (".git", "setup.py", "setup.cfg", "pyproject.toml", "requirements.txt")  # what lies in a repository's root
 NOT_THEIRS = (*MINE, *STANDARD)
-HARMLESS = {"device", "is_available", "len", "int", "float", "dict", "list", "tuple", "set", "range", "getLogger"}
+HARMLESS = {
+    "device", "is_available", "len", "int", "float", "dict", "list", "tuple", "set", "range", "getLogger", "to", "cuda",
+    "SimpleNamespace", "Namespace",
+}  # fmt: skip
 
 
 class Absent(BaseException):
@@ -186,17 +189,20 @@ def parsed(path: Path) -> tuple[list[tuple[str, ast.Module]], list[str]]:
     return trees, failed
 
 
-def defines(statement: ast.stmt) -> bool:
-    """Whether a statement only imports, defines, or gives a name to a plain value."""
+def defines(statement: ast.stmt, names: dict[str, Any]) -> bool:
+    """Whether a statement only imports, defines, or gives a name to a plain value or to one of the file's modules."""
     if isinstance(statement, (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)):
         return True
     if isinstance(statement, (ast.If, ast.Try)):
         inner = [one for one in ast.iter_child_nodes(statement) if isinstance(one, ast.stmt)]
-        return all(defines(one) or isinstance(one, ast.Pass) for one in inner)
-    if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value:
+        return all(defines(one, names) or isinstance(one, ast.Pass) for one in inner)
+    if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) and statement.value:
         calls = [one.func for one in ast.walk(statement.value) if isinstance(one, ast.Call)]
-        names = [getattr(one, "attr", getattr(one, "id", "")) for one in calls]
-        return all(name in HARMLESS or name.lower().endswith(("config", "args")) for name in names)
+        called = [getattr(one, "attr", getattr(one, "id", "")) for one in calls]
+        if isinstance(statement, ast.Expr):
+            return called == ["eval"]
+        makes = [name for name in called if inspect.isclass(names.get(name)) and issubclass(names[name], nn.Module)]
+        return all(name in (*HARMLESS, *makes) or name.lower().endswith(("config", "args")) for name in called)
     return False
 
 
@@ -224,7 +230,9 @@ class Opened:
                 lines.append(f"{name} cannot be imported here: something inert stands in for it")
         if self.failures:
             more = f" ({len(self.failures) - 1} more failed)" if len(self.failures) > 1 else ""
-            lines.append(f"left out: {self.failures[0]}{more}; of what follows only imports and definitions were taken")
+            lines.append(
+                f"left out: {self.failures[0]}{more}; of what follows only definitions and plain values were taken"
+            )
         return lines
 
     # where its imports lie
@@ -269,8 +277,9 @@ class Opened:
             if isinstance(spec.loader, SourceFileLoader) and self.theirs(spec.origin):
                 spec.loader = Loader(self, name, spec.origin)
             return spec
-        frame = sys._getframe(1)
-        while frame and "importlib" in frame.f_code.co_filename:
+        frame, begun = sys._getframe(), False
+        while frame and not (begun and "importlib" not in frame.f_code.co_filename):
+            begun |= "importlib" in frame.f_code.co_filename
             frame = frame.f_back
         if self.strict or frame is None or not self.theirs(frame.f_code.co_filename):
             return None
@@ -304,7 +313,7 @@ class Opened:
         futures = [one for one in tree.body if isinstance(one, ast.ImportFrom) and one.module == "__future__"]
         flags = sum(getattr(__future__, alias.name).compiler_flag for one in futures for alias in one.names)
         for one in tree.body:
-            if one.lineno > line and defines(one):
+            if one.lineno > line and defines(one, names):
                 try:
                     code = compile(ast.Module([one], []), filename, "exec", flags, dont_inherit=True)
                     exec(code, names)
@@ -367,7 +376,8 @@ def opened(path: Path, strict: bool = False) -> Iterator[Opened]:
     for name in modules:
         top = name.partition(".")[0]
         files = [root / file for root in one.roots for file in (f"{top}.py", f"{top}/__init__.py")]
-        if top not in OURS | sys.stdlib_module_names and any(file.is_file() for file in files):
+        same = one.theirs(getattr(modules[name], "__file__", None))
+        if top not in OURS | sys.stdlib_module_names and not same and any(file.is_file() for file in files):
             del sys.modules[name]
     sys.path[:] = one.search_path()
     sys.argv, sys.stdin, sys.dont_write_bytecode = [str(path)], io.StringIO(), True

@@ -44,6 +44,7 @@ FUNCTIONS = {
 }
 
 
+SHARE = 0.5  # of the time, for running a file, before what it has not defined by then is left out
 PATIENCE = 6  # how many times as long an answer may take by the clock on the wall, asleep or beside other programs
 
 
@@ -218,7 +219,7 @@ def check_file(
     path = Path(path)
     with ExitStack() as stack:
         try:
-            with at_most(seconds / 2), redirect_stdout(sys.stderr):
+            with at_most(SHARE * seconds), redirect_stdout(sys.stderr):
                 file = stack.enter_context(opened(path))
         except (Exception, SystemExit, StillRunning) as error:
             if isinstance(error, InputError):
@@ -293,7 +294,7 @@ def look_for(
             f"{path}: {name} takes one text ({error}); only encoder-decoders can be asked, of source and target"
         )
     says = str(error) if isinstance(error, Hole) else f"{name}: {raised(error)}" if error else "the lines to fill in"
-    raise Closed(f"{path}: {says}", "", lines_for(file, name, values, wrap or path.suffix == ".ipynb"), file)
+    raise Closed(f"{path}: {says}", "", lines_for(file, name, values, wrap), file)
 
 
 def ask(path: Path, name: str, seconds: float, question: Callable[[], Report]) -> dict[str, Report]:
