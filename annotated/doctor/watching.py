@@ -118,7 +118,7 @@ class Watch(TorchDispatchMode):
         super().__init__()
         self.names = {id(one): name for name, one in model.named_parameters()} if model is not None else {}
         self.buffers = {id(one) for one in model.buffers()} if model is not None else set()
-        self.tokens = [ids.flatten().sort().values for ids in tokens]
+        self.tokens = [ids.flatten() for ids in tokens]
         self.lengths = {size for ids in tokens for size in ids.shape}
         self.notes: dict[int, Note] = {}
         self.numbers: dict[int, int] = {}  # of tensors: views have that of what they show
@@ -244,17 +244,17 @@ class Watch(TorchDispatchMode):
 
     def look_up(self, table: Tensor, ids: Tensor, note: Note | None, out: Tensor) -> None:
         if note and note.kind == "parameter" and table.dim() == 2:
-            found = ids.flatten().sort().values
-            words = any(self.holds(found, tokens) for tokens in self.tokens)
+            counted = any(size > 1 and bool((ids.diff(dim=axis) == 1).all()) for axis, size in enumerate(ids.shape))
+            words = not counted and any(self.holds(ids, tokens) for tokens in self.tokens)
             spread = float(table.detach().std())
             self.lengths |= set(ids.shape) if words else set()
             kind = "words" if words else "places"
             self.keep(out, replace(note, kind=kind, inner=table.shape[1], spread=spread, parts=frozenset({kind})))
 
     def holds(self, found: Tensor, tokens: Tensor) -> bool:
-        """Whether ids are the given tokens, perhaps with some put to them, or without the last one."""
-        here, given = set(found.tolist()), set(tokens.tolist())
-        return len(found) >= len(tokens) and len(given - here) <= 1 and len(here - given) <= 2
+        """Whether ids are the given tokens, perhaps with some put to them, or without the last of each row."""
+        here, given = set(found.flatten().tolist()), set(tokens.tolist())
+        return found.numel() >= len(tokens) and len(given - here) <= 2 and len(here - given) <= 2
 
     def see_cat(self, args: tuple, notes: list, out: Tensor) -> None:
         found = [note for note in map(self.note, args[0]) if note]
