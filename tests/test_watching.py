@@ -57,7 +57,7 @@ def test_an_attention_is_seen_however_it_is_written(form):
 
 NORMS = {  # forms of a norm, whether a mean is taken away, and what is added to the deviation
     "PyTorch's": (lambda x, g: F.layer_norm(x, (6,), g), True, 0),
-    "the root of the variance": (lambda x, g: g * (x - x.mean(-1, True)) / (x.var(-1, keepdim=True) + 1).sqrt(), True, 0),
+    "the variance": (lambda x, g: g * (x - x.mean(-1, True)) / (x.var(-1, keepdim=True) + 1e-6).sqrt(), True, 0),
     "a deviation and a shift": (lambda x, g: g * (x - x.mean(-1, True)) / (x.std(-1, keepdim=True) + 1e-3), True, 1e-3),
     "the inverse": (lambda x, g: (c := x - x.mean(-1, True)) * c.pow(2).mean(-1, True).rsqrt() * g, True, 0),
     "einsum": (

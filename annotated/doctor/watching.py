@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,6 +132,7 @@ class Watch(TorchDispatchMode):
         self.norms: list[Norm] = []
         self.sums: list[Parts] = []  # the parts of activations that were added
         self.bent: list[str] = []
+        self.taken = 0  # how often what a layer returned is taken away
         self.early = 0  # how often what goes round the layers is bent
         self.strays: dict[int, tuple[int, ...]] = {}  # shapes of parameters that the model does not name
         self.used: Counter[tuple[str, int]] = Counter()  # how often a matrix was used, by name and place
@@ -149,6 +151,11 @@ class Watch(TorchDispatchMode):
         notes = [self.note(one) for one in args]  # before the call, which may work in place
         numbers = [self.number(one) for one in args]
         out = func(*args, **(kwargs or {}))
+        self.look(name, args, notes, numbers, out)
+        return out
+
+    def look(self, name: str, args: tuple, notes: list, numbers: list, out: Any) -> None:
+        """Write down where the result of an operation comes from."""
         outs = out if isinstance(out, (tuple, list)) else (out,)
         for one in outs:
             self.came(one, name, next((number for number in numbers if number), 0))
@@ -160,7 +167,8 @@ class Watch(TorchDispatchMode):
         if name in BENT or (chosen and args[name == "masked_fill"].shape == out.shape):
             self.bend(name.rstrip("_"), notes, out)
         if see := getattr(self, f"see_{name.strip('_')}", None):
-            see(args, notes, out)
+            with suppress(Exception):  # arguments in a form that is not known: nothing is known of the result
+                see(args, notes, out)
         elif name in PASSED_ON:
             note = next((note for note in notes if note), None)
             for one in outs:
@@ -168,7 +176,6 @@ class Watch(TorchDispatchMode):
                 self.keep(one, replace(note, at=note.at + piece) if piece else note)
             if note and "view" in name and note.kind in ("projected", "mixed") and self.tears(args[0], out):
                 self.torn.add(note.kind)
-        return out
 
     def tears(self, x: Tensor, out: Tensor) -> bool:
         """Whether numbers of one token come to another one, where the shape alone changes."""
@@ -379,6 +386,7 @@ class Watch(TorchDispatchMode):
             self.keep(out, notes[at])
         elif any(kinds) and out.dim() > 1 and one.shape == other.shape and out.is_floating_point():
             self.add_up(notes[0], notes[1], out)
+            self.taken += sign < 0 and not self.parts(notes[1]) <= {"?"}
 
     def see_sub(self, args: tuple, notes: list, out: Tensor) -> None:
         self.see_add(args, notes, out, -1)
