@@ -400,7 +400,7 @@ def is_model(value: Any) -> bool:
     return isinstance(value, nn.Module) and len(list(value.parameters())) > 0
 
 
-def words_in(value: type) -> set[str]:
+def words_in(value: Any) -> set[str]:
     """The names that a class's code uses."""
     tree = tree_of(value)
     return {one.id for one in ast.walk(tree) if isinstance(one, ast.Name)} if tree else set()
