@@ -220,35 +220,19 @@ def turned(x):
 
 
 class MultiHeadAttention"""
-OWN_NORM = """
-class OwnNorm(nn.Module):
-    def __init__(self, d):
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(d)), nn.Parameter(torch.zeros(d))
-
-    def forward(self, x):
-        x = x - x.mean(-1, keepdim=True)
-        return self.weight * x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-6) + self.bias
-
-
-class AddNorm"""
 EINSUM = '        scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(self.d_head)\n'
 SOFTMAX = "weights = scores.softmax(dim=-1)"
 OTHERS = {  # right models in other people's ways: what is replaced in tests/afresh.py, and what cannot be tried then
     "ReLU by where": ([("F.relu(self.inner(x))", "torch.where((h := self.inner(x)) > 0, h, 0.0)")], []),
     "ReLU by a product": ([("F.relu(self.inner(x))", "(h := self.inner(x)) * (h > 0)")], []),
     "a softmax of its own": (
-        [(SOFTMAX, "weights = scores.exp()\n        weights = weights / weights.sum(-1, True)")],
-        [],
+        [(SOFTMAX, "weights = scores.exp()\n        weights = weights / weights.sum(-1, True)")], [],
     ),
     "heads that are stacked": (
         [("x.view(b, t, self.n_heads, self.d_head).transpose(1, 2)", "torch.stack(x.split(self.d_head, -1), 1)")], [],
     ),
     "head by head": ([("        q = self._split(self.w_q(query))\n", HEADS)], []),
     "queries and keys that are turned": ([(EINSUM, f"{TURNED}{EINSUM}"), ("class MultiHeadAttention", TURN)], []),
-    "a normalisation of its own": (
-        [("nn.LayerNorm(d_model)", "OwnNorm(d_model)"), ("class AddNorm", OWN_NORM)], [],
-    ),
     "SDPA": (
         [(EINSUM, ""), (SOFTMAX, "context = F.scaled_dot_product_attention(q, k, v, mask)"),
          ("        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)\n", ""),

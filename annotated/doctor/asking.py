@@ -617,6 +617,8 @@ def residuals(subject: Subject, wanted: int) -> Verdict | None:
         return Verdict(WRONG, "normalised twice", says)
     if any((one & other) - {"?"} for one, other in sums):
         return Verdict(WRONG, "added twice", "what goes round a layer is added twice to what it returns")
+    if subject.seen.taken:
+        return Verdict(WRONG, "taken away", "what a layer returned is taken away from what went in, not added")
     start = starts(subject)
     first = [name for name, parts in inputs.items() if parts <= start]
     added = [parts for parts in inputs.values() if not parts <= start]

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -118,7 +119,7 @@ class Watch(TorchDispatchMode):
         super().__init__()
         self.names = {id(one): name for name, one in model.named_parameters()} if model is not None else {}
         self.buffers = {id(one) for one in model.buffers()} if model is not None else set()
-        self.tokens = [ids.flatten().sort().values for ids in tokens]
+        self.tokens = [ids.flatten() for ids in tokens]
         self.lengths = {size for ids in tokens for size in ids.shape}
         self.notes: dict[int, Note] = {}
         self.numbers: dict[int, int] = {}  # of tensors: views have that of what they show
@@ -131,6 +132,7 @@ class Watch(TorchDispatchMode):
         self.norms: list[Norm] = []
         self.sums: list[Parts] = []  # the parts of activations that were added
         self.bent: list[str] = []
+        self.taken = 0  # how often what a layer returned is taken away
         self.early = 0  # how often what goes round the layers is bent
         self.strays: dict[int, tuple[int, ...]] = {}  # shapes of parameters that the model does not name
         self.used: Counter[tuple[str, int]] = Counter()  # how often a matrix was used, by name and place
@@ -149,6 +151,11 @@ class Watch(TorchDispatchMode):
         notes = [self.note(one) for one in args]  # before the call, which may work in place
         numbers = [self.number(one) for one in args]
         out = func(*args, **(kwargs or {}))
+        self.look(name, args, notes, numbers, out)
+        return out
+
+    def look(self, name: str, args: tuple, notes: list, numbers: list, out: Any) -> None:
+        """Write down where the result of an operation comes from."""
         outs = out if isinstance(out, (tuple, list)) else (out,)
         for one in outs:
             self.came(one, name, next((number for number in numbers if number), 0))
@@ -160,7 +167,8 @@ class Watch(TorchDispatchMode):
         if name in BENT or (chosen and args[name == "masked_fill"].shape == out.shape):
             self.bend(name.rstrip("_"), notes, out)
         if see := getattr(self, f"see_{name.strip('_')}", None):
-            see(args, notes, out)
+            with suppress(Exception):  # arguments in a form that is not known: nothing is known of the result
+                see(args, notes, out)
         elif name in PASSED_ON:
             note = next((note for note in notes if note), None)
             for one in outs:
@@ -168,7 +176,6 @@ class Watch(TorchDispatchMode):
                 self.keep(one, replace(note, at=note.at + piece) if piece else note)
             if note and "view" in name and note.kind in ("projected", "mixed") and self.tears(args[0], out):
                 self.torn.add(note.kind)
-        return out
 
     def tears(self, x: Tensor, out: Tensor) -> bool:
         """Whether numbers of one token come to another one, where the shape alone changes."""
@@ -244,17 +251,17 @@ class Watch(TorchDispatchMode):
 
     def look_up(self, table: Tensor, ids: Tensor, note: Note | None, out: Tensor) -> None:
         if note and note.kind == "parameter" and table.dim() == 2:
-            found = ids.flatten().sort().values
-            words = any(self.holds(found, tokens) for tokens in self.tokens)
+            counted = any(size > 1 and bool((ids.diff(dim=axis) == 1).all()) for axis, size in enumerate(ids.shape))
+            words = not counted and any(self.holds(ids, tokens) for tokens in self.tokens)
             spread = float(table.detach().std())
             self.lengths |= set(ids.shape) if words else set()
             kind = "words" if words else "places"
             self.keep(out, replace(note, kind=kind, inner=table.shape[1], spread=spread, parts=frozenset({kind})))
 
     def holds(self, found: Tensor, tokens: Tensor) -> bool:
-        """Whether ids are the given tokens, perhaps with some put to them, or without the last one."""
-        here, given = set(found.tolist()), set(tokens.tolist())
-        return len(found) >= len(tokens) and len(given - here) <= 1 and len(here - given) <= 2
+        """Whether ids are the given tokens, perhaps with some put to them, or without the last of each row."""
+        here, given = set(found.flatten().tolist()), set(tokens.tolist())
+        return found.numel() >= len(tokens) and len(given - here) <= 2 and len(here - given) <= 2
 
     def see_cat(self, args: tuple, notes: list, out: Tensor) -> None:
         found = [note for note in map(self.note, args[0]) if note]
@@ -379,6 +386,7 @@ class Watch(TorchDispatchMode):
             self.keep(out, notes[at])
         elif any(kinds) and out.dim() > 1 and one.shape == other.shape and out.is_floating_point():
             self.add_up(notes[0], notes[1], out)
+            self.taken += sign < 0 and not self.parts(notes[1]) <= {"?"}
 
     def see_sub(self, args: tuple, notes: list, out: Tensor) -> None:
         self.see_add(args, notes, out, -1)
