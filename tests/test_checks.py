@@ -345,10 +345,10 @@ BAD = {  # a file, what is asked for in it, and what the refusal names
     "def f(:\n": ("", "line 1: "),
     "raise KeyError('nope')\n": ("", "KeyError: 'nope' (line 1 of mine.py"),
     "import sys\nsys.exit()\n": ("", "line 2 of mine.py: sys.exit()"),
-    "while True:\n    pass\n": ("", "0.3 seconds (line "),
+    "while True:\n    pass\n": ("", " seconds (line "),
     "model = 3\n": ("model", "model is no model, but of the type int"),
     "x = 1\n#\n": ("model", "no model in it"),
-    "def make(size):\n    return size\n": ("make", "make wants 'size'"),
+    "def make(flavour):\n    return 1\n": ("make", "make is no model"),
     "class M:\n    def __init__(self):\n        raise OSError\n": ("M", "M: OSError"),
     "def m(source, target):\n    while True:\n        pass\n": ("m", "0.3 seconds (line "),
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["Hole", "Maker", "Settings", "Words", "candidates", "role", "small_values", "tokens_of"]
+__all__ = ["Hole", "Maker", "Settings", "Words", "candidates", "missing", "role", "small_values", "tokens_of"]
 
 
 SIDE = "(?:n_)?(?:src|source|trg|tgt|target|inp?|input|out|output|enc|encoder|dec|decoder)"
@@ -22,17 +22,17 @@ ROLES = [  # what an argument is, by its name in small letters; the first that f
     ("bos", r"(^|_)(sos|bos|start|go|begin)(_|$)"),
     ("eos", r"(^|_)(eos|end|stop)(_|$)"),
     ("batch_first", r"batch_first"),
-    ("training", r"batch|epoch|steps|seed|worker|^lr$|learning_rate"),
+    ("training", r"batch|epoch|steps|seed|worker|^lr$|(^|_)rate$|warm|clip|every|interval"),
     ("flag", r"^(is|use|with|has|do|share|tie|learn|return|scale|pre|norm_first)(_|$)|shar(e|ing)|tied|tying|bias"),
     ("device", r"^(device|dev|gpu|cuda)"),
-    ("dropout", r"drop|^p$|(^|_)(p|prob)$"),
+    ("dropout", r"drop|^p$|(^|_)(p|prob)$|smooth"),
     ("activation", r"activ|^act(_|$)|nonlin"),
     ("d_k", r"^(d_?[kqv]|[kqv]_?dim|dim_?[kqv]|d_?(key|value|query|head)s?)$|head_?(dim|size)|(dim|size)_?(per_)?head"),
     ("heads", r"head|^h$|^nh$"),
     ("expansion", r"expan|(ff|mlp|hidden)\w*_?(mult|ratio|factor)"),
     ("d_ff", r"ff|feed_?forward|^pf_|inner|intermediate|filter|mlp|d_hid|position_?wise"),
     ("layers", r"layers?$|^(num|n)_layer|^[nl]$|(^|_)(n|num)_?(enc|dec)(oders?)?$|blocks?$|stacks?$|depth"),
-    ("words", r"(to|2)_?(index|idx|id|ix)$|stoi$"),
+    ("words", r"(to|2)_?(index|idx|id|ix)$|stoi$|^(\w+_)?(tokenizer|field|lang)$"),
     ("vocab", r"voc"),
     ("max_len", r"max|(^|_)len(gth)?(_|$)|seq|(^|_)pos|context|block_size|window"),
     ("vocab", r"n_?tokens?|num_tokens|tokens$|words?$|dictionary|num_embeddings|(lexicon|alphabet)|classes"),
@@ -100,10 +100,8 @@ class Words(int):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "special":
             raise AttributeError(name)
-        if kind(name) in ("pad", "bos", "eos"):
+        if kind(name) in self.special:
             return self[name]
-        if (kind(name) in ("vocab", "d_model") and "size" in name) or name.startswith("n_"):
-            return int(self)
         return self
 
     def __call__(self, *_: Any) -> "Words":
@@ -341,6 +339,20 @@ LARGE = 20_000_000  # parameters: from there on the same is made small, if it ca
 WAYS = ("", "read", "words", "defaults", "classes", "globals", *(f"guess {i}" for i, _ in enumerate(GUESSES)))
 
 
+def missing(error: BaseException, values: dict[str, Any]) -> bool:
+    """Whether what raised a NameError lacked a global that a file did not come to define, and has it now."""
+    name, trace = getattr(error, "name", None), error.__traceback__
+    if not isinstance(error, NameError) or not name or trace is None:
+        return False
+    while trace.tb_next:
+        trace = trace.tb_next
+    known = Settings(values) if re.search(CONFIG, name.lower()) else values.get(kind(name))
+    if known is None or name in trace.tb_frame.f_globals:
+        return False
+    trace.tb_frame.f_globals[name] = known
+    return True
+
+
 def resize(names: dict[str, Any], values: dict[str, Any]) -> None:
     """Give the sizes that a file holds in its globals small values, and its lengths one that is long enough."""
     for name, value in list(names.items()):
@@ -400,7 +412,7 @@ def is_model(value: Any) -> bool:
     return isinstance(value, nn.Module) and len(list(value.parameters())) > 0
 
 
-def words_in(value: type) -> set[str]:
+def words_in(value: Any) -> set[str]:
     """The names that a class's code uses."""
     tree = tree_of(value)
     return {one.id for one in ast.walk(tree) if isinstance(one, ast.Name)} if tree else set()

@@ -69,6 +69,8 @@ class Inert:
     def __getitem__(self, key: Any) -> "Inert":
         return self
 
+    def __setitem__(self, key: Any, value: Any) -> None: ...
+
     def __iter__(self) -> Iterator:
         return iter(())
 
@@ -80,10 +82,11 @@ class Inert:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def __or__(self, other: Any) -> "Inert":
+    def nothing(self, *_: Any) -> "Inert":
         return self
 
-    __ror__ = __or__
+    __or__ = __ror__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = nothing
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __invert__ = __and__ = nothing
 
     def __instancecheck__(self, one: Any) -> bool:
         return False
@@ -106,6 +109,15 @@ class StandIn(nn.Module):
             if name.startswith("_") or type(self) is not StandIn:
                 raise
             return Inert(f"{self._name}.{name}")
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, key: Any) -> Inert:
+        return Inert(self._name)
+
+    def __iter__(self) -> Iterator:
+        return iter(())
 
     def save_hyperparameters(self, *_: Any, **__: Any) -> None: ...
 

@@ -107,11 +107,11 @@ def summary(findings: tuple[Finding, ...]) -> str:
     """How many findings there are of each verdict; where nothing is wrong, what could not be asked comes first."""
     counts = {one: sum(finding.verdict == one for finding in findings) for one in VERDICTS}
     left, apply = counts[UNTRIED], len(findings) - counts[DOES_NOT_APPLY]
-    before = ""
+    before = []
     if left and not counts[WRONG]:
-        before = f"nothing wrong, but {left} of {apply} not tried; "
+        before = [f"nothing wrong, but {left} of {apply} not tried"]
         counts[UNTRIED] = 0
-    return before + ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    return ", ".join(before + [f"{count} {verdict}" for verdict, count in counts.items() if count])
 
 
 def check(

@@ -16,7 +16,7 @@ from torch import nn
 
 from annotated.base.files import InputError
 from annotated.doctor.calling import Call, OneText, Pair, fitted, inputs_of, side_of
-from annotated.doctor.fitting import SIZES, Hole, candidates, is_size, kind, small_values, ways, words_in
+from annotated.doctor.fitting import SIZES, Hole, candidates, is_size, kind, missing, small_values, ways, words_in
 from annotated.doctor.functions import check_loss, check_schedule, check_search, parameters, required
 from annotated.doctor.opening import Absent, Opened, opened
 from annotated.doctor.reporting import Finding, Report, check
@@ -200,7 +200,7 @@ def entered(file: Opened, name: str, values: dict[str, Any]) -> tuple[Any, Call 
             return model, fitted(model, file.names, values, sizes_in(file.names, values))
         except (Exception, SystemExit) as error:
             first = first or error
-            own = is_whole or not required(value)
+            own = (is_whole or not required(value)) and not (file.failures and isinstance(error, NameError))
             if own and not isinstance(error, OneText) and all(one.what != "mask" for one in inputs_of(model)):
                 first = Raising(model)
     raise first
@@ -272,7 +272,12 @@ def look_for(
             break
         try:
             with at_most(seconds), redirect_stdout(sys.stderr), torch.random.fork_rng(devices=[]):
-                return one, *entered(file, one, values)
+                while True:
+                    try:
+                        return one, *entered(file, one, values)
+                    except NameError as error:
+                        if not file.failures or not missing(error, values):
+                            raise
         except InputError:
             if len(models) == 1:
                 raise
