@@ -64,6 +64,17 @@ PLANTED = {
     ],
     "embedding not scaled": [("self.embedding(tokens) * math.sqrt(self.d_model)", "self.embedding(tokens)")],
     "no positions": [("self.dropout(self.positions(x))", "self.dropout(x)")],
+    "no softmax in the attention": [(_SOFTMAX, "weights = scores.sigmoid()")],
+    "mask writes 0": [("torch.finfo(scores.dtype).min", "0.0")],
+    "keys are queries": [("k = self._split(self.w_k(key))", "k = self._split(self.w_q(key))")],
+    "no output matrix": [("return self.w_o(self._join(context))", "return self._join(context)")],
+    "another id is padding": [("PAD, BOS, EOS = 0, 2, 3", "PAD, BOS, EOS = 1, 2, 3")],
+    "encoder cut off from the loss": [
+        (
+            "            x = layer(x, src_mask)\n        return x",
+            "            x = layer(x, src_mask)\n        return x.detach()",
+        )
+    ],
     "softmax twice": [
         (
             "return self.project(self.decode(tgt, memory, tgt_mask, src_mask))",

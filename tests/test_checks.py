@@ -10,6 +10,7 @@ import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -25,7 +26,8 @@ from annotated.doctor.mistakes import planted
 from annotated.doctor.running import FUNCTIONS, check_file
 from annotated.model import CHOICES
 from annotated.workbook.stations import STATIONS
-from tests import afresh
+from tests import afresh, by_functions, by_modules
+from tests.blind_spots import SEEN
 from tests.models import SHAPES
 from tests.models import SMALL as TINY
 from tests.strangers import FromTorch, call, hugging_face, with_edits
@@ -67,15 +69,13 @@ def test_no_false_alarm_for_the_package(seed):
     assert ("pre-norm" in variants(report)) == config.norm_first
     assert ("learned positions" in variants(report)) == (config.positions == "learned")
     assert ("not ReLU" in variants(report)) == (config.activation != "relu")
-    assert untried(report) == (["dropout"] if config.dropout == 0 else [])
+    assert untried(report) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["biases", "untied", "two vocabularies", "shallow decoder", "unscaled"])
 def test_no_false_alarm_for_other_shapes(name):
-    """But one whose embedding is drawn to be multiplied, and is not."""
-    found = {"embedding": "embedding not scaled"} if name == "unscaled" else {}
-    assert wrong(check(Transformer(replace(TINY, num_layers=2, **SHAPES[name])))) == found
+    assert wrong(check(Transformer(replace(TINY, num_layers=2, **SHAPES[name])))) == {}
 
 
 def test_the_model_stays_as_it_was():
@@ -137,7 +137,7 @@ FAMILIES = {  # variants, what cannot be tried, and, if no other test has one, h
         lambda model: twice(model.model.decoder.layers), {"layers": "one layer several times"},
     ),
     "T5": (
-        {"embedding not scaled", "scale in the weights", "relative positions"}, ["positions", "norms"],
+        {"embedding not scaled", "scale in the weights", "relative positions", "pre-norm, root mean square"}, [],
         without_relative, NO_ORDER,
     ),
 }  # fmt: skip
@@ -159,9 +159,10 @@ def test_other_families_give_no_false_alarm_and_a_mistake_in_them_is_found(name)
 @pytest.mark.slow
 def test_a_function_is_asked_from_outside():
     model = plain.Transformer(40, **SMALL).eval()
-    report = check(lambda source, target: model(source, target), vocab=30)
+    hidden = SimpleNamespace(get=staticmethod({"model": model}.get))
+    report = check(lambda source, target: hidden.get("model")(source, target), vocab=30)
     assert wrong(report) == {}
-    assert untried(report) == ["dropout", "sharing", "layers", "gradients", "first loss"]
+    assert untried(report) == ["dropout", "layers", "gradients"]
     ahead = planted("no causal mask").Transformer(40, **SMALL).eval()
     assert wrong(check(lambda source, target: ahead(source, target)))["looks ahead"] == "sees later tokens"
 
@@ -219,35 +220,19 @@ def turned(x):
 
 
 class MultiHeadAttention"""
-OWN_NORM = """
-class OwnNorm(nn.Module):
-    def __init__(self, d):
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(d)), nn.Parameter(torch.zeros(d))
-
-    def forward(self, x):
-        x = x - x.mean(-1, keepdim=True)
-        return self.weight * x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-6) + self.bias
-
-
-class AddNorm"""
 EINSUM = '        scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(self.d_head)\n'
 SOFTMAX = "weights = scores.softmax(dim=-1)"
 OTHERS = {  # right models in other people's ways: what is replaced in tests/afresh.py, and what cannot be tried then
     "ReLU by where": ([("F.relu(self.inner(x))", "torch.where((h := self.inner(x)) > 0, h, 0.0)")], []),
     "ReLU by a product": ([("F.relu(self.inner(x))", "(h := self.inner(x)) * (h > 0)")], []),
     "a softmax of its own": (
-        [(SOFTMAX, "weights = scores.exp()\n        weights = weights / weights.sum(-1, True)")],
-        ["attentions", "softmax", "scale", "masks"],
+        [(SOFTMAX, "weights = scores.exp()\n        weights = weights / weights.sum(-1, True)")], [],
     ),
     "heads that are stacked": (
         [("x.view(b, t, self.n_heads, self.d_head).transpose(1, 2)", "torch.stack(x.split(self.d_head, -1), 1)")], [],
     ),
     "head by head": ([("        q = self._split(self.w_q(query))\n", HEADS)], []),
     "queries and keys that are turned": ([(EINSUM, f"{TURNED}{EINSUM}"), ("class MultiHeadAttention", TURN)], []),
-    "a normalisation of its own": (
-        [("nn.LayerNorm(d_model)", "OwnNorm(d_model)"), ("class AddNorm", OWN_NORM)], ["norms"],
-    ),
     "SDPA": (
         [(EINSUM, ""), (SOFTMAX, "context = F.scaled_dot_product_attention(q, k, v, mask)"),
          ("        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)\n", ""),
@@ -265,6 +250,63 @@ def test_no_false_alarm_for_other_ways_to_write_it(name):
     report = check(with_edits(afresh, edits)["Seq2Seq"](40, d_model=32, n_heads=4, n_layers=2, d_ff=48))
     assert wrong(report) == {}
     assert untried(report) == left
+
+
+STYLES = {"by hand": (afresh, "Seq2Seq", {"vocab_size": 40, "d_model": 16, "n_heads": 2, "n_layers": 2, "d_ff": 24}),
+    "of modules": (by_modules, "Model", {}), "of functions": (by_functions, "Model", {})}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEEN)
+def test_blind_spots_in_three_styles(name):
+    """What is wrong is found and called by its name, what is not is passed over, and nothing is left untried."""
+    *edits, wanted = SEEN[name]
+    mark, bar, cause = wanted.partition("|")
+    for (module, made, sizes), some in zip(STYLES.values(), edits, strict=True):
+        if some is not None:
+            torch.manual_seed(0)
+            report = check(with_edits(module, some)[made](**sizes))
+            found = [f"{one.check}: {one.found}" for one in report.findings if one.verdict in (WRONG, VARIANT)]
+            assert any(one.startswith(mark) for one in found) or not mark, found
+            assert bool(wrong(report)) == bool(bar) or mark[:7] in ("layers:", "sharing"), found
+            assert (report.causes[:1] == (cause,)) if cause else (report.causes == () or not bar), report.causes
+            assert report.unknown == (bool(bar) and not cause)
+            assert untried(report) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vocab", [40, 2000])
+@pytest.mark.parametrize(("draw", "verdict"), [("xavier_uniform_", WRONG), ("normal_", VARIANT)])
+def test_an_embedding_that_is_not_scaled_whatever_the_vocabulary(vocab, draw, verdict):
+    """Words that positions drown are wrong, and words of their size are a variant."""
+    edits = [(" * math.sqrt(self.table.embedding_dim)", ""), ("std=d**-0.5", ""), ("normal_(", f"{draw}(")]
+    report = check(with_edits(by_modules, edits)["Model"](vocab))
+    (found,) = [one.verdict for one in report.findings if one.found == "embedding not scaled"]
+    assert found == verdict
+
+
+def test_a_model_of_one_length_is_told_which_was_seen():
+    """Its attentions cannot be told apart by their lengths; nothing is wrong, and what was not asked is said."""
+    longer = "(nn.functional.pad(one, (0, 12 - one.shape[1])) for one in (source, target))"
+    edits = [
+        ("        pad, later", f"        n, (source, target) = target.shape[1], {longer}\n        pad, later"),
+        ("self.out(y)", "self.out(y)[:, :n]"),
+    ]  # fmt: skip
+    report = check(with_edits(by_modules, edits)["Model"]())
+    assert wrong(report) == {}
+    assert untried(report) == ["attentions", "norms"]
+    assert all("lengths 12 and 12" in one.says for one in report.findings if one.verdict == UNTRIED)
+
+
+def test_weights_that_nobody_has_registered_are_seen_as_weights():
+    """A function of plain tensors is asked about all that needs no parameters."""
+    w = by_functions.drawn()
+    report = check(lambda source, target: by_functions.run(w, source, target))
+    assert (wrong(report), variants(report)) == ({}, set())
+    assert untried(report) == ["dropout", "layers", "gradients"]
+    noisy = check(lambda source, target: by_functions.run(w, source, target, True))
+    assert wrong(noisy) == {"repeats": "random in evaluation"}
+    assert "model.eval()" in next(one.says for one in noisy.findings if one.check == "repeats")
 
 
 @pytest.mark.slow
@@ -295,7 +337,7 @@ def test_what_is_no_model_in_a_file_is_passed_over(tmp_path):
     assert list(reports) == ["mine", *FUNCTIONS]
     assert all(report.ok for report in reports.values())
     path.write_text(f"{text}\ndef translate(model, sentence, words):\n    return 1\n")
-    assert list(check_file(path, pad=1, bos=0, eos=2)) == ["Transformer", "loss", "learning_rate"]
+    assert check_file(path, pad=1, bos=0, eos=2)["translate"].findings[0].found == "other arguments"
 
 
 BAD = {  # a file, what is asked for in it, and what the refusal names
@@ -303,10 +345,10 @@ BAD = {  # a file, what is asked for in it, and what the refusal names
     "def f(:\n": ("", "line 1: "),
     "raise KeyError('nope')\n": ("", "KeyError: 'nope' (line 1 of mine.py"),
     "import sys\nsys.exit()\n": ("", "line 2 of mine.py: sys.exit()"),
-    "while True:\n    pass\n": ("", "0.3 seconds (line "),
+    "while True:\n    pass\n": ("", " seconds (line "),
     "model = 3\n": ("model", "model is no model, but of the type int"),
     "x = 1\n#\n": ("model", "no model in it"),
-    "def make(size):\n    return size\n": ("make", "make wants 'size'"),
+    "def make(flavour):\n    return 1\n": ("make", "make is no model"),
     "class M:\n    def __init__(self):\n        raise OSError\n": ("M", "M: OSError"),
     "def m(source, target):\n    while True:\n        pass\n": ("m", "0.3 seconds (line "),
 }
@@ -335,7 +377,7 @@ def test_a_file_is_run_and_all_in_it_is_checked(tmp_path, capsys):
     path.write_text(vars(planted("scores not scaled"))["source"])
     assert main(["check", f"{path}:Transformer"]) == 1
     assert "likely: scores not scaled" in capsys.readouterr().out
-    assert main(["check", str(tmp_path / "none.py")]) == 1
+    assert main(["check", str(tmp_path / "none.py")]) == 2
     assert "none.py: " in capsys.readouterr().err
 
 

@@ -277,9 +277,9 @@ BAD = [
     usage("check mine.py --seconds 0", "--seconds: a number above 0"),
     usage("hunt", "required: --seed"),
     usage("hunt --seed 1 --mistakes 4", "--mistakes: invalid choice: 4"),
-    Bad("check none.py", "none.py: cannot be read"),
-    Bad("check mine.py", "mine.py: line 1", put({"mine.py": b"def f(:\n"})),
-    Bad("check mine.py:model", "mine.py: no model in it", put({"mine.py": b"x = 1\n"})),
+    Bad("check none.py", "none.py: cannot be read", status=2),
+    Bad("check mine.py", "mine.py: line 1", put({"mine.py": b"def f(:\n"}), 2),
+    Bad("check mine.py:model", "mine.py: no model in it", put({"mine.py": b"x = 1\n"}), 2),
     Bad("learn mine.py --once", "mine.json: not the record", put({"mine.py": b"x = 1\n", "mine.json": b"[]"})),
     Bad("learn mine.py --notebook", "mine.ipynb: is there already", put({"mine.ipynb": b"{}"})),
 ]  # fmt: skip

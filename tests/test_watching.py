@@ -1,6 +1,6 @@
 """What is seen of a model from inside (chapter 82): products, factors, axes, and where numbers come from.
 
-Normalisations, masks and parameters that nobody names are asked for by the mistakes of test_mistakes.py.
+Masks and parameters that nobody names are asked for by the mistakes of test_mistakes.py.
 """
 
 import math
@@ -55,11 +55,41 @@ def test_an_attention_is_seen_however_it_is_written(form):
     assert (one.off > 0.01) == (form in ("over the queries", "cut"))
 
 
+NORMS = {  # forms of a norm, whether a mean is taken away, and what is added to the deviation
+    "PyTorch's": (lambda x, g: F.layer_norm(x, (6,), g), True, 0),
+    "the variance": (lambda x, g: g * (x - x.mean(-1, True)) / (x.var(-1, keepdim=True) + 1e-6).sqrt(), True, 0),
+    "a deviation and a shift": (lambda x, g: g * (x - x.mean(-1, True)) / (x.std(-1, keepdim=True) + 1e-3), True, 1e-3),
+    "the inverse": (lambda x, g: (c := x - x.mean(-1, True)) * c.pow(2).mean(-1, True).rsqrt() * g, True, 0),
+    "einsum": (
+        lambda x, g: (c := x - x.mean(-1, True)) / torch.einsum("bnd,bnd->bn", c, c)[..., None].sqrt() * g, True, 0),
+    "the square of the mean": (
+        lambda x, g: (x - (m := x.mean(-1, True))) / (x.square().mean(-1, True) - m * m).sqrt() * g, True, 0),
+    "both at once": (lambda x, g: (x - (v := torch.var_mean(x, -1, keepdim=True))[1]) / v[0].sqrt() * g, True, 0),
+    "in rows": (lambda x, g: ((y := x.view(6, 6)) - y.mean(1, True)) / y.std(1, keepdim=True) * g, True, 0),
+    "root mean square": (lambda x, g: g * x * x.pow(2).mean(-1, True).add(1e-6).rsqrt(), False, 0),
+    "unit length": (lambda x, g: F.normalize(x, dim=-1) * 6**0.5 * g, False, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", NORMS)
+def test_a_norm_is_seen_however_it_is_written(form):
+    """One, of the sum of words and what a layer returned, over the last axis, with its gain."""
+    table, ids, gain = nn.Embedding(9, 6), torch.tensor([[1, 3, 2], [4, 6, 5]]), nn.Parameter(torch.ones(6))
+    compute, centred, shift = NORMS[form]
+    with Watch(table, ids) as watch:
+        x = table(ids)
+        compute(x + x @ nn.Parameter(torch.eye(6)), gain)
+    (one,) = watch.norms
+    assert (one.centred, one.shift, one.over, one.gain_size, one.new) == (centred, shift, ((-1, 6),), 6, True)
+    assert one.parts == {"words", "projected 1"}
+    assert "root" in one.steps
+
+
 @pytest.mark.parametrize(("combine", "how"), [
     (torch.add, "added"), (torch.mul, "multiplied"), (lambda a, b: torch.cat([a, b.expand_as(a)], -1), "appended"),
 ])  # fmt: skip
 def test_how_positions_meet_words(combine, how):
-    table, ids = nn.Embedding(9, 4), torch.tensor([[1, 2, 3]])
+    table, ids = nn.Embedding(9, 4), torch.tensor([[1, 3, 2]])
     with Watch(table, ids) as watch:
         combine(table(ids) * 2, torch.ones(3, 4))
     (one,) = watch.ends

@@ -491,16 +491,34 @@ def info_command(arguments: argparse.Namespace) -> None:
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Ask somebody's encoder-decoder what a Transformer must answer. This runs the file."""
-    from annotated.doctor.running import check_file
+    from annotated.doctor.running import FUNCTIONS, Closed, check_file
+    from annotated.doctor.wrapping import write_wrapper
 
     file, _, name = arguments.file.rpartition(":")
     if not file or not name.isidentifier():  # a path of another system may have a colon in it
         file, name = arguments.file, ""
-    ids = {one: getattr(arguments, one) for one in ("pad", "bos", "eos", "vocab", "learn")}
+    options = {one: getattr(arguments, one) for one in ("seconds", "wrap", "pad", "bos", "eos", "vocab", "learn")}
     print(f"running {file}", file=sys.stderr)
-    reports = check_file(file, name, seconds=arguments.seconds, **ids)
+    try:
+        reports = check_file(file, name, **options)
+    except InputError as error:
+        if isinstance(error, Closed) and not arguments.wrap:
+            tell(f"annotated check: {error}. Write these lines at the end of {file}, fill in each `...`, and run")
+            tell(f"    annotated check {file}:mine")
+            tell(f"Or let `annotated check --wrap {arguments.file}` write them to a file of their own.")
+            print(f"\n{error.lines}")
+            return 2
+        if isinstance(error, Closed):
+            path = write_wrapper(error.file, error.lines)
+            print(f"{path} is written: fill in each `...`, then run\n    annotated check {path}:mine")
+            return 0
+        tell(f"annotated check: {with_todo(error)}")
+        return 2
+    for note in reports.notes:
+        print(f"note: {note}\n")
     print("\n\n".join(f"{name}\n{report}" for name, report in reports.items()))
-    return 0 if all(report.ok for report in reports.values()) else 1
+    wrong = any(not report.ok for report in reports.values())
+    return 1 if wrong else max([0, *(report.status for name, report in reports.items() if name not in FUNCTIONS)])
 
 
 def hunt_command(arguments: argparse.Namespace) -> None:

@@ -282,7 +282,8 @@ EXAMPLES = {
         annotated export --format ctranslate2 runs/multi30k ctranslate2""",
     "check": """
         annotated check my_transformer.py
-        annotated check my_transformer.py:Transformer --learn""",
+        annotated check my_transformer.py:Transformer --learn
+        annotated check --wrap models/transformer.py""",
     "hunt": """
         annotated hunt --seed 1 > stranger.py
         annotated hunt --seed 1 --answers""",
@@ -447,13 +448,17 @@ def add_info_options(command: argparse.ArgumentParser) -> None:
 
 def add_check_options(command: argparse.ArgumentParser) -> None:
     """The options of `check`."""
-    command.add_argument("file", metavar="FILE.py[:NAME]", help="a file to run, and what in it is to be checked")
+    command.add_argument(
+        "file", metavar="FILE.py[:NAME]", help="a file or notebook to run, and what in it is to be checked"
+    )
     for name, default, what in (("pad", 0, "padding"), ("bos", 2, "the beginning"), ("eos", 3, "the end")):
         command.add_argument(
-            f"--{name}", type=int, default=default, metavar="ID", help=f"id of {what} (default: {default})"
+            f"--{name}", type=int, metavar="ID", help=f"id of {what} (default: the file's, or {default})"
         )
     command.add_argument("--vocab", type=count, metavar="N", help="ids that it knows (default: as many as logits)")
     command.add_argument("--learn", action="store_true", help="train a copy on copying as well: some seconds")
+    command.add_argument("--wrap", action="store_true",
+        help="write lines that make and call the model to a new file, to be filled in, and end")  # fmt: skip
     command.add_argument("--seconds", type=positive, default=60.0, metavar="X",
         help="how long the file, or a check of what is in it, may take (default: 60)")  # fmt: skip
 

@@ -1,199 +1,40 @@
 """What is asked of a model, and what each answer means."""
 
-import copy
+import dis
+import inspect
 import math
 import re
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from annotated.doctor.watching import Attention, Watch
+from annotated.doctor.subject import (
+    DOES_NOT_APPLY,
+    MINE,
+    RIGHT,
+    UNTRIED,
+    VARIANT,
+    WRONG,
+    Broken,
+    StillRunning,
+    Subject,
+    Verdict,
+    raised,
+)
+from annotated.doctor.watching import ENDS, Attention, Watch
 
-__all__ = ["Broken", "CHECKS", "MINE", "StillRunning", "WRONG"]
-
-
-RIGHT, WRONG, VARIANT, UNTRIED = "right", "wrong", "variant", "not tried"
-
-
-MINE = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))  # folders of code that is not theirs
-
-
-class Verdict(NamedTuple):
-    """What a check has found: a verdict, a name for it (empty where all is right), and the numbers."""
-
-    verdict: str
-    found: str
-    says: str
-
-
-class Broken(Exception):
-    """The model did not answer with logits: `found` and what to say of it."""
-
-    def __init__(self, found: str, says: str):
-        super().__init__(says)
-        self.verdict = Verdict(WRONG, found, says)
-
-
-class StillRunning(BaseException):
-    """The time is up: nothing that a check catches."""
-
-
-class WithoutDropout(TorchDispatchMode):
-    """Within it dropout leaves every number as it is, also in training: each coin falls on its mean."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        if func.overloadpacket.__name__ == "bernoulli_":
-            return args[0].fill_(args[1] if len(args) > 1 else 0.5)
-        return func(*args, **(kwargs or {}))
-
-
-def copied(model: nn.Module) -> nn.Module:
-    """A copy on the processor. What a model keeps of its last call has a history, and is copied without."""
-    model = getattr(model, "_orig_mod", model)  # of what torch.compile has wrapped
-    kept = [one for module in model.modules() for one in vars(module).values() if isinstance(one, Tensor)]
-    return copy.deepcopy(model, {id(one): one.detach() for one in kept if not one.is_leaf}).cpu()
-
-
-class Subject:
-    """A copy of somebody's model, called with ids (batch, length), whatever order of axes it wants.
-
-    `call(model, source, target)` says how it is called, if not as `model(source, target)`.
-    """
-
-    def __init__(self, model: Callable, call: Callable | None, pad: int, bos: int, eos: int, vocab: int | None):
-        self.pad, self.bos, self.eos, self.vocab = pad, bos, eos, vocab or 200
-        self.module = copied(model) if isinstance(model, nn.Module) else None
-        self.model = model if self.module is None else self.module
-        self.call = call or (lambda model, source, target: model(source, target))
-        self.dtype, self.batch_first = torch.float64, True
-
-    def __call__(
-        self, source: Tensor, target: Tensor, training: bool = False, dropout: bool = False, watch: Any = None
-    ) -> Tensor:
-        """Logits (batch, target, vocabulary). Raises Broken when something else comes out."""
-        ids = (source, target) if self.batch_first else (source.T, target.T)
-        with self.settings(training), watch or (nullcontext() if dropout or not training else WithoutDropout()):
-            out = self.call(self.model, *ids)
-        out = getattr(out, "logits", out)
-        if isinstance(out, (tuple, list)):
-            out = next((one for one in out if isinstance(one, Tensor) and one.dim() == 3), out)
-        if not isinstance(out, Tensor):
-            raise Broken("no tensor", f"{type(out).__name__} came out, where a tensor of logits was expected")
-        out = out if self.batch_first or out.dim() < 2 else out.transpose(0, 1)
-        if out.dim() != 3 or out.shape[:2] != target.shape:
-            raise Broken("shape", f"{tuple(out.shape)} came out, where {(*target.shape, 'vocabulary')} was expected")
-        return out
-
-    @contextmanager
-    def settings(self, training: bool) -> Iterator[None]:
-        """Double precision as default, and attention computed as it is written; afterwards as before."""
-        dtype, fast = torch.get_default_dtype(), torch.backends.mha.get_fastpath_enabled()
-        try:
-            torch.set_default_dtype(self.dtype)
-            torch.backends.mha.set_fastpath_enabled(False)
-            if self.module is not None:
-                self.module.train(training)
-            with sdpa_kernel(SDPBackend.MATH):
-                yield
-        finally:
-            torch.set_default_dtype(dtype)
-            torch.backends.mha.set_fastpath_enabled(fast)
-
-    def begin(self) -> Verdict:
-        """Find out how the model wants to be called, and how many ids it knows; raises what it raised."""
-        a, b, c = (self.plain_ids * 3)[2:5] if len(self.plain_ids) > 4 else (self.plain_ids * 3)[:3]
-        source, target = torch.tensor([[a, b, c, a, b]] * 3), torch.tensor([[self.bos, a, b, c]] * 3)
-        first: Exception | None = None
-        for dtype in (torch.float64, torch.float32):
-            for batch_first in (True, False):
-                self.dtype, self.batch_first = dtype, batch_first
-                if self.module is not None:
-                    self.module.to(dtype)
-                try:
-                    out = self(source, target)
-                except Exception as error:
-                    if batch_first:  # and in single precision, if that fails as well: there it is the model's own
-                        first = error
-                    continue
-                self.vocab = min(self.vocab, out.shape[-1])
-                bad = int((~torch.isfinite(out)).sum())
-                if bad:
-                    return Verdict(WRONG, "not finite", f"{bad} of {out.numel()} logits are no numbers")
-                order = "(batch, length)" if batch_first else "(length, batch)"
-                says = f"ids {order} in, {out.shape[-1]} logits for each out, computed in {str(dtype)[6:]}"
-                return Verdict(RIGHT, "", says) if batch_first else Verdict(VARIANT, "batch second", says)
-        assert first is not None
-        try:  # longer targets than in any call before: with lengths that are equal
-            self.dtype, self.batch_first = torch.float32, True
-            self(source, target[:, [0, 1, 2, 3, 1]])
-        except Exception:
-            raise first from None
-        raise Broken("raises where lengths differ", raised(first))
-
-    @property
-    def plain_ids(self) -> list[int]:
-        """Ids that are words."""
-        return [i for i in range(self.vocab) if i not in (self.pad, self.bos, self.eos)]
-
-    def words(self, rows: int, length: int, seed: int) -> Tensor:
-        """Ids (rows, length), as different as the vocabulary allows."""
-        draw, some = torch.Generator().manual_seed(seed), torch.tensor(self.plain_ids)
-        orders = [some[torch.randperm(len(some), generator=draw)] for _ in range(-(-rows * length // len(some)))]
-        return torch.cat(orders)[: rows * length].view(rows, length)
-
-    def pairs(self, rows: int = 1, source: int = 6, target: int = 5) -> tuple[Tensor, Tensor]:
-        """Sources and targets; a target begins with `bos`."""
-        ids = self.words(rows, target, seed=2)
-        ids[:, 0] = self.bos
-        return self.words(rows, source, seed=1), ids
-
-    def changed(self, ids: Tensor, at: int) -> Tensor:
-        """The same ids with another word at one place."""
-        some, ids = self.plain_ids, ids.clone()
-        for row in range(len(ids)):
-            old = int(ids[row, at])
-            ids[row, at] = some[(some.index(old) + 1) % len(some)] if old in some else some[0]
-        return ids
-
-    def far(self, one: Tensor, other: Tensor) -> Tensor:
-        """How far outputs differ at each position, by the size of the largest number; 0 where it is rounding."""
-        far = ((one - other).abs().amax(-1) / one.abs().max().clamp(min=1e-30)).detach()
-        is_rounding = far <= (1e-10 if one.dtype == torch.float64 else 1e-5)
-        return far.nan_to_num(nan=math.inf).masked_fill(is_rounding, 0.0)
-
-    @cached_property
-    def seen(self) -> Watch:
-        """What two pairs, one of them padded at both sides, are computed by."""
-        source, target = self.pairs(2, 7, 5)
-        source[1, 5:], target[1, 4:] = self.pad, self.pad
-        watch = Watch(self.module, *((source, target) if self.batch_first else (source.T, target.T)))
-        self(source, target, watch=watch)
-        return watch
-
-    def attentions(self, kind: str) -> list[Attention]:
-        """Those of the `encoder`, the `decoder` or `cross`, told by how many queries and keys they have."""
-        shape = {"encoder": (7, 7), "decoder": (5, 5), "cross": (5, 7)}[kind]
-        return [one for one in self.seen.attentions if one.shape == shape]
-
-    def layers(self, kind: str) -> int:
-        """How many layers attend so; heads that are computed one by one are of one layer."""
-        found = self.attentions(kind)
-        return len({one.layer for one in found}) if self.seen.norms else len(found)
+__all__ = ["Broken", "CHECKS", "DOES_NOT_APPLY", "MINE", "StillRunning", "WRONG", "raised"]
 
 
 def check_logits(subject: Subject) -> Verdict:
     """Logits, and not yet probabilities."""
     out = subject(*subject.pairs()).detach()[0]
     lowest = math.log(1 + (out.shape[-1] - 1) / math.e)
+    if (out >= 0).all() and (out.sum(0) - 1).abs().max() < 1e-4:
+        return Verdict(WRONG, "softmax over the sentence", "the numbers of each word sum to 1 over the sentence")
     if (out >= 0).all() and (out.sum(-1) - 1).abs().max() < 1e-4:
         says = (
             f"each position's numbers sum to 1; with another softmax in the loss, that cannot fall below {lowest:.2f}"
@@ -201,6 +42,8 @@ def check_logits(subject: Subject) -> Verdict:
         return Verdict(WRONG, "probabilities", says)
     if (out.exp().sum(-1) - 1).abs().max() < 1e-4:
         return Verdict(VARIANT, "log-probabilities", "log-probabilities come out, which cross-entropy takes as well")
+    if (out >= 0).all() and 0.1 < (out == 0).double().mean() < 1:
+        return Verdict(WRONG, "cut at 0", "no logit is below 0, and many are 0: something bends after the last matrix")
     return Verdict(RIGHT, "", f"numbers between {out.min():.2g} and {out.max():.2g}")
 
 
@@ -208,25 +51,65 @@ def check_repeats(subject: Subject) -> Verdict:
     """In evaluation nothing is left to chance."""
     pairs = subject.pairs(2)
     far = subject.far(subject(*pairs), subject(*pairs)).max()
-    if far:
-        return Verdict(
-            WRONG, "random in evaluation", f"the same input twice: outputs differ by {far:.1g} of their size"
-        )
-    return Verdict(RIGHT, "", "the same input twice gives the same output")
+    if not far:
+        return Verdict(RIGHT, "", "the same input twice gives the same output")
+    says = f"the same input twice: outputs differ by {far:.1g} of their size"
+    if subject.module is None:
+        says += "; a model that the function calls may be in training: say model.eval() before"
+    return Verdict(WRONG, "random in evaluation", says)
 
 
 def check_dropout(subject: Subject) -> Verdict:
-    """In training something is dropped, where a rate says so."""
+    """In training something is dropped, where a rate or an argument says so."""
     if subject.module is None:
         return Verdict(UNTRIED, "", "a function cannot be put into training: hand over the module")
     pairs = subject.pairs(2)
-    rates = [float(getattr(one, "p", 0)) for one in subject.module.modules() if "Dropout" in type(one).__name__]
     if subject.far(*(subject(*pairs, training=True, dropout=True) for _ in range(2))).max():
         return Verdict(RIGHT, "", "in training the same input gives other outputs")
-    if any(rates):
-        says = f"a rate of {max(rates)} stands in the model, and in training the same input gives the same output"
+    modules = list(subject.module.modules())
+    rate = max((value for one in modules for value in rates(one)), default=0.0)
+    if rate:
+        says = f"a rate of {rate:g} stands in the model, and in training the same input gives the same output"
         return Verdict(WRONG, "dropout never drops", says)
-    return Verdict(UNTRIED, "", "no rate of dropout is above 0")
+    ignored = next(
+        (found for kind in {type(one) for one in modules} for found in unread(kind) if re.search("drop|^p$", found)), ""
+    )
+    if ignored:
+        return Verdict(WRONG, "dropout never drops", f"nothing reads the argument {ignored!r}")
+    given = argument(subject.module, "drop")
+    if given and given.default and not any("drop" in name for name in vars(subject.module)):
+        says = f"no rate of dropout is above 0, and {given.name}={given.default} stands in its class"
+        return Verdict(UNTRIED, "", says)
+    return Verdict(DOES_NOT_APPLY, "", "no rate of dropout is above 0")
+
+
+def rates(module: nn.Module) -> list[float]:
+    """The rates of dropout that a module keeps."""
+    kept = vars(module).items()
+    named = [value for name, value in kept if "drop" in name or (name == "p" and "Drop" in type(module).__name__)]
+    return [float(value) for value in named if isinstance(value, (int, float)) and 0 < value < 1]
+
+
+def unread(kind: type) -> list[str]:
+    """Arguments of a class that its constructor never reads."""
+    code = getattr(vars(kind).get("__init__"), "__code__", None)
+    if code is None or kind.__module__.startswith("torch."):
+        return []
+    loads = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "STORE_FAST_LOAD")
+    read = {
+        name for one in dis.get_instructions(code) if one.opname.startswith(loads)
+        for name in re.findall(r"\w+", one.argrepr)
+    }  # fmt: skip
+    inner = {name for one in code.co_consts if hasattr(one, "co_freevars") for name in one.co_freevars}
+    return [
+        name for name in code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount] if name not in read | inner
+    ]
+
+
+def argument(module: nn.Module, word: str) -> inspect.Parameter | None:
+    """The argument of a module's class whose name has a word in it."""
+    every = inspect.signature(type(module)).parameters.values()
+    return next((one for one in every if word in one.name and one.default is not one.empty), None)
 
 
 def influence(subject: Subject) -> Tensor:
@@ -257,11 +140,19 @@ def check_past(subject: Subject) -> Verdict:
     missing = [(int(t), int(j)) for j, t in (~moved).nonzero() if j <= t]
     if not missing:
         return Verdict(RIGHT, "", "every output moves when its own token or one before it is another")
-    if not own.any():
-        found = "target unused" if not past.any() else "own token unseen"
-        return Verdict(WRONG, found, f"output {missing[0][0]} does not depend on its own token, nor does any other")
+    if not moved.any():
+        return Verdict(WRONG, "target unused", "another target, the same output")
     if not past.any():
+        if not own[1:].any():
+            return Verdict(
+                WRONG, "past unseen", f"output {missing[0][0]} depends neither on its own token nor on the past"
+            )
         return Verdict(WRONG, "past unseen", "each output depends on its own token alone")
+    if not own[1:].any():
+        shifted = torch.equal(moved[1:], torch.ones(6, 6).triu(1).bool()[1:])
+        says = "an output depends on the tokens before its own, and not on its own: "
+        says += "the model shifts its target itself; give it the target that is not shifted, or take the shift out"
+        return Verdict(WRONG, "shifted inside the model" if shifted else "own token unseen", says)
     says = f"output {missing[0][0]} does not depend on token {missing[0][1]} ({len(missing)} of 21 pairs)"
     return Verdict(WRONG, "part of the past unseen", says)
 
@@ -282,8 +173,13 @@ def check_source(subject: Subject) -> Verdict:
 def check_source_padding(subject: Subject) -> Verdict:
     """Padding after a source changes nothing."""
     source, target = subject.pairs()
-    far = subject.far(subject(source, target), subject(F.pad(source, (0, 3), value=subject.pad), target)).max()
+    alone = subject(source, target)
+    far = subject.far(alone, subject(F.pad(source, (0, 3), value=subject.pad), target)).max()
     if far:
+        for other in range(min(8, subject.vocab)):
+            if not subject.far(alone, subject(F.pad(source, (0, 3), value=other), target)).max():
+                says = f"{other} after the source changes nothing, and {subject.pad}, which is to be padding, does"
+                return Verdict(WRONG, "another id is padding", says)
         return Verdict(WRONG, "source padding seen", f"three paddings move the output by {far:.1g} of its size")
     return Verdict(RIGHT, "", "three paddings after the source change nothing")
 
@@ -344,7 +240,19 @@ def check_target_order(subject: Subject) -> Verdict:
     return Verdict(WRONG, "target order unseen", "one word five times: all its outputs are equal")
 
 
-UNSEEN = Verdict(UNTRIED, "", "no product of queries and keys was seen that goes through a softmax of PyTorch's")
+def unseen(subject: Subject) -> Verdict:
+    """What to say where no attention of the decoder was seen."""
+    lengths = sorted({one.shape for one in subject.seen.attentions})
+    if not lengths:
+        return Verdict(UNTRIED, "", "no product of queries and keys was seen that goes through a softmax")
+    shown = ", ".join(f"{queries} and {keys}" for queries, keys in lengths)
+    return Verdict(UNTRIED, "", f"it attends with queries and keys of the lengths {shown}, where 5 and 7 were given")
+
+
+def width(subject: Subject) -> int:
+    """How wide the vectors between layers are; 0 where that was not seen."""
+    sizes = [one.over[0][1] for one in subject.seen.norms if len(one.over) == 1 and one.over[0][0] == -1]
+    return max(sizes, key=sizes.count) if sizes else next((one.words.inner for one in subject.seen.ends), 0)
 
 
 def check_attentions(subject: Subject) -> Verdict:
@@ -352,26 +260,86 @@ def check_attentions(subject: Subject) -> Verdict:
     counts = [len(subject.attentions(kind)) for kind in ("encoder", "decoder", "cross")]
     encoder, decoder, cross = counts
     others = len(subject.seen.attentions) - sum(counts)
+    if subject.seen.torn:
+        found = "heads cut across tokens" if "projected" in subject.seen.torn else "heads joined across tokens"
+        return Verdict(
+            WRONG, found, "a view puts numbers of several tokens together: the axes are not transposed before"
+        )
     if not decoder + cross:
-        return UNSEEN
+        return unseen(subject)
     says = f"{encoder} in the encoder, {decoder} in the decoder, {cross} from the decoder to the encoder"
+    memories = {one.scores.of for one in subject.attentions("cross") if one.scores.of}
+    if cross and memories and all(is_embedding(subject, one) for one in memories):
+        return Verdict(
+            WRONG, "encoder unused", "the decoder's layers read embedded words, not what the encoder returns"
+        )
+    if encoder and not others and 0 < cross < decoder:
+        return Verdict(WRONG, "cross-attention in some layers", says)
     if not encoder or cross != decoder or others:
         if check_source(subject).verdict == RIGHT and check_batch(subject).verdict == RIGHT:
             return Verdict(UNTRIED, "", f"not all attentions were seen: {says}, {others} others")
-        return Verdict(WRONG, "no cross-attention" if cross < decoder else "odd attentions", f"{says}, {others} others")
-    if subject.seen.averaged:
-        return Verdict(WRONG, "heads averaged", "a mean is taken over what was mixed, where heads are to be joined")
+        found = "no cross-attention" if cross < decoder and not others else "odd attentions"
+        inputs = {(layer_of(one.scores.by), one.layer) for one in subject.attentions("decoder")}
+        if found == "no cross-attention" and not cross and len(inputs) > len({layer for layer, _ in inputs}):
+            found = "cross-attention reads the decoder"
+        return Verdict(WRONG, found, f"{says}, {others} others")
     if any(one.scores.raw for one in subject.seen.attentions):
         return Verdict(WRONG, "not projected", "scores are products of the vectors themselves, not of projections")
-    if len({one.scores.of for one in subject.attentions("cross")}) > 1:
+    if any("mixed" in part for pair in subject.seen.sums for one in pair for part in one):
+        return Verdict(WRONG, "no output matrix", "what was mixed is added as it is: no matrix after the heads")
+    same = next((one.scores.by for one in subject.seen.attentions if one.scores.by and one.scores.keys == key(one)), "")
+    if same:
+        return Verdict(WRONG, "keys are queries", f"{same} makes both queries and keys")
+    if subject.seen.averaged:
+        return Verdict(WRONG, "heads averaged", "a mean is taken over what was mixed, where heads are to be joined")
+    if len(memories) > 1:
         return Verdict(WRONG, "several memories", "decoder layers read different outputs of the encoder, not its last")
-    return Verdict(RIGHT, "", says)
+    return heads_alike(subject) or Verdict(RIGHT, "", says)
+
+
+def key(one: Attention) -> str:
+    """The matrix of the queries, as that of the keys is written."""
+    return f"{one.scores.by} {one.scores.at}"
+
+
+def is_embedding(subject: Subject, parts: frozenset[str]) -> bool:
+    """Whether something is the sum of words and positions, normalised or not."""
+    norms = {f"norm {i + 1}": one.parts for i, one in enumerate(subject.seen.norms)}
+    return all(part in ENDS or (part in norms and (norms[part] or {""}) <= ENDS) for part in parts)
+
+
+def heads_alike(subject: Subject) -> Verdict | None:
+    """Heads that are projected by one matrix, or attend in the same way."""
+    narrow = [one.scores for one in subject.seen.attentions if one.scores.inner <= one.scores.width < width(subject)]
+    if narrow:
+        says = f"queries are projections of {narrow[0].width} numbers, where vectors have {width(subject)}"
+        several = len({(one.by, one.at) for one in narrow}) > len({one.before for one in narrow})
+        if several:
+            return Verdict(VARIANT, "a part of the vector for each head", says)
+        return Verdict(WRONG, "one projection for all heads", f"{says}: each head uses the same matrix")
+    layers: dict[tuple, list[Tensor]] = {}
+    for one in subject.seen.attentions:
+        layers.setdefault((one.shape, one.layer), []).append(one.weights)
+    for found in layers.values():
+        rows = torch.stack(found) if len(found) > 1 else found[0].unflatten(0, (2, -1)).transpose(0, 1)
+        turned = found[0].unflatten(0, (-1, 2))
+        shown = rows[:, 0] if len(found) == 1 else rows
+        even = len(rows) < 2 or (shown[..., -1, :2].diff().abs() <= 1e-9).all()
+        if not even and any(len(each) > 1 and (each - each[:1]).abs().max() < 1e-12 for each in (rows, turned)):
+            return Verdict(WRONG, "heads all alike", "all heads of a layer have the same weights")
+    return None
 
 
 def check_softmax(subject: Subject) -> Verdict:
     """The weights of a query sum to 1."""
     if not subject.seen.attentions:
-        return UNSEEN
+        return unseen(subject)
+    if any(one.scores.kind == "scores" for one in subject.seen.attentions):
+        return Verdict(
+            WRONG, "no softmax", "values are summed up by scores, or by something of them that is no softmax"
+        )
+    if any("twice" in one.scores.steps for one in subject.seen.attentions):
+        return Verdict(WRONG, "two softmaxes", "the weights of attention go through another softmax")
     wrong = [one for one in subject.seen.attentions if not one.off <= 1e-4]
     if not wrong:
         return Verdict(RIGHT, "", "the weights of each query sum to 1")
@@ -388,7 +356,7 @@ def check_softmax(subject: Subject) -> Verdict:
 def check_scale(subject: Subject) -> Verdict:
     """Scores are divided by the root of how many products they sum up."""
     if not subject.seen.attentions:
-        return UNSEEN
+        return unseen(subject)
     every = [one.scores for one in subject.seen.attentions]
     is_near = lambda a, b: math.isclose(a, b, rel_tol=1e-3)  # noqa: E731
     note = next((one for one in every if not is_near(one.factor, one.inner**-0.5)), None)
@@ -409,27 +377,60 @@ def check_scale(subject: Subject) -> Verdict:
 def check_masks(subject: Subject) -> Verdict:
     """Weights are zero on padding and on later tokens, and nowhere else."""
     if not subject.seen.attentions:
-        return UNSEEN
-    found = set()
+        return unseen(subject)
+    found, fills = set(), []
     for kind in ("encoder", "decoder", "cross"):
         for one in subject.attentions(kind):
             if one.scores.axis != -1 or len(one.weights) % 2:
                 continue
-            rows = one.weights.unflatten(0, (2, -1))  # batch and heads, or heads and batch
-            turned = one.weights.unflatten(0, (-1, 2)).transpose(0, 1)
-            if kind != "decoder" and turned[1, :, :, 5:].max() <= 1e-12 < rows[1, :, :, 5:].max():
-                rows = turned
-            whole, padded = rows
-            allowed = torch.ones(one.shape).tril().bool() if kind == "decoder" else torch.ones(one.shape).bool()
-            if (whole * ~allowed).max() > 1e-12:
-                found.add("decoder reads ahead")
-            if whole[:, allowed].min() == 0:
-                found.add(f"{kind} hides words")
-            if kind != "decoder" and padded[:, :, 5:].max() > 1e-12:
-                found.add(f"{kind} reads padding")
-    if found:
-        return Verdict(WRONG, ", ".join(sorted(found)), "seen in the weights of attention")
-    return Verdict(RIGHT, "", "weights are zero on padding and on later tokens, and nowhere else")
+            weights = one.weights.nan_to_num()
+            if one is not subject.attentions(kind)[0] and not torch.isfinite(one.weights).all():
+                continue  # what was no number before
+            rows = weights.unflatten(0, (2, -1))  # batch and heads, or heads and batch
+            turned = weights.unflatten(0, (-1, 2)).transpose(0, 1)
+            if kind != "decoder":
+                seen = torch.isfinite(one.weights).all(-1).all(0)
+                if not seen.any():
+                    continue
+                rows, turned = rows[:, :, seen], turned[:, :, seen]
+            here = min((hidden(kind, *rows), hidden(kind, *turned)), key=len)
+            found |= here
+            if any("reads" in one for one in here):
+                fills.append(one.scores.fill)
+    if not found:
+        return Verdict(RIGHT, "", "weights are zero on padding and on later tokens, and nowhere else")
+    if fills and set(fills) == {None}:
+        used = sum(one.scores.fill is not None for one in subject.seen.attentions)
+        if subject.seen.masked > used:
+            found.add("mask without effect")
+        elif not used:
+            found.add("no mask at all")
+    elif fills and all(fill is not None and fill > -100 for fill in fills):
+        found.add("mask writes 0" if set(fills) == {0.0} else "mask writes too little")
+    return Verdict(WRONG, ", ".join(sorted(found)), "seen in the weights of attention")
+
+
+def hidden(kind: str, whole: Tensor, padded: Tensor) -> set[str]:
+    """What is wrong with the zeros in weights (heads, queries, keys) of a pair, and of one with padding."""
+    found, stairs = set(), torch.ones(whole.shape[1:]).tril().bool()
+    allowed = stairs if kind == "decoder" else torch.ones_like(stairs)
+    ahead = bool((whole * ~allowed).max() > 1e-12)
+    hides = bool(whole.amax(0)[allowed].min() == 0)  # by all heads: one alone may come to 0 by rounding
+    if kind == "decoder" and ahead and whole[:, :-1].mul(stairs[:-1]).max() <= 1e-12:
+        return {"decoder reads only ahead"}
+    if (
+        kind == "decoder"
+        and hides
+        and whole.diagonal(dim1=1, dim2=2)[:, 1:].max() <= 1e-12 < whole[:, 1:].mul(stairs.tril(-1)[1:])[:, :, 0].min()
+    ):
+        return {"decoder hides each token from itself"}
+    if ahead:
+        found.add("decoder reads ahead")
+    if hides:
+        found.add(f"{kind} hides words")
+    if kind != "decoder" and padded[:, :, 5:].max() > 1e-12:
+        found.add(f"{kind} reads {'only ' if padded[:, :, :5].max() <= 1e-12 else ''}padding")
+    return found
 
 
 def check_embedding(subject: Subject) -> Verdict:
@@ -448,18 +449,28 @@ def check_embedding(subject: Subject) -> Verdict:
     says = f"rows with a standard deviation of {words.spread:.2g} are multiplied by {times}"
     if factors != [1.0]:
         return Verdict(WRONG, "embedding scaled otherwise", f"{says}; sqrt({words.inner}) is {root:.4g}")
-    if 0.8 < words.spread * root < 1.25:  # drawn for the factor that is missing
-        return Verdict(WRONG, "embedding not scaled", f"{says}, not by sqrt({words.inner}) = {root:.4g}")
+    ratio = min(one.ratio for one in subject.seen.ends)
+    if ratio < 0.5 and not words.times:  # nor by a number that somebody has chosen to be 1
+        says = f"words are {ratio:.2g} times as large as the positions that are added to them"
+        return Verdict(WRONG, "embedding not scaled", f"{says}, and not multiplied by sqrt({words.inner}) = {root:.4g}")
     return Verdict(VARIANT, "embedding not scaled", says)
 
 
 def check_sharing(subject: Subject) -> Verdict:
     """Source, target and output share one table."""
     tables = {one.words.by for one in subject.seen.ends}
-    if not tables or "?" in tables or "" in tables:
-        return Verdict(UNTRIED, "", "no table with a name was seen")
+    if not tables or "" in tables:
+        return Verdict(UNTRIED, "", "no table was seen in which words are looked up")
     if len(tables) == 1 and any(name in tables for name, _ in subject.seen.used):
         return Verdict(RIGHT, "", "source, target and output share one table")
+    output = next(reversed(subject.seen.used), ("", 0))[0]
+    if subject.module is not None and output not in tables:
+        matrix = dict(subject.module.named_parameters()).get(output)
+        owners = [one for one in subject.module.modules() if any(own is matrix for own in one._parameters.values())]
+        if matrix is not None and (len(owners) > 1 or any("mbed" in type(one).__name__ for one in owners)):
+            return Verdict(
+                WRONG, "tied to an unused table", f"the output is tied to {output}, in which no word is looked up"
+            )
     shared = (
         "source and target share a table, the output has its own"
         if len(tables) == 1
@@ -475,6 +486,16 @@ def check_positions(subject: Subject) -> Verdict:
         return Verdict(
             WRONG, "positions in every layer", f"a table is added {subject.seen.late} times above the first layer"
         )
+    sides = {one.length: one.how for one in subject.seen.ends}
+    if sorted(sides.values()) == ["added", "nothing"] and {*sides} == {5, 7}:
+        side = "encoder" if sides[7] == "nothing" else "decoder"
+        order = check_source_order if side == "encoder" else check_target_order
+        if order(subject).verdict == WRONG:
+            return Verdict(WRONG, f"no positions in the {side}", f"nothing is added to the words of the {side}")
+    if not added and check_target_order(subject).found == "relative positions":
+        return Verdict(DOES_NOT_APPLY, "", "nothing is added to the words: positions are in the weights of attention")
+    if subject.seen.ends and all(one.how == "appended" for one in subject.seen.ends):
+        return Verdict(DOES_NOT_APPLY, "", "positions are appended to the words, not added")
     if len(added) < 2:
         return Verdict(UNTRIED, "", "it was not seen on both sides that something is added to the words")
     if any(one.learned for one in added):
@@ -497,6 +518,19 @@ def check_positions(subject: Subject) -> Verdict:
             forms[start, "released"] = torch.cat([angles.sin(), angles.cos()], 1)
         form = next((form for form, rows in forms.items() if torch.allclose(table, rows, atol=1e-3)), None)
         if form is None:
+            steps = torch.arange(length).double()[:, None]
+            others = {  # those that somebody has taken for the paper's, by name
+                "frequencies not divided by the width": 10000.0 ** -torch.arange(width // 2).double(),
+                "frequencies grow": 1 / rates,
+            }
+            made = {name: torch.stack([(steps * one).sin(), (steps * one).cos()], -1) for name, one in others.items()}
+            own = 10000.0 ** (-(torch.arange(0, width, 2).double() + 1) / width)
+            made["cosine with its own exponent"] = torch.stack([(steps * rates).sin(), (steps * own).cos()], -1)
+            name = next((name for name, rows in made.items() if torch.allclose(table, rows.flatten(1), atol=1e-3)), "")
+            if name:
+                return Verdict(WRONG, name, "sines and cosines, but not the paper's")
+            if any(torch.allclose(table.flip(0), rows, atol=1e-3) for rows in forms.values()):
+                return Verdict(WRONG, "positions run backwards", "the last token has the first row")
             circle = (table.square().sum(-1) - width / 2).abs().max() < 1e-3
             if torch.allclose(table[:, 0::2], table[:, 1::2]):
                 return Verdict(WRONG, "sine and cosine alike", "the two numbers of each pair are equal")
@@ -516,39 +550,133 @@ def check_positions(subject: Subject) -> Verdict:
 
 def check_norms(subject: Subject) -> Verdict:
     """Each layer's output is added to its input, and the sum is normalised, for each token alone."""
-    norms, sums = subject.seen.norms, subject.seen.sums
-    wanted = 2 * subject.layers("encoder") + 3 * subject.layers("decoder")
-    bare = sum(kind not in ("sum", "norm", "words", "places") for kind, _ in norms)
-    if not norms:
-        return Verdict(UNTRIED, "", "no layer normalisation of PyTorch's was seen")
-    if any(kind == "batch" for kind, _ in norms):
+    norms, (encoder, decoder) = subject.seen.norms, depths(subject)
+    wanted = 2 * encoder + 3 * decoder if encoder and decoder else 0
+    wide, unknown = width(subject), None in subject.seen.projected
+    if not wanted and not norms:
+        return unseen(subject)
+    if any(one.over == ((0, 0),) or any(size == 2 != wide for _, size in one.over) for one in norms):
         return Verdict(WRONG, "normalised over the batch", "means are taken over the batch")
-    if any(len(shape) > 1 or shape[0] in (5, 7) for _, shape in norms):  # the lengths of the two sentences
+    if any(len(one.over) > 1 or one.over[0][1] in {5, 7} - {wide} for one in norms):  # the lengths of the two sentences
         return Verdict(WRONG, "normalised over the sentence", "means are taken over more than one token")
-    if bare:
-        says = f"{bare} of {len(norms)} normalisations get what a layer returned, without what went into it"
-        return Verdict(WRONG, "no residual", says)
-    if sum("sum" in kinds or "words" in kinds for kinds in sums) > len(sums) / 2:
-        return Verdict(VARIANT, "pre-norm", "normalised before each layer, as in released code and later models")
-    if len(norms) < wanted:
-        return Verdict(WRONG, "normalisations missing", f"{len(norms)}, where the layers ask for {wanted}")
-    if len(norms) > wanted:
+    if verdict := computed(subject) or residuals(subject, wanted):
+        return verdict
+    inputs = [one.parts for one in norms if one.parts and one.parts != {"?"}]
+    growing = [one for one in inputs if one & starts(subject)]
+    found, says = [], []
+    if wanted and len(norms) < wanted:
+        said = f"{len(norms)}, where the layers ask for {wanted}"
+        if unknown:
+            return Verdict(
+                UNTRIED, "", f"normalisations were seen: {said}; some may be written in a way that is not known"
+            )
+        return Verdict(WRONG, "normalisations missing" if norms else "no normalisation", said)
+    if len(inputs) < len(norms):
         return Verdict(
-            VARIANT, "normalised once more", f"{len(norms)} normalisations, where the layers ask for {wanted}"
+            UNTRIED, "", f"what {len(norms) - len(inputs)} of {len(norms)} normalisations are given was not seen"
         )
+    if len(growing) > len(norms) / 2:
+        found, says = ["pre-norm"], ["normalised before each layer, as in released code and later models"]
+    elif wanted and len(norms) > wanted:
+        found, says = ["normalised once more"], [f"{len(norms)} normalisations, where the layers ask for {wanted}"]
+    if any(one.shift for one in norms):
+        found += ["deviation and a shift"]
+        says += [
+            f"divided by the deviation and {max(one.shift for one in norms):g}, where others add it before the root"
+        ]
+    if not all(one.centred for one in norms):
+        found += ["root mean square"]
+        says += ["no mean is taken away"]
+        if any(one.gain_size == 1 < wide for one in norms):
+            found, says = [*found, "one gain for all"], [*says, "one number multiplies all of a vector"]
+    if found:
+        return Verdict(VARIANT, ", ".join(found), "; ".join(says))
+    if not wanted:
+        return unseen(subject)
     return Verdict(RIGHT, "", f"{len(norms)} normalisations, each of a sum of what went in and what came out")
+
+
+def residuals(subject: Subject, wanted: int) -> Verdict | None:
+    """What is wrong with what goes round the layers, as far as norms and sums show it."""
+    norms, sums = subject.seen.norms, subject.seen.sums
+    names = {f"norm {i + 1}": one for i, one in enumerate(norms)}
+    inputs = {name: one.parts for name, one in names.items() if one.parts}
+    bare = [name for name, parts in inputs.items() if all(part.startswith(("branch", "mixed")) for part in parts)]
+    later = [name for name in bare if any({name} in pair and pair[0] != pair[1] for pair in sums)]
+    if later and len(later) == len(bare):
+        if len(norms) - len(bare) >= wanted:  # before the layer as well
+            return Verdict(VARIANT, "normalised once more", f"{len(bare)} layers are normalised before and after")
+        says = f"{len(bare)} of {len(norms)} normalisations get what a layer returned; what went in is added later"
+        return Verdict(WRONG, "added after the normalisation", says)
+    if bare:
+        says = f"{len(bare)} of {len(norms)} normalisations get what a layer returned, without what went into it"
+        return Verdict(WRONG, "no residual", says)
+    twice = [name for name, parts in inputs.items() if parts <= names.keys()]
+    if len(twice) > 2:  # once at the end of each stack is what PyTorch does
+        says = f"{len(twice)} of {len(norms)} normalisations get what is normalised already"
+        return Verdict(WRONG, "normalised twice", says)
+    if any((one & other) - {"?"} for one, other in sums):
+        return Verdict(WRONG, "added twice", "what goes round a layer is added twice to what it returns")
+    if subject.seen.taken:
+        return Verdict(WRONG, "taken away", "what a layer returned is taken away from what went in, not added")
+    start = starts(subject)
+    first = [name for name, parts in inputs.items() if parts <= start]
+    added = [parts for parts in inputs.values() if not parts <= start]
+    inside = [name for name in first if names[name].gain and layer_of(names[name].gain) == layer_of(names[name].before)]
+    lost = [parts for parts in added if not parts & start and parts & names.keys()]
+    if first and lost and (len(lost) < len(added) - len(twice) or inside or len(norms) == wanted):
+        says = f"{len(lost)} sums begin with what was normalised for a layer, not with what went into it"
+        return Verdict(WRONG, "residual of what is normalised", says)
+    around = [pair for pair in sums if any(one & ({"?"} | ENDS | names.keys()) for one in pair)]
+    if len(around) < wanted <= (len(norms) or wanted) and None not in subject.seen.projected and (norms or sums):
+        return Verdict(
+            WRONG, "no residual", f"{len(around)} sums of what went in and what came out, in {wanted} layers"
+        )
+    return None
+
+
+def starts(subject: Subject) -> frozenset[str]:
+    """What goes round all layers: words and positions, or these normalised."""
+    inputs = [one.parts or frozenset() for one in subject.seen.norms]
+    first = {f"norm {i + 1}" for i, parts in enumerate(inputs) if parts and parts <= ENDS}
+    return ENDS | {name for name in first if sum(name in parts for parts in inputs) > 1}
+
+
+def layer_of(name: str) -> str:
+    """The name of a parameter up to the number of its layer; something else for each that has none."""
+    return name[: found.end()] if (found := re.search(r"\d+", name)) else f"{name}?"
+
+
+def computed(subject: Subject) -> Verdict | None:
+    """What is wrong with how norms are computed."""
+    norms, wide = subject.seen.norms, width(subject)
+    if any(note and note.kind == "centred" for note in subject.seen.projected):
+        return Verdict(WRONG, "not divided", "a mean is taken away, and nothing is divided by a deviation")
+    if any("root" not in one.steps for one in norms):
+        return Verdict(WRONG, "divided by the variance", "the root of the variance is not taken")
+    if any("centred" in one.steps and not one.centred for one in norms):
+        return Verdict(WRONG, "mean not taken away", "divided by the deviation, and the mean stays")
+    if (guard := max((one.guard for one in norms), default=0.0)) >= 0.01:
+        return Verdict(WRONG, "a large number under the root", f"{guard:g} is added to the variance")
+    if (shift := max((one.shift for one in norms), default=0.0)) >= 0.1:
+        return Verdict(WRONG, "deviation and a large shift", f"divided by the deviation and {shift:g}")
+    if any(one.gain_size == 1 < wide and one.centred for one in norms):
+        return Verdict(WRONG, "one gain for all", f"one number multiplies all {wide}, where each has its own")
+    return None
 
 
 def check_feed_forward(subject: Subject) -> Verdict:
     """Something bends between the two matrices of each layer."""
-    wanted = subject.layers("encoder") + subject.layers("decoder")
+    wanted = sum(depths(subject))
     bent, names = subject.seen.bent, "/".join(sorted(set(subject.seen.bent)))
-    if not bent and not wanted:
-        return Verdict(UNTRIED, "", "no layer was seen")
     if not wanted:
-        return Verdict(RIGHT, "", names)
+        return unseen(subject) if not bent else Verdict(RIGHT, "", names)
+    if subject.seen.blurred:
+        return Verdict(WRONG, "a mean over the sentence", "it is added to its tokens, where each is to be alone")
     if not bent:
         return Verdict(WRONG, "nothing bends", "no ReLU and nothing like it: two matrices in a row are one matrix")
+    if subject.seen.early:
+        return Verdict(WRONG, "bent before the matrix", f"{names} of what goes into a layer, not between two matrices")
     if len(bent) < wanted:
         return Verdict(WRONG, "ReLU missing", f"{names} {len(bent)} times in {wanted} layers")
     if not set(bent) <= {"relu", "clamp", "clamp_min", "maximum", "threshold"}:
@@ -566,12 +694,12 @@ def check_layers(subject: Subject) -> Verdict:
             WRONG, "not registered", f"{len(strays)} parameters are used that it does not name, one {strays[0]}"
         )
     for kind in ("encoder", "decoder", "cross"):
-        uses = {(one.scores.by, one.layer) for one in subject.attentions(kind) if one.scores.by}
-        matrices = {name for name, _ in uses}
+        uses = {(one.scores.by, one.scores.at, one.layer) for one in subject.attentions(kind) if one.scores.by}
+        matrices = {(name, at) for name, at, _ in uses}
         if len(matrices) < len(uses):
             says = f"{kind}: {len(uses)} layers with {len(matrices)} query matrices"
             return Verdict(WRONG, "one layer several times", says)
-    often = [name for (name, _), times in subject.seen.used.items() if times > 1 and name.strip("?")]
+    often = [name for (name, _), times in subject.seen.used.items() if times > 1 and name and name[0] != "?"]
     if often:
         return Verdict(
             WRONG, "one matrix several times", f"{len(often)} matrices are used more than once, one is {often[0]}"
@@ -583,7 +711,24 @@ def check_layers(subject: Subject) -> Verdict:
             before, other = first.setdefault(key, (name, one))
             if before != name and torch.equal(one, other):
                 return Verdict(WRONG, "layers start alike", f"{before} and {name} hold the same numbers")
-    return Verdict(RIGHT, "", "each layer has numbers of its own, and all are registered")
+    return depth(subject) or Verdict(RIGHT, "", "each layer has numbers of its own, and all are registered")
+
+
+def depth(subject: Subject) -> Verdict | None:
+    """What is odd about the numbers of layers."""
+    counts = dict(zip(("encoder", "decoder"), depths(subject), strict=True))
+    names = inspect.signature(type(subject.module)).parameters
+    one_for_both = next((name for name in names if name in DEPTHS), "")
+    said = vars(subject.module).get(one_for_both)
+    says = f"{counts['encoder']} in the encoder, {counts['decoder']} in the decoder"
+    for kind, count in counts.items():
+        if one_for_both and count and count == (said if isinstance(said, int) else max(counts.values())):
+            continue
+        if one_for_both and count and all(counts.values()):
+            return Verdict(WRONG, f"other layers in the {kind}", f"{says}, and {one_for_both!r} is for both")
+    if all(counts.values()) and counts["encoder"] != counts["decoder"]:
+        return Verdict(VARIANT, "other layers in the decoder", says)
+    return None
 
 
 def check_gradients(subject: Subject) -> Verdict:
@@ -594,16 +739,21 @@ def check_gradients(subject: Subject) -> Verdict:
     subject.module.zero_grad()
     named = [(name, one) for name, one in subject.module.named_parameters() if one.requires_grad]
     if not named:
-        return Verdict(UNTRIED, "", "all parameters are frozen")
+        return Verdict(DOES_NOT_APPLY, "", "all parameters are frozen")
     with torch.enable_grad():
         out = subject(source, target, training=True)
         F.cross_entropy(out[:, :-1].flatten(0, 1), target[:, 1:].flatten()).backward()
     left = [name for name, one in named if one.grad is None or (one.dim() > 1 and not one.grad.any())]
     subject.module.zero_grad()
     if left:
-        layers = {re.split(r"\.\d+\.", name)[0] + re.search(r"(\.\d+\.|$)", name)[0] for name in left}
-        whole = any(all(name in left for name, _ in named if name.startswith(one)) for one in layers)
+        layers = {layer_of(name) for name in left}
+        sizes = {one: [name in left for name, _ in named if layer_of(name) == one] for one in layers}
+        whole = any(len(each) > 3 and all(each) for each in sizes.values())
         found = "whole layers never reached" if whole else "never reached"
+        if {name for name, _ in subject.seen.used} & set(left):
+            uses = [(one.layer, one.scores.by) for one in subject.seen.attentions]
+            lost = {layer for layer, by in uses if by in left} & {layer for layer, by in uses if by not in left}
+            found = "layers beside each other" if lost else "whole layers cut off" if whole else "cut off"
         return Verdict(WRONG, found, f"{len(left)} of {len(named)} parameters get no gradient, one is {left[0]}")
     return Verdict(RIGHT, "", "a gradient reaches every parameter")
 
@@ -612,15 +762,22 @@ def check_first_loss(subject: Subject) -> Verdict:
     """Untrained, a model knows nothing, and not the wrong thing."""
     modules = [] if subject.module is None else subject.module.modules()
     gains = [getattr(one, "weight", None) for one in modules if "Norm" in type(one).__name__]
-    gains = [one for one in gains if isinstance(one, Tensor)]
-    if not gains or not all(bool((one == 1).all()) for one in gains):
-        return Verdict(UNTRIED, "", "nothing says that it is untrained: no gains of a normalisation that are all 1")
+    new = [bool((one == 1).all()) for one in gains if isinstance(one, Tensor)]
+    new = new or [one.new for one in subject.seen.norms if one.gain]
+    if not new:
+        return Verdict(UNTRIED, "", "nothing says that it is untrained: no gains of a normalisation were seen")
+    if not all(new):
+        return Verdict(DOES_NOT_APPLY, "", "it is trained: not all gains of its normalisations are 1")
     source, target = subject.pairs(8, 7, 7)
     out = subject(source, target)
     value = float(F.cross_entropy(out[:, :-1].flatten(0, 1), target[:, 1:].flatten()).detach())
     even = math.log(out.shape[-1])
     says = f"untrained, its loss is {value:.1f}; knowing nothing costs ln {out.shape[-1]} = {even:.1f}"
-    return Verdict(WRONG, "first loss too high", says) if value > even + 5 else Verdict(RIGHT, "", says)
+    if value <= even + 5:
+        return Verdict(RIGHT, "", says)
+    output = next(reversed(subject.seen.used), ("", 0))[0]
+    large = any(one.words.by == output and one.words.spread > 0.5 for one in subject.seen.ends)
+    return Verdict(WRONG, "tied to numbers of size 1" if large else "first loss too high", says)
 
 
 def check_learning(subject: Subject) -> Verdict:
@@ -653,6 +810,15 @@ def check_learning(subject: Subject) -> Verdict:
     if share >= 0.9:
         return Verdict(RIGHT, "", says)
     return Verdict(WRONG, "reads the answer" if loss < 0.2 else "does not learn", says)
+
+
+def depths(subject: Subject) -> tuple[int, int]:
+    """How many layers encoder and decoder have; 0 for a decoder in which not every layer reads the source."""
+    decoder = subject.layers("decoder")
+    return subject.layers("encoder"), decoder if subject.layers("cross") == decoder else 0
+
+
+DEPTHS = {"num_layers", "n_layers", "n_layer", "num_layer", "layers", "N", "depth", "n_blocks", "num_blocks", "blocks"}
 
 
 class Check(NamedTuple):
@@ -748,14 +914,3 @@ CHECKS = [
 
 
 LEARNING = Check("learning", check_learning, "39_transformer#copying", "Whatever you have seen.")
-
-
-def raised(error: BaseException) -> str:
-    """An exception in one line: what it says, and where, in the last line that is neither PyTorch's nor ours."""
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(MINE)]
-    text = " ".join(str(error).split())[:200]
-    if not frames:
-        return f"{type(error).__name__}: {text}"
-    file, line = frames[-1].filename.rsplit("/", 1)[-1], frames[-1]
-    name = "" if isinstance(error, StillRunning) else f"{type(error).__name__}: "
-    return f"{name}{text} (line {line.lineno} of {file}: {line.line})"

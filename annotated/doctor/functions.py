@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +10,71 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from annotated.doctor.asking import RIGHT, VARIANT, WRONG, Broken, Verdict, raised
+from annotated.doctor.fitting import kind
+from annotated.doctor.subject import RIGHT, UNTRIED, VARIANT, WRONG, Broken, Verdict, raised
 
 __all__ = ["Scripted"]
+
+
+MODEL = r"model|^(net|network|transformer|seq2seq|module|m|system)$"
+LOGITS = r"logit|pred|out|score|prob|^(x|input|inputs|y_hat|hyp)$"
+STEP = r"step|^(t|s|n|i|it|iteration|epoch|num|count|x)$"
+IDS = r"^(source|src|ids|tokens|x|batch|inp|input|inputs|input_ids|src_ids|sources)$"
+
+
+def named(names: list[str], form: str) -> bool:
+    """Whether the first of some names is of a form."""
+    return bool(names) and bool(re.search(form, names[0].lower()))
+
+
+def fits(function: Callable, form: str, number: int) -> bool:
+    """Whether a function wants so many arguments, the first of a form; what takes any arguments fits."""
+    every = parameters(function)
+    if any(one.kind is one.VAR_POSITIONAL for one in every.values()):
+        return True
+    return len(required(function)) == number and not named(list(every), LOGITS if form is MODEL else MODEL)
+
+
+def other_arguments(function: Callable, wanted: str) -> Verdict:
+    """A function of the same name that does something else."""
+    says = f"it wants {', '.join(required(function)) or 'none'}, where {wanted} are given"
+    return Verdict(UNTRIED, "other arguments", says)
+
+
+def cost(scores: Tensor, ids: Tensor, smoothing: float, **options: Any) -> float:
+    """Cross-entropy of logits (rows, length, vocabulary)."""
+    return float(F.cross_entropy(scores.flatten(0, 1), ids.flatten(), label_smoothing=smoothing, **options))
+
+
+def check_loss_of_logits(loss: Callable, pad: int) -> Verdict:
+    """Whether a loss of logits and targets leaves out padding; by value, as far as the value is known."""
+    target = torch.tensor([[5, 6, 7, pad, pad], [8, 5, 6, 7, 9]])
+    logits = torch.randn(2, 5, max(12, pad + 1), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    more = required(loss)[2:]
+    if len(more) > 1 or (more and kind(more[0]) != "pad"):
+        return other_arguments(loss, "logits, target")
+    value = math.nan
+    for scores, ids in ((logits.flatten(0, 1), target.flatten()), (logits, target)):
+        try:
+            out = loss(scores, ids, *([pad] if more else []))
+            value = float(torch.as_tensor(out[0] if isinstance(out, tuple) else out).detach())
+            break
+        except Exception:  # in the other shape, perhaps
+            continue
+    usual = cost(logits, target, 0.0, ignore_index=pad)
+    says = f"of logits and targets it says {value:.4f}; cross-entropy without padding is {usual:.4f}"
+    for smoothing in (0.0, 0.1):
+        options = {"smoothing": smoothing, "ignore_index": pad}
+        forms = [
+            (VARIANT if not smoothing else RIGHT, "no smoothing" * (not smoothing), cost(logits, target, **options)),
+            (VARIANT, "summed", cost(logits, target, **options, reduction="sum")),
+            (WRONG, "padding counted", cost(logits, target, smoothing)),
+            (WRONG, "softmax twice", cost(logits.softmax(-1), target, **options)),
+        ]
+        for verdict, name, form in forms:
+            if math.isclose(form, value, rel_tol=1e-5):
+                return Verdict(verdict, name, says)
+    return other_arguments(loss, "logits, target") if math.isnan(value) else Verdict(UNTRIED, "another value", says)
 
 
 class Drawn(nn.Module):
@@ -29,8 +92,14 @@ class Drawn(nn.Module):
 def check_loss(loss: Callable, pad: int = 0, bos: int = 2, eos: int = 3) -> Verdict:
     """Whether `loss(model, source, target)` shifts, leaves out padding, and means over tokens.
 
-    The model is called as `model(source, target)`. Smoothing by 0.1 and none are told apart from mistakes by value.
+    The model is called as `model(source, target)`. Smoothing by 0.1 and none are told apart from mistakes by value. A
+    `loss(logits, target)` is asked what it makes of padding.
     """
+    names, asked = list(parameters(loss)), required(loss)
+    if named(names[:1], LOGITS) or len(asked) == 2:
+        return check_loss_of_logits(loss, pad)
+    if not fits(loss, MODEL, 3):
+        return other_arguments(loss, "model, source, target")
     a, b, c, d = 5, 6, 7, 8
     source = torch.tensor([[a, b, c, pad], [d, a, b, c]])
     target = torch.tensor([[bos, a, b, eos, pad, pad], [bos, c, d, a, b, eos]])
@@ -42,14 +111,13 @@ def check_loss(loss: Callable, pad: int = 0, bos: int = 2, eos: int = 3) -> Verd
     try:
         value = float(torch.as_tensor(loss(model, source, target)).detach())
     except Exception as error:
+        if names and not named(names[:1], MODEL):
+            return other_arguments(loss, "model, source, target")
         return Verdict(WRONG, "raises", raised(error))
     given, every, wanted = model.given, model.logits.detach(), target[:, 1:]
     logits = every[:, :5]
     if not given.numel():
         return Verdict(WRONG, "model not called", "the model that was handed over is not asked")
-
-    def cost(scores: Tensor, ids: Tensor, smoothing: float, **options: Any) -> float:
-        return float(F.cross_entropy(scores.flatten(0, 1), ids.flatten(), label_smoothing=smoothing, **options))
 
     forms: list[tuple[str, str, float]] = []
     for smoothing in (0.1, 0.0):
@@ -75,33 +143,41 @@ def check_loss(loss: Callable, pad: int = 0, bos: int = 2, eos: int = 3) -> Verd
     return Verdict(verdict, name, f"it says {value:.4f}; cross-entropy, smoothed by 0.1, is {forms[0][2]:.4f}")
 
 
-def parameters(function: Callable) -> list[str]:
-    """The names of a function's parameters; of what is not written in Python nothing is known."""
+def parameters(function: Callable) -> dict[str, inspect.Parameter]:
+    """A function's parameters by name; of what is not written in Python nothing is known."""
     try:
-        return list(inspect.signature(function).parameters)
+        return dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
-        return []
+        return {}
 
 
 def required(function: Callable) -> list[str]:
     """The parameters that a function cannot be called without."""
-    every = inspect.signature(function).parameters.values() if parameters(function) else ()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [one.name for one in every if one.kind in kinds and one.default is one.empty]
+    return [one.name for one in parameters(function).values() if one.kind in kinds and one.default is one.empty]
 
 
 def check_schedule(rate: Callable[..., float], d_model: int = 512, warmup: int = 4000) -> Verdict:
     """Whether `rate(step)` is equation (3), up to a constant factor; it may want `d_model` and `warmup` as well."""
     steps = [1, 2, warmup // 4, warmup // 2, warmup, 2 * warmup, 25 * warmup]
-    others = (d_model, warmup)[: max(len(required(rate)) - 1, 0)]
+    asked = required(rate)
+    others: Any = {}
+    for one in asked[1:]:
+        others |= {one: warmup} if "warm" in one else {one: d_model} if kind(one) == "d_model" else {}
+    if len(asked) != 1 + len(others) and len(asked) <= 3:
+        others = dict(zip(asked[1:], (d_model, warmup), strict=False))
+    if len(asked) > 3 or re.search("opt|sched|model$|group|param|config|cfg|args", "".join(asked[:1])):
+        return other_arguments(rate, "step, d_model, warmup")
 
     def ratios(form: Callable[[int], float]) -> list[float]:
         return [found / (d_model**-0.5 * form(step)) for step, found in zip(steps, rates, strict=True)]
 
     try:
-        rates = [float(rate(step, *others)) for step in steps]
-        peak = max(range(1, 10 * warmup, max(1, warmup // 100)), key=lambda step: rate(step, *others))
+        rates = [float(rate(step, **others)) for step in steps]
+        peak = max(range(1, 10 * warmup, max(1, warmup // 100)), key=lambda step: rate(step, **others))
     except Exception as error:
+        if asked and not named(asked, STEP):
+            return other_arguments(rate, "step, d_model, warmup")
         return Verdict(WRONG, "raises", raised(error))
     forms = {
         "": lambda s: min(s**-0.5, s * warmup**-1.5),
@@ -165,6 +241,9 @@ def check_search(search: Callable, bos: int = 2, eos: int = 3, pad: int = 0) -> 
     It returns ids, a tensor or lists, with or without `bos` in front. The model can be called as a whole, or has
     `encode(source)` and `decode(target, *encoded)`.
     """
+    names = list(parameters(search))
+    if not fits(search, MODEL, 2) or any(one.annotation in (str, "str") for one in parameters(search).values()):
+        return other_arguments(search, "model, source")
     long = [5, 6, 7, 8, 9, 5, 5, 8, 7, eos]
     script = {5: long, 6: [9, eos], 7: [8] * 1000}
 
@@ -184,6 +263,8 @@ def check_search(search: Callable, bos: int = 2, eos: int = 3, pad: int = 0) -> 
     except Broken as error:
         return error.verdict
     except Exception as error:
+        if names and not (named(names, MODEL) and named(names[1:], IDS)):
+            return other_arguments(search, "model, source")
         return Verdict(WRONG, "raises", raised(error))
     if len(out) != 2:
         return Verdict(WRONG, "another output", f"{len(out)} rows for 2 sources")

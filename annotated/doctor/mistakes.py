@@ -362,6 +362,91 @@ MISTAKES = [
         ("x + positions(x.shape[1], x.shape[2]).to(x)",
          "torch.cat([x[..., :-1], torch.arange(x.shape[1]).to(x)[:, None].expand(len(x), -1, 1)], -1)"),
     )),
+    Mistake("rows of padding masked", "Transformer", "both padded", (
+        (".tril().bool()  # stairs",
+         ".tril().bool() & (target != PAD)[:, None, :, None]"),
+    )),
+    Mistake("no mask at all", "Transformer", "masks", (
+        (".masked_fill(~mask, -math.inf).softmax(-1)  # 2",
+         ".softmax(-1)"),
+    )),
+    Mistake("encoder unused", "Transformer", "attentions", (
+        ("return self.encoder(self.embed(source), mask), mask",
+         "self.encoder(self.embed(source), mask)\n        return self.embed(source), mask"),
+    )),
+    Mistake("encoder cut off from the loss", "Transformer", "gradients", (
+        ("return self.encoder(self.embed(source), mask), mask",
+         "return self.encoder(self.embed(source), mask).detach(), mask"),
+    )),
+    Mistake("no positions in the decoder", "Transformer", "positions", (
+        ("x = self.decoder(self.embed(target),",
+         "x = self.decoder(self.target_embedding(target),"),
+    )),
+    Mistake("normalised twice", "Transformer", "norms", (
+        ("self.norm(x + self.dropout(y))",
+         "self.norm(self.norm(x) + self.dropout(y))"),
+    )),
+    Mistake("residual of what is normalised", "Transformer", "norms", (
+        ("x = self.around_self_attention(x, self.self_attention(x, x, mask))",
+         "x = self.around_self_attention.norm(x)\n        x = x + self.self_attention(x, x, mask)"),
+        ("x = self.around_cross_attention(x, self.cross_attention(x, memory, memory_mask))",
+         "x = self.around_cross_attention.norm(x)\n        x = x + self.cross_attention(x, memory, memory_mask)"),
+        ("return self.around_feed_forward(x, self.feed_forward(x))",
+         "x = self.around_feed_forward.norm(x)\n        return x + self.feed_forward(x)"),
+    )),
+    Mistake("one residual around the layer", "Transformer", "norms", (
+        ("x = self.around_self_attention(x, self.self_attention(x, x, mask))\n        return",
+         "y = self.around_self_attention.norm(self.self_attention(x, x, mask))\n"
+         "        return self.around_feed_forward(x, self.feed_forward(y))\n        return"),
+    )),
+    Mistake("divided by the variance", "Transformer", "norms", (
+        ("self.norm(x + self.dropout(y))",
+         "self.normed(x + self.dropout(y))\n\n    def normed(self, x):\n        x = x - x.mean(-1, keepdim=True)\n"
+         "        return self.norm.weight * x / (x.var(-1, keepdim=True) + 1e-6) + self.norm.bias"),
+    )),
+    Mistake("mean taken away, and not divided", "Transformer", "norms", (
+        ("self.norm(x + self.dropout(y))",
+         "self.normed(x + self.dropout(y))\n\n    def normed(self, x):\n"
+         "        return self.norm.weight * (x - x.mean(-1, keepdim=True)) + self.norm.bias"),
+    )),
+    Mistake("one gain for all", "Transformer", "norms", (
+        ("self.norm, self.dropout = nn.LayerNorm(d, eps=1e-6), nn.Dropout(dropout)",
+         "self.gain, self.bias = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))\n"
+         "        self.dropout = nn.Dropout(dropout)"),
+        ("self.norm(x + self.dropout(y))",
+         "self.gain * nn.functional.layer_norm(x + self.dropout(y), x.shape[-1:]) + self.bias"),
+    )),
+    Mistake("one projection for all heads", "Transformer", "attentions", (
+        ("self.query, self.key, self.value, self.output = (nn.Linear(d, d, bias=False) for _ in range(4))",
+         "self.query, self.key, self.value = (nn.Linear(d // heads, d // heads, bias=False) for _ in range(3))\n"
+         "        self.output = nn.Linear(d, d, bias=False)"),
+        ("q = self.split(self.query(x))",
+         "q = self.query(self.split(x))"),
+        ("k, v = self.split(self.key(memory)), self.split(self.value(memory))",
+         "k, v = self.key(self.split(memory)), self.value(self.split(memory))"),
+    )),
+    Mistake("one head several times", "Transformer", "attentions", (
+        ("self.query, self.key, self.value, self.output = (nn.Linear(d, d, bias=False) for _ in range(4))",
+         "self.query, self.key, self.value = (nn.Linear(d, d // heads, bias=False) for _ in range(3))\n"
+         "        self.output = nn.Linear(d, d, bias=False)"),
+        ("x.unflatten(-1, (self.heads, -1)).transpose(1, 2)",
+         "x[:, None].expand(-1, self.heads, -1, -1)"),
+    )),
+    Mistake("num_layers for the encoder only", "Transformer", "layers", (
+        ("Stack(DecoderLayer(d_model, d_ff, num_heads, dropout) for _ in range(num_layers))",
+         "Stack([DecoderLayer(d_model, d_ff, num_heads, dropout)])"),
+    )),
+    Mistake("output tied to an unused table", "Transformer", "sharing", (
+        ("        self.dropout = nn.Dropout(dropout)\n        draw_weights(self)",
+         "        self.dropout, self.output = nn.Dropout(dropout), Embedding(vocab_size, d_model)\n"
+         "        draw_weights(self)"),
+        ("return x @ self.target_embedding.weight.T  # (b, m, vocab)",
+         "return x @ self.output.weight.T"),
+    )),
+    Mistake("no softmax in the attention", "Transformer", "softmax", (
+        (".masked_fill(~mask, -math.inf).softmax(-1)  # 2",
+         ".masked_fill(~mask, -math.inf).sigmoid()"),
+    )),
     Mistake("target not shifted", "loss", "not shifted", (
         ("model(source, target[:, :-1]).flatten(0, 1)",
          "model(source, target).flatten(0, 1)"),

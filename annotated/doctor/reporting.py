@@ -1,7 +1,7 @@
 """What all answers come to: findings, the likeliest mistakes, a report."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from annotated.doctor.asking import (
-    CHECKS,
-    LEARNING,
+from annotated.doctor.asking import CHECKS, LEARNING, Check
+from annotated.doctor.subject import (
+    DOES_NOT_APPLY,
     RIGHT,
     UNTRIED,
     VARIANT,
@@ -24,6 +24,12 @@ from annotated.doctor.asking import (
 )
 
 __all__ = ["check"]
+
+
+VERDICTS = (WRONG, VARIANT, UNTRIED, RIGHT, DOES_NOT_APPLY)
+
+
+UNKNOWN = "no mistake that is known looks like this"
 
 
 class Finding(NamedTuple):
@@ -50,20 +56,34 @@ class Report:
         return all(one.verdict != WRONG for one in self.findings)
 
     @property
+    def status(self) -> int:
+        """The command's exit status: 1 where something is wrong, 3 where that could not be asked, else 0."""
+        verdicts = {one.verdict for one in self.findings}
+        return 1 if WRONG in verdicts else 3 if UNTRIED in verdicts else 0
+
+    @property
+    def unknown(self) -> bool:
+        """Whether a model is wrong in a way that is not known."""
+        return not self.causes and any(one.verdict == WRONG and one.cell for one in self.findings)
+
+    @property
     def in_order(self) -> list[Finding]:
-        """What is wrong comes first, then variants, then what was not tried, each in the order of the checks."""
-        return sorted(self.findings, key=lambda one: (WRONG, VARIANT, UNTRIED, RIGHT).index(one.verdict))
+        """What is wrong first, then variants, what was not tried, what is right, each in the order of the checks."""
+        return sorted(self.findings, key=lambda one: VERDICTS.index(one.verdict))
 
     def __str__(self) -> str:
         lines = []
+        wide = max([9, *(len(one.verdict) for one in self.findings)])
         for one in self.in_order:
             says = f"{one.found}: {one.says}" if one.found else one.says
-            lines.append(f"{one.check:20} {one.verdict:9} {says}")
+            lines.append(f"{one.check:20} {one.verdict:{wide}} {says}")
             if one.verdict == WRONG:
-                lines += [f"{'':30} seen as: {one.symptom}"] if one.symptom else []
-                lines += [f"{'':30} explained: chapter {one.cell.replace('#', ', cell ')}"] if one.cell else []
+                lines += [f"{'':{wide + 21}} seen as: {one.symptom}"] if one.symptom else []
+                lines += [f"{'':{wide + 21}} explained: chapter {one.cell.replace('#', ', cell ')}"] if one.cell else []
         if self.causes:
             lines.append(f"likely: {'; or '.join(self.causes)}")
+        elif self.unknown:
+            lines.append(f"likely: {UNKNOWN}")
         return "\n".join([*lines, summary(self.findings)])
 
     __repr__ = __str__
@@ -77,15 +97,21 @@ class Report:
             says += f"<br><i>{escape(one.symptom)}</i>" if one.verdict == WRONG and one.symptom else ""
             verdict = f"<b>{one.verdict}</b>" if one.verdict == WRONG else one.verdict
             rows.append(f"<tr><td>{name}</td><td>{verdict}</td><td>{says}</td></tr>")
-        likely = f"<p>Likely: {escape('; or '.join(self.causes))}.</p>" if self.causes else ""
+        causes = "; or ".join(self.causes) or (UNKNOWN if self.unknown else "")
+        likely = f"<p>Likely: {escape(causes)}.</p>" if causes else ""
         head = "<thead><tr><th>check</th><th>verdict</th><th>what was found</th></tr></thead>"
         return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>{likely}<p>{summary(self.findings)}</p>"
 
 
 def summary(findings: tuple[Finding, ...]) -> str:
-    """How many findings there are of each verdict."""
-    counts = {one: sum(finding.verdict == one for finding in findings) for one in (WRONG, VARIANT, UNTRIED, RIGHT)}
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    """How many findings there are of each verdict; where nothing is wrong, what could not be asked comes first."""
+    counts = {one: sum(finding.verdict == one for finding in findings) for one in VERDICTS}
+    left, apply = counts[UNTRIED], len(findings) - counts[DOES_NOT_APPLY]
+    before = []
+    if left and not counts[WRONG]:
+        before = [f"nothing wrong, but {left} of {apply} not tried"]
+        counts[UNTRIED] = 0
+    return ", ".join(before + [f"{count} {verdict}" for verdict, count in counts.items() if count])
 
 
 def check(
@@ -106,26 +132,51 @@ def check(
     not the number of logits. With `learn` a copy is trained for three hundred steps on copying.
     """
     subject = Subject(model, call, pad, bos, eos, vocab)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        first = answer(lambda _: subject.begin(), subject)
-        findings = [Finding("call", *first, "", "")]
-        if first.verdict == WRONG and first.found != "not finite":
-            return Report(tuple(findings), likely(findings))
-        numbers = first.verdict != WRONG
-        for one in [*CHECKS, *([LEARNING] if learn else [])]:
-            if one.name in COMPARING and any(finding.found == "random in evaluation" for finding in findings):
-                findings.append(Finding(one.name, UNTRIED, "", "outputs are random: nothing can be compared", "", ""))
-            elif numbers or one.name in FROM_INSIDE:
-                findings.append(Finding(one.name, *answer(one.ask, subject), one.symptom, one.cell))
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            findings = answers(subject, [*CHECKS, *([LEARNING] if learn else [])])
+    finally:
+        subject.end()
     return Report(tuple(findings), likely(findings))
+
+
+def answers(subject: Subject, checks: list[Check]) -> list[Finding]:
+    """What all checks find; only how it is called, where that cannot be found out."""
+    first = answer(lambda _: subject.begin(), subject)
+    findings = [Finding("call", *first, "", "")]
+    if first.verdict == WRONG and first.found != "not finite":
+        return findings
+    numbers = first.verdict != WRONG
+    for one in checks:
+        if one.name in COMPARING and any(finding.found == "random in evaluation" for finding in findings):
+            findings.append(Finding(one.name, UNTRIED, "", "outputs are random: nothing can be compared", "", ""))
+        elif numbers or one.name in FROM_INSIDE:
+            verdict, found, says = answer(one.ask, subject)
+            if found == "random in evaluation" and subject.module is None:
+                says += "; call `.eval()` of the model that the function uses"
+            findings.append(Finding(one.name, verdict, found, says, one.symptom, one.cell))
+    return findings
 
 
 COMPARING = {  # what cannot be asked where outputs are random
     "looks ahead", "own past", "source", "source padding", "both padded", "batch", "order of the source",
     "order of the target",
 }  # fmt: skip
-FROM_INSIDE = {"attentions", "softmax", "scale", "embedding", "positions", "layers"}  # asked also without numbers
+FROM_INSIDE = {
+    "attentions",
+    "softmax",
+    "scale",
+    "masks",
+    "embedding",
+    "positions",
+    "layers",
+}  # asked also without numbers
+
+
+FOLLOWS = COMPARING | {"call", "gradients", "first loss", "learning"}  # checks that find what follows from a mistake
+
+EXACT = {"source padding: another id is padding", "own past: shifted inside the model"}  # and of these, what tells more
 
 
 def answer(ask: Callable[[Subject], Verdict], subject: Subject) -> Verdict:
@@ -147,16 +198,34 @@ def known_fingerprints() -> dict[str, list[str]]:
 def likely(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
     """Up to three mistakes that leave nearly these findings, the likeliest first; those that leave the same together.
 
-    What few mistakes leave counts more than what many do.
+    What was seen inside says where a mistake is, and counts before what follows from it: a mistake is named only if it
+    leaves something of that, or if nothing was seen inside, nor would be. What few mistakes leave counts more than what
+    many do.
     """
-    found = {f"{one.check}: {one.found}" for one in findings if one.verdict == WRONG and one.found != "raises"}
-    if not found:
-        return ()
-    known = known_fingerprints()
-    weight = {one: 1 / sum(one in marks for marks in known.values()) for marks in known.values() for one in marks}
+    found = marks(f"{one.check}: {one.found}" for one in findings if one.verdict == WRONG and one.found != "raises")
+    known = {name: marks(left) for name, left in known_fingerprints().items()}
+    weight = {one: 1 / sum(one in left for left in known.values()) for left in known.values() for one in left}
+
+    def alike(one: set[str], other: set[str]) -> float:
+        both, either = (sum(weight.get(mark, 0.5) for mark in some) for some in (one & other, one | other))
+        return both / either if either else 1.0
+
     scores = {}
-    for name, marks in known.items():
-        common, either = found & set(marks), found | set(marks)
-        scores[name] = sum(weight.get(one, 0.5) for one in common) / sum(weight.get(one, 0.5) for one in either)
+    for name, left in known.items():
+        inside, others = within(left), within(found)
+        if inside & others:
+            scores[name] = (3 * alike(inside, others) + alike(left - inside, found - others)) / 4
+        elif left and not inside | others:
+            scores[name] = alike(left, found)
     best = sorted(scores, key=lambda name: -scores[name])
-    return tuple(name for name in best[:3] if scores[name] > 0.3 and scores[name] > 0.6 * scores[best[0]])
+    return tuple(name for name in best[:3] if scores[name] > 0.5 and scores[name] > 0.8 * scores[best[0]])
+
+
+def marks(found: Iterable[str]) -> set[str]:
+    """What checks found, each by itself, where one has found several things."""
+    return {f"{check}: {one}" for check, says in (mark.split(": ", 1) for mark in found) for one in says.split(", ")}
+
+
+def within(found: set[str]) -> set[str]:
+    """Those of the marks that say where a mistake is; the others follow from it."""
+    return {one for one in found if one.split(": ")[0] not in FOLLOWS or one in EXACT}
