@@ -125,6 +125,8 @@ class StandIn(nn.Module):
 
 
 class InertModule(ModuleType):
+    """Stands in for a module that cannot be imported."""
+
     __all__: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Inert:

@@ -227,8 +227,8 @@ def check_file(
             raise InputError(f"{path}: {raised(error)}", "Run the file by itself.") from None
         if name and name not in file.names:
             raise InputError(
-                f"{path}: no {name} in it{f'; {file.notes[-1]}' if file.notes else ''}",
-                "What stands after the colon is a name that the file defines.",
+                f"{path}: no {name} in it",
+                f"What stands after the colon is a name that the file defines. {' '.join(file.notes)}".strip(),
             )
         options |= special_ids(file.names, options)
         functions = [one for one in FUNCTIONS if inspect.isroutine(file.names.get(one)) and required(file.names[one])]
