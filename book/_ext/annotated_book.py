@@ -45,6 +45,11 @@ REPAIRS = {
     r'(dataset\.theme = localStorage\.getItem\("theme"\)) \|\| ""': (
         r'\1 || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
     ),
+    r'(dataset\.mode = localStorage\.getItem\("mode"\)) \|\| ""': r'\1 || "auto"',
+    # past the map of the paper, to what the page says
+    r'href="#main-content"(?=.*id="page-text")': 'href="#page-text"',
+    # each exercise has this name
+    r'<section id="exercise-content">': "<section>",
     # no script keeps the page from being drawn; this one would come too early, and only a menu of versions needs it
     r"<script>DOCUMENTATION_OPTIONS\.pagename = '[^']*';</script>": "",
     r'<script (?=(?:data-[\w-]+="[^"]*" )?src="_static/)': "<script defer ",
@@ -134,6 +139,18 @@ def inside(source: str, cell: nodes.container) -> str:
     return f"Code: {names}" if names else "The code"
 
 
+class NumberTitles(SphinxTransform):
+    """Put a chapter's number before its title: in the page, the sidebar, the search and wherever links take it from."""
+
+    default_priority = 385
+
+    def apply(self, **_: object) -> None:
+        number = posixpath.basename(self.env.docname)[:2]
+        title = self.document.next_node(nodes.title)
+        if number.isdigit() and title:
+            title.insert(0, [nodes.inline("", number, classes=["chapter-number"]), nodes.Text(" ")])
+
+
 class MarkChecks(SphinxTransform):
     """Give cells that assert something, and are not exported, the edge of a check."""
 
@@ -189,7 +206,7 @@ def repair_pages(app: Sphinx, error: Exception | None) -> None:
     for path in Path(app.outdir).glob("*.html"):
         text = path.read_text(encoding="utf-8")
         for old, new in REPAIRS.items():
-            text = re.sub(old, new, text)
+            text = re.sub(old, new, text, flags=re.DOTALL)
         tips = f'<meta name="tips" content="{" ".join(TIPS.findall(text))}">'
         text = TIPS.sub("", text).replace("</head>", f"{tips}</head>")
         path.write_text(text, encoding="utf-8")
@@ -307,6 +324,7 @@ def share_nodes(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     without_thebe(app)
+    app.add_transform(NumberTitles)
     app.add_transform(SayWhatIsFolded)
     app.add_transform(MarkChecks)
     app.add_transform(ModuleCaption)

@@ -16,6 +16,7 @@ from sphinx.errors import ExtensionError
 from sphinx.writers.html5 import HTML5Translator
 
 ROOT = Path(__file__).resolve().parents[2]
+JOINER = "&#8288;"  # no line begins with the comma behind a formula
 MATHJAX, FONTS = ROOT / "node_modules" / "mathjax" / "es5", Path("output", "chtml", "fonts", "woff-v2")
 
 
@@ -70,7 +71,7 @@ def block(tex: str) -> str:
 
 def visit_inline(self: HTML5Translator, node: nodes.math) -> None:
     html = self.builder.app.typesetter.formula(node.astext(), display=False)
-    self.body.append(self.starttag(node, "span", "", CLASS="math notranslate nohighlight") + html + "</span>")
+    self.body.append(self.starttag(node, "span", "", CLASS="math notranslate nohighlight") + html + f"</span>{JOINER}")
     raise nodes.SkipNode
 
 
