@@ -281,11 +281,12 @@ def fitting(figure: Figure | None) -> Figure | None:
         for _, other in texts[:place]:
             across = min(box.x1, other.x1) - max(box.x0, other.x0)
             if across > 2 and min(box.y1, other.y1) - max(box.y0, other.y0) > 0.3 * min(box.height, other.height):
+                open("/tmp/page/why.log","a").write(f"{text.get_text()!r} | {texts[[o[1] for o in texts].index(other)][0].get_text()!r} {box} {other}\n")
                 return None
-        x, y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-        for patch in text.axes.patches if text.axes else ():
-            edge = patch.get_window_extent()
-            if edge.contains(x, y) and edge.height > 0.8 * box.height and box.width > 1.1 * edge.width:
+        for edge in (patch.get_window_extent() for patch in (text.axes.patches if text.axes else ())):
+            is_its_box = abs(edge.x0 + edge.x1 - box.x0 - box.x1) < 4 and edge.y0 < box.y0 < box.y1 < edge.y1
+            if is_its_box and box.width > 1.1 * edge.width:
+                open("/tmp/page/why.log","a").write(f"BOX {text.get_text()!r}\n")
                 return None
     return figure
 
