@@ -183,8 +183,9 @@ def narrowed(figure: Figure) -> Figure | None:
             legend.set(loc="upper center", bbox_to_anchor=(0.5, -0.28))
     titles = [axes.title for axes in panels] + ([figure._suptitle] if figure._suptitle else [])
     across = max(axes.get_gridspec().ncols for axes in panels)
+    wide = (30 if any(axes.images for axes in panels) else 36) // across  # a bar of colours may stand beside it
     for title in titles:
-        title.set_text("\n".join(textwrap.wrap(title.get_text(), 36 // across)))
+        title.set_text("\n".join(textwrap.wrap(title.get_text(), wide)))
     enlarge(figure)
     for axes in panels:
         texts = [label.get_text() for label in axes.get_yticklabels()]
@@ -199,6 +200,9 @@ def narrowed(figure: Figure) -> Figure | None:
     width, height = figure.get_size_inches()
     short = [wanted_height(axes) - axes.get_position().height * height for axes in panels]
     figure.set_size_inches(width, height + max(0.0, *short) * len({axes.get_position().y0 for axes in panels}))
+    if not fitting(figure):
+        for text in (text for axes in panels if axes.images for text in axes.texts):
+            text.set_text(re.sub(r"^0(?=\.\d)", "", text.get_text()))  # of the numbers in a matrix
     return fitting(figure)
 
 
@@ -248,7 +252,10 @@ def rearrange(figure: Figure, panels: list[Axes], grid: GridSpec, is_read: bool)
 
 def in_lines(text: str) -> str:
     """A label in lines, as few and as short as words allow."""
-    return "\n".join(textwrap.wrap(text, max(LABEL, len(text) // 2 + 3), break_long_words=False))
+    lines = text.split("\n")
+    return "\n".join(
+        part for line in lines for part in textwrap.wrap(line, max(LABEL, len(line) // 2 + 3), break_long_words=False)
+    )
 
 
 def wanted_height(axes: Axes) -> float:
@@ -281,12 +288,10 @@ def fitting(figure: Figure | None) -> Figure | None:
         for _, other in texts[:place]:
             across = min(box.x1, other.x1) - max(box.x0, other.x0)
             if across > 2 and min(box.y1, other.y1) - max(box.y0, other.y0) > 0.3 * min(box.height, other.height):
-                open("/tmp/page/why.log","a").write(f"{text.get_text()!r} | {texts[[o[1] for o in texts].index(other)][0].get_text()!r} {box} {other}\n")
                 return None
         for edge in (patch.get_window_extent() for patch in (text.axes.patches if text.axes else ())):
             is_its_box = abs(edge.x0 + edge.x1 - box.x0 - box.x1) < 4 and edge.y0 < box.y0 < box.y1 < edge.y1
             if is_its_box and box.width > 1.1 * edge.width:
-                open("/tmp/page/why.log","a").write(f"BOX {text.get_text()!r}\n")
                 return None
     return figure
 
@@ -331,7 +336,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     formatters, active = shell.display_formatter.formatters, shell.display_formatter.active_types
     formatters[SVG].for_type(Figure, drawn)
     formatters[NARROW] = Narrow(parent=shell.display_formatter)
-    formatters[NARROW].for_type(Figure, lambda figure: drawn(figure) if narrowed(figure) else None)
+    formatters[NARROW].for_type(Figure, lambda figure: drawn(narrow) if (narrow := narrowed(figure)) else None)
     shell.display_formatter.active_types = [*active, NARROW]
 
 

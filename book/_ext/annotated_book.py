@@ -24,6 +24,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.errors import ExtensionError
 from sphinx.transforms import SphinxTransform
+from sphinx.util.docutils import SphinxDirective
 
 from tools.repository import origin
 
@@ -246,6 +247,18 @@ def docstring(app: Sphinx, what: str, name: str, thing: object, options: object,
     lines[:] = text.split("\n")
 
 
+class Repository(SphinxDirective):
+    """`{repository}`: where the book's repository is, when the git remote says so."""
+
+    def run(self) -> list[nodes.Node]:
+        address = self.config.html_theme_options.get("repository_url")
+        if not address:
+            return []
+        link = nodes.reference("", address, refuri=address)
+        said = nodes.Text("It lies at "), link, nodes.Text(": clone it with git, or download and unpack it.")
+        return [nodes.paragraph("", "", *said)]
+
+
 def launch_buttons(app: Sphinx, config: Config) -> None:
     """Buttons for Colab, Binder and the source, when the git remote says where the repository is."""
     repository = origin(ROOT)
@@ -324,6 +337,7 @@ def share_nodes(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     without_thebe(app)
+    app.add_directive("repository", Repository)
     app.add_transform(NumberTitles)
     app.add_transform(SayWhatIsFolded)
     app.add_transform(MarkChecks)

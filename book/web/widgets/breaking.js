@@ -132,14 +132,13 @@ export function mount(place) {
     " and let both learn ",
     pick("what to learn", titles(), settings.task, (task) => change({ task })),
   );
+  const chapter = make("a", { href: `83_break_one.html${toHash(settings)}` }, "Chapter 83");
+  const isSlide = place.closest(".reveal") !== null; // no chapter lies beside slides
   const alone = make(
     "p",
     {},
-    "On this page, two small models learn to write eight digits backwards. (",
-    document.querySelector(".reveal") // no chapters lie beside slides
-      ? "Chapter 83"
-      : make("a", { href: `83_break_one.html${toHash(settings)}` }, "Chapter 83"),
-    " has all six experiments.)",
+    "On this page, two small models learn to write eight digits backwards.",
+    isSlide ? null : [" (", chapter, " has all six experiments.)"],
   );
   place.append(
     ...(only ? [alone] : [lists]),
