@@ -51,18 +51,19 @@ def full_logits(model: Transformer, source: Int[Tensor, "batch source"]) -> Call
     Defined in chapter 60: `next-logits`.
     """
     source_mask = padding_mask(source, model.config.pad_id)
-    memory = model.encode(source, source_mask)
+    memory = model.encode(source, source_mask)  # (batch, source, d_model)
     return lambda prefix: model.output(model.decode(prefix, memory, source_mask)[:, -1])
 
 
 # book/60_beam_search.ipynb#next-token-scores
 def block_special_tokens(model: Module, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
-    """Make pad and the start symbol impossible, in place, unless one is the end.
+    """Make padding and the start symbol impossible, in place.
 
     Defined in chapter 60: `next-token-scores`.
     """
-    blocked = list({model.config.pad_id, model.config.start_id} - {model.config.end_id})
-    return logits.index_fill_(-1, torch.tensor(blocked, device=logits.device), -math.inf)
+    config = model.config
+    blocked = {config.pad_id, config.start_id} - {config.end_id}  # the end may come
+    return logits.index_fill_(-1, torch.tensor(list(blocked), device=logits.device), -math.inf)
 
 
 # book/60_beam_search.ipynb#output-limits
@@ -72,19 +73,18 @@ def output_limits(
     extra: int = 50,
     limit: int | None = None,
 ) -> Int[Tensor, " batch"]:
-    """The longest output for each sentence, in tokens, within `max_length`.
+    """The longest output for each sentence: its source's length + `extra`, or `limit`.
 
-    It is the source's own length + 50 (section 6.1), or `limit`. Raises ValueError for
-    a `limit` below 1.
+    No output is longer than `max_length`. Raises ValueError for a `limit` below 1.
 
     Defined in chapter 60: `output-limits`.
     """
-    lengths = (source != model.config.pad_id).sum(dim=1) + extra
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be at least 1, not {limit}")
+    longest = (source != model.config.pad_id).sum(dim=1) + extra  # one for each row
     if limit is not None:
-        if limit < 1:
-            raise ValueError(f"limit must be at least 1, not {limit}")
-        lengths = torch.full_like(lengths, limit)
-    return lengths.clamp(min=1, max=model.config.max_length)
+        longest = torch.full_like(longest, limit)
+    return longest.clamp(min=1, max=model.config.max_length)
 
 
 # book/60_beam_search.ipynb#inference
@@ -104,7 +104,7 @@ def inference(search: Callable[..., Result]) -> Callable[..., Result]:
             with torch.inference_mode():
                 model.eval()
                 return search(model, *arguments, **options)
-        finally:
+        finally:  # after an error, too
             for module, mode in modes:
                 module.training = mode
 
@@ -122,10 +122,11 @@ def plain_greedy_search(
 
     Defined in chapter 60: `plain-greedy`.
     """
-    next_logits, output, total = (full_logits(model, source), [model.config.start_id], 0.0)
+    next_logits = full_logits(model, source)
+    output, total = [model.config.start_id], 0.0
     for _ in range(int(output_limits(model, source, extra))):
-        log_probabilities = block_special_tokens(model, next_logits(source.new_tensor([output])).log_softmax(dim=-1))
-        best, token = log_probabilities[0].max(dim=-1)
+        scores = next_logits(source.new_tensor([output])).log_softmax(dim=-1)
+        best, token = block_special_tokens(model, scores)[0].max(dim=-1)
         output, total = [*output, int(token)], total + float(best)
         if token == model.config.end_id:
             break
@@ -135,7 +136,7 @@ def plain_greedy_search(
 # book/60_beam_search.ipynb#hypothesis
 @dataclass(frozen=True)
 class Hypothesis:
-    """An output: its tokens (with eos, if reached), their summed log P, its score.
+    """An output: its tokens, with the end if it was reached, log P, and its score.
 
     Defined in chapter 60: `hypothesis`.
     """
@@ -143,6 +144,24 @@ class Hypothesis:
     tokens: list[int]
     log_probability: float
     score: float
+
+
+def _candidates(
+    model: Module,
+    prefix: Hypothesis,
+    logits: Float[Tensor, " vocab"],
+    count: int,
+    alpha: float,
+) -> list[Hypothesis]:
+    """A hypothesis with each of its `count` likeliest next tokens."""
+    scores = block_special_tokens(model, logits.log_softmax(dim=-1))
+    best, tokens = scores.topk(min(count, len(scores)))
+    totals = [prefix.log_probability + value for value in best.tolist()]
+    divisor = length_penalty(len(prefix.tokens) + 1, alpha)
+    return [
+        Hypothesis([*prefix.tokens, token], total, total / divisor)
+        for token, total in zip(tokens.tolist(), totals, strict=True)
+    ]
 
 
 # book/60_beam_search.ipynb#plain-beam
@@ -158,39 +177,36 @@ def plain_beam_search(
 
     Defined in chapter 60: `plain-beam`.
     """
-    next_logits, end_id = full_logits(model, source), model.config.end_id
+    next_logits, config = full_logits(model, source), model.config
     beam, finished = [Hypothesis([], 0.0, 0.0)], []
     limit = int(output_limits(model, source, extra))
     for length in range(1, limit + 1):
         candidates = []
         for prefix in beam:
-            logits = next_logits(source.new_tensor([[model.config.start_id, *prefix.tokens]]))[0]
-            scores = block_special_tokens(model, logits.log_softmax(dim=-1))
-            best = scores.topk(min(2 * width, len(scores)))
-            for value, token in zip(best.values.tolist(), best.indices.tolist(), strict=True):
-                total = prefix.log_probability + value
-                candidates.append(Hypothesis([*prefix.tokens, token], total, total / length_penalty(length, alpha)))
-        candidates.sort(key=lambda candidate: -candidate.log_probability)
-        finished += [found for found in candidates[:width] if found.tokens[-1] == end_id or length == limit]
-        beam = [candidate for candidate in candidates if candidate.tokens[-1] != end_id][:width]
-        longest = max(length_penalty(length + 1, alpha), length_penalty(limit, alpha))
-        if finished and max(found.score for found in finished) >= beam[0].log_probability / longest:
-            break  # no prefix can reach more
-    return max(finished, key=lambda found: found.score)
+            tokens = source.new_tensor([[config.start_id, *prefix.tokens]])
+            logits = next_logits(tokens)[0]  # (vocab,)
+            candidates += _candidates(model, prefix, logits, 2 * width, alpha)
+        candidates.sort(key=lambda one: -one.log_probability)
+        finished += [one for one in candidates[:width] if one.tokens[-1] == config.end_id or length == limit]
+        beam = [one for one in candidates if one.tokens[-1] != config.end_id][:width]
+        divisor = max(length_penalty(n, alpha) for n in (length + 1, limit))
+        reachable = beam[0].log_probability / divisor
+        if finished and max(one.score for one in finished) >= reachable:
+            break  # no hypothesis can still win
+    return max(finished, key=lambda one: one.score)
 
 
-# book/60_beam_search.ipynb#key-values
+# book/60_beam_search.ipynb#key-value-cache
 class KeyValues(NamedTuple):
     """Projected keys and values, ready to be attended to.
 
-    Defined in chapter 60: `key-values`.
+    Defined in chapter 60: `key-value-cache`.
     """
 
     keys: Float[Tensor, "batch head key d_k"]
     values: Float[Tensor, "batch head key d_v"]
 
 
-# book/60_beam_search.ipynb#key-value-cache
 class KeyValueCache:
     """Keys and values of the target positions so far, in buffers filled in place.
 
@@ -209,18 +225,19 @@ class KeyValueCache:
         start, end = self.length, self.length + new.keys.shape[2]
         if end > self.keys.shape[2]:
             raise ValueError(f"the cache holds {self.keys.shape[2]} positions, not {end}")
-        self.length = end
         self.keys[:, :, start:end] = new.keys
         self.values[:, :, start:end] = new.values
+        self.length = end
         return KeyValues(self.keys[:, :, :end], self.values[:, :, :end])
 
     def select(self, rows: Tensor) -> None:
-        """Keep these rows of the batch; positions still empty are not copied."""
+        """Keep these sentences of the batch, when others are finished."""
         self.keys, self.values = (self.kept(buffer, rows) for buffer in (self.keys, self.values))
 
     def kept(self, buffer: Tensor, rows: Tensor) -> Tensor:
         selected = buffer.new_empty(len(rows), *buffer.shape[1:])
-        selected[:, :, : self.length] = buffer[:, :, : self.length][rows]
+        filled = slice(self.length)  # what is still empty need not be copied
+        selected[:, :, filled] = buffer[:, :, filled][rows]
         return selected
 
 
@@ -235,7 +252,7 @@ class DecodingState:
     Defined in chapter 60: `decoding-state`.
     """
 
-    memory: list[KeyValues]
+    memory: list[KeyValues]  # of the source, layer by layer
     source_mask: Bool[Tensor, "batch 1 1 source"]
     caches: list[KeyValueCache]
     visible: Bool[Tensor, "batch width slots"]
@@ -243,18 +260,19 @@ class DecodingState:
 
     def reorder(self, parents: Int[Tensor, "batch width"]) -> None:
         """Hypothesis i goes on from hypothesis `parents[:, i]`."""
-        self.visible = self.visible.gather(1, parents[:, :, None].expand_as(self.visible))
+        rows = parents[:, :, None].expand_as(self.visible)  # (batch, width, slots)
+        self.visible = self.visible.gather(1, rows)
 
     def select(self, rows: Tensor) -> None:
         """Keep these sentences of the batch."""
-        self.memory = [KeyValues(known.keys[rows], known.values[rows]) for known in self.memory]
+        self.memory = [KeyValues(*(part[rows] for part in one)) for one in self.memory]
         self.source_mask, self.visible = self.source_mask[rows], self.visible[rows]
         for cache in self.caches:
             cache.select(rows)
 
     def next_logits(self, model: Transformer, tokens: Int[Tensor, "batch width"]) -> Float[Tensor, "batch width vocab"]:
-        """`decoding_step` from this state; chapter 92 has a faster one."""
-        return decoding_step(model, tokens, self)
+        """What each hypothesis may write next, one step further."""
+        return decoding_step(model, tokens, self)  # defined below
 
 
 # book/60_beam_search.ipynb#start-decoding
@@ -265,13 +283,14 @@ def start_decoding(model: Transformer, source: Int[Tensor, "batch source"], widt
     """
     source_mask = padding_mask(source, model.config.pad_id)
     memory, known, caches = model.encode(source, source_mask), [], []
+    slots = capacity * width
     for layer in model.decoder.layers:
-        attention = layer.cross_attention
-        known.append(KeyValues(*map(attention.split_heads, (attention.key(memory), attention.value(memory)))))
-        room = (len(source), layer.self_attention.num_heads, capacity * width)
-        widths = (layer.self_attention.d_k, layer.self_attention.d_v)
-        caches.append(KeyValueCache(*(memory.new_empty(*room, size) for size in widths)))
-    visible = torch.zeros(len(source), width, capacity * width, dtype=torch.bool, device=source.device)
+        cross, own = layer.cross_attention, layer.self_attention
+        keys, values = cross.key(memory), cross.value(memory)
+        known.append(KeyValues(cross.split_heads(keys), cross.split_heads(values)))
+        room = len(source), own.num_heads, slots
+        caches.append(KeyValueCache(memory.new_empty(*room, own.d_k), memory.new_empty(*room, own.d_v)))
+    visible = torch.zeros(len(source), width, slots, dtype=torch.bool, device=source.device)
     return DecodingState(known, source_mask, caches, visible)
 
 
@@ -288,14 +307,14 @@ def layer_step(
 
     Defined in chapter 60: `layer-step`.
     """
+    own, cross = layer.self_attention, layer.cross_attention
 
     def self_attention(y: Tensor) -> Tensor:
-        query, *new = layer.self_attention.project(y, y)
-        return layer.self_attention.attend(query, *cache.append(KeyValues(*new)), self_mask)
+        query, key, value = own.project(y, y)  # of the new positions alone
+        return own.attend(query, *cache.append(KeyValues(key, value)), self_mask)
 
     def cross_attention(y: Tensor) -> Tensor:
-        attention = layer.cross_attention
-        return attention.attend(attention.split_heads(attention.query(y)), *memory, source_mask)
+        return cross.attend(cross.split_heads(cross.query(y)), *memory, source_mask)
 
     x = layer.around_self_attention(x, self_attention)
     x = layer.around_cross_attention(x, cross_attention)
@@ -310,12 +329,15 @@ def decoding_step(
 
     Defined in chapter 60: `decoding-step`.
     """
-    width, decoder = tokens.shape[1], model.decoder
+    (batch, width), decoder = tokens.shape, model.decoder
     first, end = state.step * width, (state.step + 1) * width
     state.visible[:, :, first:end] = torch.eye(width, dtype=torch.bool, device=tokens.device)
-    x = model.embed(model.target_embedding, model.target_positions, tokens.reshape(-1, 1), state.step)
-    x = x.view(len(tokens), width, -1)
+    x = model.embed(  # all at the same position, so each is a row of its own
+        model.target_embedding, model.target_positions, tokens.reshape(-1, 1), state.step
+    )
+    x = x.view(batch, width, -1)  # (batch, width, d_model)
+    mask = state.visible[:, None, :, :end]  # the same for all heads
     for layer, memory, cache in zip(decoder.layers, state.memory, state.caches, strict=True):
-        x = layer_step(layer, x, memory, cache, state.visible[:, None, :, :end], state.source_mask)
+        x = layer_step(layer, x, memory, cache, mask, state.source_mask)
     state.step += 1
     return model.output(x if decoder.final_norm is None else decoder.final_norm(x))

@@ -1,6 +1,7 @@
 # Written by `make export` from book/80_attention_visualizations.ipynb: do not edit here, edit the chapter.
 """A trained model changed from outside: heads silenced, weights and values edited."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -32,20 +33,20 @@ def attentions(model: Transformer) -> dict[str, list[nn.Module]]:
 # book/80_attention_visualizations.ipynb#attend
 Edit = Callable[[Tensor], Tensor]
 Place = tuple[str, int]  # encoder, decoder or cross, and a layer, from 0
-HeadMeans = dict[str, Float[Tensor, "layer head d_v"]]
-
-
-def _same(x: Tensor) -> Tensor:
-    return x
 
 
 def _attend(
-    module: MultiHeadAttention, of_weights: Edit, of_values: Edit, of_outputs: Edit,
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
-) -> Tensor:  # fmt: skip
+    module: MultiHeadAttention,
+    edits: Sequence[Edit],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+) -> Tensor:
+    of_weights, of_values, of_outputs = edits
     _, weights = scaled_dot_product_attention(query, key, value, mask)
     heads = of_outputs(of_weights(weights) @ of_values(value))
-    return module.output(heads.transpose(1, 2).flatten(2))
+    return module.output(heads.transpose(1, 2).flatten(2))  # (batch, query, d_model)
 
 
 # book/80_attention_visualizations.ipynb#edited
@@ -65,18 +66,23 @@ def edited(
 
     Defined in chapter 80: `edited`.
     """
-    edits = [weights or {}, values or {}, outputs or {}]
+    given = [weights or {}, values or {}, outputs or {}]
     with ExitStack() as undo:
-        for kind, layer in dict.fromkeys(place for edit in edits for place in edit):
+        for kind, layer in dict.fromkeys(place for edits in given for place in edits):
             module = attentions(model)[kind][layer]
             if "attend" in vars(module):
-                raise ValueError(f"{kind}, layer {layer}: is being edited already; give all edits at once")
-            module.attend = partial(_attend, module, *(edit.get((kind, layer), _same) for edit in edits))
-            undo.callback(vars(module).pop, "attend")
+                said = "is being edited already; give all edits at once"
+                raise ValueError(f"{kind}, layer {layer}: {said}")
+            edits = [edit.get((kind, layer), lambda same: same) for edit in given]
+            module.attend = partial(_attend, module, edits)
+            undo.callback(delattr, module, "attend")
         yield
 
 
 # book/80_attention_visualizations.ipynb#silenced
+HeadMeans = dict[str, Float[Tensor, "layer head d_v"]]
+
+
 @contextmanager
 def silenced(
     model: Transformer,
@@ -90,19 +96,22 @@ def silenced(
 
     Defined in chapter 80: `silenced`.
     """
-    known, places = attentions(model), {}
+    known = attentions(model)
     for kind, layer, head in heads:
         count = known[kind][layer].num_heads
         if not 0 <= head < count:
-            raise ValueError(f"head {head}: layer {layer} has the heads 0 to {count - 1}")
-        places.setdefault((kind, layer), []).append(head)
+            said = f"layer {layer} has the heads 0 to {count - 1}"
+            raise ValueError(f"head {head}: {said}")
 
     def still(place: Place, outputs: Tensor) -> Tensor:
-        outputs, (kind, layer) = outputs.clone(), place
-        for head in places[place]:
-            outputs[:, head] = 0.0 if by is None else by[kind][layer, head].to(outputs)
+        outputs = outputs.clone()  # (batch, head, query, d_v)
+        for kind, layer, head in heads:
+            if (kind, layer) == place:
+                mean = 0.0 if by is None else by[kind][layer, head].to(outputs)
+                outputs[:, head] = mean
         return outputs
 
+    places = [(kind, layer) for kind, layer, _ in heads]
     with edited(model, outputs={place: partial(still, place) for place in places}):
         yield
 
@@ -114,22 +123,22 @@ def head_means(model: Transformer, batches: Sequence[Batch]) -> HeadMeans:
 
     Defined in chapter 80: `head-means`.
     """
-    kept: dict[Place, list[Tensor]] = {
-        (kind, n): [] for kind, modules in attentions(model).items() for n in range(len(modules))
-    }
+    modules, kept = attentions(model), defaultdict(list)
+    places = [(kind, layer) for kind in modules for layer in range(len(modules[kind]))]
 
     def keep(place: Place, real: Tensor, outputs: Tensor) -> Tensor:
-        kept[place].append(outputs.transpose(1, 2)[real])
+        kept[place].append(outputs.transpose(1, 2)[real])  # (position, head, d_v)
         return outputs
 
     for batch in batches:
-        real = {"encoder": batch.source != model.config.pad_id}
-        real["decoder"] = real["cross"] = batch.target_input != model.config.pad_id
-        with edited(model, outputs={place: partial(keep, place, real[place[0]]) for place in kept}):
+        source = batch.source != model.config.pad_id
+        target = batch.target_input != model.config.pad_id
+        real = {"encoder": source, "decoder": target, "cross": target}
+        edits = {place: partial(keep, place, real[place[0]]) for place in places}
+        with edited(model, outputs=edits):
             model(batch.source, batch.target_input)
-    means = {place: torch.cat(parts).mean(dim=0) for place, parts in kept.items()}
-    kinds = {kind: len(modules) for kind, modules in attentions(model).items()}
-    return {kind: torch.stack([means[kind, layer] for layer in range(count)]) for kind, count in kinds.items()}
+    means = {place: torch.cat(kept[place]).mean(dim=0) for place in places}
+    return {kind: torch.stack([means[kind, layer] for layer in range(len(modules[kind]))]) for kind in modules}
 
 
 # book/80_attention_visualizations.ipynb#moved

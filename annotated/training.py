@@ -38,13 +38,12 @@ def training_loss(
 ) -> Float[Tensor, ""]:
     """The summed loss of all target positions in one pass: teacher forcing.
 
-    That is section 3.1's mask and shift. `precision` is that of the products, by
-    PyTorch's autocast.
+    That is section 3.1's mask and shift. `precision` is that of the products.
 
     Defined in chapter 59: `training-loss`.
     """
     with torch.autocast(batch.source.device.type, precision, enabled=precision != torch.float32):
-        logits = model(batch.source, batch.target_input)
+        logits = model(batch.source, batch.target_input)  # (batch, target, vocab)
     exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return label_smoothed_loss(exact, batch.target_output, smoothing, model.config.pad_id)
 
@@ -63,9 +62,8 @@ def total_loss(
 
     Defined in chapter 59: `validation-loss`.
     """
-    was_training = model.training
+    was_training, device = model.training, model.target_embedding.weight.device
     model.eval()
-    device = model.target_embedding.weight.device
     total = sum(loss_of(model, batch.to(device), 0.0).item() for batch in batches)
     model.train(was_training)
     return total
@@ -80,12 +78,12 @@ def validation_loss(
 
     Defined in chapter 59: `validation-loss`.
     """
-    return total_loss(model, batches, loss_of) / sum(batch.num_tokens for batch in batches)
+    num_tokens = sum(batch.num_tokens for batch in batches)
+    return total_loss(model, batches, loss_of) / num_tokens
 
 
 # book/59_training.ipynb#training-config
-# What a model computes in, by torch's names:
-PRECISIONS = ("float32", "bfloat16", "float16")
+PRECISIONS = ("float32", "bfloat16", "float16")  # what a model computes in
 TRAINING_CHOICES = {"precision": ("auto", *PRECISIONS)}
 
 
@@ -120,46 +118,42 @@ class TrainingConfig:
     piece_dropout: float = 0.0  # how often a merge of byte-pair encoding is left out
 
     def __post_init__(self):
-        limits = ("max_steps", "max_epochs", "max_minutes")
-        if all(getattr(self, name) is None for name in limits):
-            raise ValueError("say when to stop: max_steps, max_epochs or max_minutes")
-        for name in (
-            "max_tokens",
-            "accumulation",
-            "warmup_steps",
-            "validate_every",
-            "keep_checkpoints",
-        ):
-            if getattr(self, name) < 1:
-                found = getattr(self, name)
-                raise ValueError(f"{name} must be at least 1, not {found}")
-        for name in (*limits, "rate_factor", "clip_norm"):
-            if getattr(self, name) is not None and not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
-        if not self.checkpoint_minutes >= 0:
-            raise ValueError(f"checkpoint_minutes must be at least 0, not {self.checkpoint_minutes}")
-        for name in ("label_smoothing", "piece_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
-        if self.compile and not self.accelerate:
-            said = "compile is a part of accelerate: switch both on, or neither"
-            raise ValueError(said)
-        if self.average_decay is not None and not 0 < self.average_decay < 1:
-            raise ValueError(f"average_decay must lie between 0 and 1, not {self.average_decay}")
-        for name, known in TRAINING_CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
+        _check(self)  # defined below
 
     def beyond_the_paper(self, model: TransformerConfig | None = None) -> dict:
         """The options in use that are not the paper's; with `model`, its pre-norm."""
-        options = {
-            "rate_factor": 1.0,
-            "clip_norm": None,
-            "average_decay": None,
-            "piece_dropout": 0.0,
-        }
-        used = {name: getattr(self, name) for name, off in options.items() if getattr(self, name) != off}
-        return used | ({"norm_first": True} if model is not None and model.norm_first else {})
+        names = ("rate_factor", "clip_norm", "average_decay", "piece_dropout")
+        used = {
+            name: getattr(self, name) for name in names if getattr(self, name) != getattr(TrainingConfig, name)
+        }  # the default
+        if model is not None and model.norm_first:
+            used["norm_first"] = True
+        return used
+
+
+# book/59_training.ipynb#training-check
+def _check(config: TrainingConfig) -> None:
+    """Raise ValueError, naming the setting, for a value of no use."""
+    ends = ("max_steps", "max_epochs", "max_minutes")
+    if all(getattr(config, name) is None for name in ends):
+        raise ValueError("say when to stop: max_steps, max_epochs or max_minutes")
+    if config.compile and not config.accelerate:
+        said = "compile is a part of accelerate: switch both on, or neither"
+        raise ValueError(said)
+    counts = ("max_tokens", "accumulation", "warmup_steps", "validate_every", "keep_checkpoints")
+    known = TRAINING_CHOICES["precision"]
+    for names, fits, said in (
+        (counts, lambda x: x >= 1, "be at least 1"),
+        (("checkpoint_minutes",), lambda x: x >= 0, "be at least 0"),
+        (("label_smoothing", "piece_dropout"), lambda x: 0 <= x < 1, "be at least 0 and below 1"),
+        ((*ends, "rate_factor", "clip_norm"), lambda x: x is None or x > 0, "be above 0"),
+        (("average_decay",), lambda x: x is None or 0 < x < 1, "lie between 0 and 1"),
+        (("precision",), lambda x: x in known, f"be one of {', '.join(known)}"),
+    ):
+        for name in names:
+            if not fits(getattr(config, name)):
+                found = getattr(config, name)
+                raise ValueError(f"{name} must {said}, not {found!r}")
 
 
 # book/59_training.ipynb#train-step
@@ -194,7 +188,7 @@ def train_step(
         scaler.scale(loss).backward()
         total += loss.detach()
     if config.clip_norm is not None:
-        scaler.unscale_(optimizer)
+        scaler.unscale_(optimizer)  # clip the gradients as they are
         torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
     scaler.step(optimizer)
     scaler.update()

@@ -335,6 +335,16 @@ def test_score_says_how_likely_a_translation_is_by_token(run, says, monkeypatch)
     total, *shown = out.splitlines()[0].split("\t")
     assert shown == [f"{piece} {value:.4f}" for piece, value in tokens]
     assert float(total) == pytest.approx(sum(value for _, value in tokens), abs=1e-3)
+    type_in(monkeypatch, f"{text}\t{given}\nno tab\n".encode())
+    status, begun, err = says("score", run, "--device", "cpu")
+    assert (status, begun, "line 2" in err) == (1, out.splitlines()[0] + "\n", True)
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_command_works_where_an_output_is_closed(run, monkeypatch, name):
+    type_in(monkeypatch, b"The dog sees the old bird.\n")
+    monkeypatch.setattr(sys, name, None)
+    assert cli.main(["translate", str(run), "--device", "cpu"]) == 0
 
 
 def test_a_progress_bar_is_for_eyes(monkeypatch):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import functools
 import gzip
 import hashlib
 import http.client
 import io
+import lzma
 import os
 import re
 import shutil
@@ -31,6 +33,7 @@ from annotated.text.corpora import (
     read_lines,
     read_pairs,
     read_tsv,
+    shared_pairs,
     split_pairs,
 )
 from annotated.text.grammar.splits import SPLITS, embedded_split
@@ -41,10 +44,11 @@ def texts(pairs: list[SentencePair]) -> list[tuple[str, str]]:
 
 
 def write(path: Path, content: str | bytes) -> Path:
-    """A file, packed when its name ends in .gz."""
+    """A file, packed as its name ends."""
     raw = content.encode("utf-8") if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+    pack = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}.get(path.suffix, bytes)
+    path.write_bytes(pack(raw))
     return path
 
 
@@ -55,9 +59,11 @@ def numbered(count: int) -> str:
 # Lines
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.xz", "a.bz2"])
 def test_lines_of_plain_and_packed_files(tmp_path: Path, name: str) -> None:
     """A last newline adds no line; line ends of Windows and the byte order mark are no text."""
+    write(tmp_path / name, "by what it holds\n").rename(tmp_path / "renamed.txt")
+    assert read_lines(tmp_path / "renamed.txt") == ["by what it holds"]
     assert read_lines(write(tmp_path / name, "Käse\n\nTür\n")) == ["Käse", "", "Tür"]
     assert read_lines(write(tmp_path / name, "one\ntwo")) == ["one", "two"]
     assert read_lines(write(tmp_path / name, "one\n\n")) == ["one", ""]
@@ -76,8 +82,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     damaged[12:30] = b"\xff" * 18
     for name, content in {
         "empty": b"", "blank": b" \r\n\n", "blank.gz": gzip.compress(b"\n"), "damaged.gz": bytes(damaged),
-        "plain.gz": b"not packed at all\n", "cut.gz": gzip.compress(b"a line\n" * 1000)[:-12],
-        "latin.gz": gzip.compress("gut\nTür\n".encode("latin-1")),
+        "cut.gz": gzip.compress(b"a line\n" * 1000)[:-12],
+        "latin.gz": gzip.compress("gut\nTür\n".encode("latin-1")), "cut.xz": lzma.compress(b"a line\n" * 99)[:-20],
+        "text.zip": b"PK\x03\x04...", "pointer.txt": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
     }.items():  # fmt: skip
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=f"^{tmp_path / name}: "):
@@ -98,6 +105,9 @@ def test_pairs_of_two_files_keep_their_order_and_lose_outer_spaces(tmp_path: Pat
 def test_tables_ignore_further_columns_and_may_have_an_empty_side(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "one\teins\tlicence\r\n two\tzwei \n\tdrei\nfour\t\n")
     assert texts(read_tsv(path)) == [("one", "eins"), ("two", "zwei"), ("", "drei"), ("four", "")]
+    assert len(read_tsv(write(tmp_path / "roman.tsv", "1\tI\n2\tII\n3\tIII\n"))) == 3
+    with pytest.raises(InputError, match=r"numbered\.tsv.* 9 in line 3"):
+        read_tsv(write(tmp_path / "numbered.tsv", "7\ta\tA\n8\tb\tB\n9\tc\tC\n"))
 
 
 # Splits of one file
@@ -132,7 +142,9 @@ def test_single_file(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_two_files_joined_by_a_comma_are_divided_like_one(tmp_path: Path, ending: str) -> None:
     table = load_corpus(str(write(tmp_path / "a.tsv", numbered(120))))
-    sides = [write(tmp_path / f"{s}{ending}", "".join(f"{s} {i}\n" for i in range(120))) for s in ("source", "target")]
+    sides = [
+        write(tmp_path / f"a,b/{s}{ending}", "".join(f"{s} {i}\n" for i in range(120))) for s in ("source", "target")
+    ]
     joined = load_corpus(",".join(map(str, sides)), "xx", "yy")
     assert (joined.source_language, joined.target_language) == ("xx", "yy")
     assert all(texts(joined.split(split)) == texts(table.split(split)) for split in ("train", "valid", "test"))
@@ -165,6 +177,17 @@ def test_folder_of_tables_without_test(tmp_path: Path, ending: str) -> None:
     }
     with pytest.raises(InputError, match="'test': choose one of train, valid"):
         corpus.split("test")
+
+
+def test_folder_without_valid_keeps_some_of_train_apart_and_says_what_test_has_of_it(tmp_path: Path) -> None:
+    write(tmp_path / "train.tsv", numbered(100))
+    write(tmp_path / "test.tsv", numbered(3) + "other\ttarget\n")
+    corpus = load_corpus(str(tmp_path))
+    every = [pair for split in ("train", "valid") for pair in texts(corpus.split(split))]
+    assert sorted(every) == sorted(texts(read_tsv(tmp_path / "train.tsv")))
+    assert len(corpus.split("valid")) == 2
+    assert shared_pairs(corpus, "test").startswith("3 of 4 pairs in test")
+    assert not shared_pairs(corpus, "valid")
 
 
 # Corpora by name

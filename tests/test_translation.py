@@ -18,8 +18,9 @@ from torch import nn
 
 from annotated.base.files import InputError
 from annotated.batching import make_batch
+from annotated.formats.engine import FastTranslator
 from annotated.model import Transformer, TransformerConfig
-from annotated.search.beam import greedy_search
+from annotated.search.beam import beam_search, greedy_search
 from annotated.search.translation import Translation, Translator, find_model
 from annotated.text.tokenization import detokenize, tokenize, train_tokenizer
 from annotated.training import PRECISIONS, training_loss
@@ -123,6 +124,25 @@ def test_translations_come_in_the_order_of_the_sources(translator):
 def test_the_model_translates_what_it_has_learned(translator):
     """Chapter 91: text goes through tokenizer, model, search and back, and nothing on the way is lost."""
     assert translator.translate(SOURCES) == [target for _, target in PAIRS]
+
+
+@pytest.mark.slow
+def test_a_text_that_can_be_cut_in_several_ways_stands_once_in_a_list(tmp_path):
+    """Chapter 91: the better of its two outputs, and the list is as long as was asked for."""
+    sources = ["We get up when we wear the hat.", "The boy will sit in a bright room."]
+    translator = Translator.load("embedded", "cpu")
+    for number, source in enumerate(sources):
+        (raw,) = beam_search(translator.model, torch.tensor(translator.tokenize([source])), beam_size=8, n_best=8)
+        texts = [translator.reading(one.tokens) for one in raw]
+        assert len(set(texts)) < 8
+        found = translator.translate_n_best(sources, n_best=8, beam_size=8)[number]
+        assert len({one.text for one in found}) == len(found) == 8
+        assert [one.text for one in found][:7] == list(dict.fromkeys(texts))
+    pytest.importorskip("ctranslate2")
+    translator.save(tmp_path)
+    options = {"n_best": 7, "beam_size": 8, "penalty": "power"}
+    for found in FastTranslator.load(tmp_path, "cpu").translate_n_best(sources, **options):
+        assert len({one.text for one in found}) == len(found) == 7
 
 
 def test_an_empty_line_stays_empty(translator):

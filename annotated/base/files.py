@@ -16,6 +16,7 @@ from torch import Tensor
 __all__ = [
     "COPY_AGAIN",
     "COPY_WHOLE",
+    "FETCH",
     "FREE_SPACE",
     "InputError",
     "MANIFEST",
@@ -23,6 +24,7 @@ __all__ = [
     "current",
     "disk",
     "finish",
+    "is_pointer",
     "json_bytes",
     "listed",
     "locked",
@@ -49,6 +51,7 @@ except ImportError:  # not on this system: no locks
 FREE_SPACE = "Free some space, or name a place where you may write."
 COPY_AGAIN = "It was cut on its way, or is something else: copy it again."
 COPY_WHOLE = "Check the path, and whether the folder was copied whole."
+FETCH = "`git lfs pull` fetches the file itself."
 
 
 class InputError(ValueError):
@@ -159,10 +162,24 @@ def write_json(path: Path, content: Any) -> None:
     write_atomically(path, json_bytes(content))
 
 
+def is_pointer(content: bytes) -> bool:
+    """Whether this is what Git LFS leaves in the place of a file that was not fetched."""
+    return content.startswith(b"version https://git-lfs")
+
+
+def content_of(path: Path) -> bytes:
+    """The bytes of a file. Raises InputError for a pointer of Git LFS."""
+    if is_pointer(content := disk.read(path)):
+        raise InputError(f"{path}: a pointer of Git LFS, not the file", FETCH)
+    return content
+
+
 def read_json(path: Path) -> Any:
     """The content of a JSON file. Raises InputError when it is missing or not JSON."""
     try:
-        return json.loads(disk.read(path).decode("utf-8"))
+        return json.loads(content_of(path).decode("utf-8"))
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror})", "Check the path, and whether you may read there."
@@ -188,7 +205,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise InputError(f"{path}: no such file", COPY_WHOLE)
     try:
-        return load(disk.read(path))
+        return load(content_of(path))
+    except InputError:
+        raise
     except (safetensors.SafetensorError, OSError, ValueError, KeyError) as error:
         raise InputError(f"{path}: not a readable safetensors file ({error})", COPY_AGAIN) from None
 

@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
@@ -46,7 +46,7 @@ from annotated.runs.recipes import recipe_for
 from annotated.runs.state import TrainingState, check_checkpoint, checkpoints
 from annotated.runs.training import train_on_corpus
 from annotated.search.translation import Translator, find_model, search_from
-from annotated.text.corpora import NAMED, load_corpus
+from annotated.text.corpora import NAMED, files_of, load_corpus, shared_pairs
 from annotated.text.evaluation import antecedent_accuracy, bleu_by_ruler, choose_ruler, evaluate_translations, too_short
 from annotated.text.preparation import StoreSettings, prepare, text_of, wmt14
 from annotated.text.store import Store, is_store, open_store
@@ -179,8 +179,9 @@ def corpus_of(arguments: argparse.Namespace, run: dict) -> Corpus | Store:
             )
     if store:
         return store
-    source = arguments.source or run.get("source", "en")
-    return load_corpus(name, source, arguments.target or run.get("target", "de"), arguments.download)
+    load = load_corpus if arguments.corpus else known_corpus
+    languages = arguments.source or run.get("source", "en"), arguments.target or run.get("target", "de")
+    return load(name, *languages, arguments.download)
 
 
 def with_bar(arguments: argparse.Namespace) -> bool:
@@ -297,15 +298,19 @@ def about_lines(done: int) -> Callable[[str], None]:
 def score_command(arguments: argparse.Namespace) -> None:
     """Say how likely given translations are, by token: lines of a source, a tab and a translation."""
     translator, done = Translator.load(arguments.model, arguments.device, arguments.precision), 0
-    for lines in chunks(input_lines(), 1000):
-        parts = [columns(line) for line in lines]
-        for number, (source, tab, _) in enumerate(parts, start=done + 1):
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        for number, line in enumerate(input_lines(), start=1):
+            source, tab, translation = columns(line)
             if source and not tab:
                 raise InputError(
                     f"standard input: line {number} has no tab between source and translation",
-                    "Write a source, a tab and its translation on each line.",
+                    "Write a source, a tab and its translation on each line; the lines before it are done.",
                 )
-        sources, _, translations = map(list, zip(*parts, strict=True))
+            yield source, translation
+
+    for lines in chunks(pairs(), 1000):
+        sources, translations = map(list, zip(*lines, strict=True))
         about = {"max_tokens": arguments.max_tokens, "warn": about_lines(done)}
         for tokens in translator.score(sources, translations, **about):
             total = sum(value for _, value in tokens)
@@ -330,6 +335,8 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     if "all" in corpus.loaders and arguments.split != "all":
         whole = f"{len(corpus.split('all')):,} pairs"
         say(f"{arguments.split} is a part of {corpus.name}: --split all takes all of its {whole}")
+    if said := shared_pairs(corpus, arguments.split):
+        say(said)
     ruler, remarks = choose_ruler(corpus.target_language, arguments.ruler)  # said before the translating, which is long
     for line in remarks:
         say(line)
@@ -375,10 +382,19 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
 
 def corpus_to_score(arguments: argparse.Namespace, notes: dict[str, Any]) -> Corpus:
     """The corpus that the user names, or the one that the model was trained on."""
-    source = arguments.source or notes.get("source", "en")
-    return load_corpus(
-        arguments.corpus or notes.get("corpus", "embedded"), source, arguments.target or notes.get("target", "de")
-    )
+    languages = arguments.source or notes.get("source", "en"), arguments.target or notes.get("target", "de")
+    if arguments.corpus:
+        return load_corpus(arguments.corpus, *languages)
+    return known_corpus(notes.get("corpus", "embedded"), *languages)
+
+
+def known_corpus(name: str, source: str, target: str, download: bool = False) -> Corpus:
+    """The corpus of a model or a run. Raises InputError where it is not there any more, or not from here."""
+    if name not in NAMED and not any(path.exists() for path in files_of(name)):
+        raise InputError(
+            f"{name}: the corpus of this model is not there, seen from {Path.cwd()}", "Name it with `--corpus`."
+        )
+    return load_corpus(name, source, target, download)
 
 
 def pairs_to_score(corpus: Corpus, split: str, max_words: int | None) -> list[SentencePair]:
@@ -549,12 +565,17 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. What the user can mend is one line on standard error."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed: what is written goes nowhere
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     for stream, options in ((sys.stdout, {"newline": "\n"}), (sys.stderr, {"errors": "replace"})):
         if isinstance(stream, io.TextIOWrapper):  # in a notebook it is something else, and UTF-8 already
             stream.reconfigure(encoding="utf-8", **options)
     name, status = "annotated", 0
     try:
-        options = build_parser().parse_args(arguments)
+        options, unknown = build_parser().parse_known_args(arguments)
+        if unknown:  # said with the usage of the command, which argparse would not do
+            options.error(f"unrecognized arguments: {' '.join(unknown)}")
         name = f"annotated {options.command}"
         with processes() if options.run in DISTRIBUTED else nullcontext():
             if rank():  # one process speaks

@@ -315,8 +315,8 @@ def add_train_options(command: argparse.ArgumentParser) -> None:
     """The options of `train`."""
     command.add_argument("--corpus", metavar="NAME",
         help=f"{', '.join(NAMED)}, a folder with train.en and train.de (or train.tsv), a TSV file, "
-             "two text files joined by a comma, or a store; needed unless --resume. A TSV file has source, tab, "
-             "target in each line; of a file alone, every 50th pair is kept for test, the one before for "
+             "two text files joined by a comma, packed or not, or a store; needed unless --resume. A TSV file has "
+             "source, tab, target in each line; of a file alone, every 50th pair is kept for test, the one before for "
              "valid")  # fmt: skip
     command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
     command.add_argument("--target", metavar="CODE", help="target language (default: de)")
@@ -352,7 +352,7 @@ def add_prepare_options(command: argparse.ArgumentParser) -> None:
     """The options of `prepare`."""
     command.add_argument("--corpus", metavar="NAME", nargs="+", required=True,
         help=f"{', '.join(NAMED)}, folders with train.en and train.de (or train.tsv), TSV files, pairs of text files "
-             "joined by a comma, .gz or not; or wmt14")  # fmt: skip
+             "joined by a comma, packed or not; or wmt14")  # fmt: skip
     command.add_argument("--from", dest="folder", metavar="FOLDER", help="where the files of wmt14 were unpacked")
     command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
     command.add_argument("--target", metavar="CODE", help="target language (default: de)")

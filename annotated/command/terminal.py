@@ -120,6 +120,5 @@ def say(text: str) -> None:
 
 def tell(text: str) -> None:
     """`say` of any process."""
-    if sys.stderr is not None:
-        with suppress(OSError):  # a command goes on when nobody listens
-            print(text, file=sys.stderr, flush=True)
+    with suppress(OSError):  # a command goes on when nobody listens
+        print(text, file=sys.stderr, flush=True)

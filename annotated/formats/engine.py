@@ -119,13 +119,21 @@ class FastTranslator(Translator):
         begun = []
         for batch in batches:
             bound = bool(options.get("min_length")) or any(getattr(source, "prefix", ()) for source in batch)
-            wanted = options | ({"n_best": options["beam_size"]} if bound else {})  # scores anew, order anew
+            several = bound or options["n_best"] > 1  # scores anew, order anew; one text can be cut in several ways
+            wanted = options | ({"n_best": options["beam_size"]} if several else {})
             limit = max(self.limit(source, options) for source in batch)
             begun.append((batch, bound, wanted, self.begin(batch, limit, wanted, wanted["n_best"])))
         for batch, bound, wanted, results in begun:
             found = [self.outputs(*pair, wanted) for pair in zip(batch, results, strict=True)]
             found = self.scored_anew(batch, found, options) if bound else found
-            yield [hypotheses[: options["n_best"]] for hypotheses in found]
+            yield [self.different(hypotheses)[: options["n_best"]] for hypotheses in found]
+
+    def different(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+        """The first of those that read alike."""
+        first: dict[str, Hypothesis] = {}
+        for one in hypotheses:
+            first.setdefault(self.reading(one.tokens), one)
+        return list(first.values())
 
     def limit(self, source: list[int], options: dict) -> int:
         longest = len(source) + EXTRA if options.get("limit") is None else options["limit"]

@@ -53,6 +53,7 @@ from annotated.runs.examples import (
 from annotated.runs.folder import back_on_schedule, refuse_begun, result_of, run_folder, run_record, save_best
 from annotated.runs.log import TrainingLog, share_done
 from annotated.runs.state import TrainingState, load_state, new_state, save_checkpoint, weights_in_place
+from annotated.text.corpora import shared_pairs
 from annotated.text.pairs import prefetch
 from annotated.text.store import Store
 from annotated.text.tokenization import Tokenizer, load_tokenizer
@@ -260,6 +261,9 @@ def train_on_corpus(
     with run_folder(folder, resume, warn) as before:
         config = replace(config, precision=str(choose_precision(config.precision, device)).removeprefix("torch."))
         pairs, kept_apart = texts_of(corpus)
+        for split in ("valid", "test") if pairs else ():
+            if said := shared_pairs(corpus, split):
+                warn(said)
         kept = {name: before[name] for name in ("begun_from", "search") if name in before}
         if resume:
             tokenizer = load_tokenizer(folder)

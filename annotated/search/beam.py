@@ -1,7 +1,7 @@
 """The search that serves: whole batches, several outputs, prefixes, rules of when to stop."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn, Protocol, runtime_checkable
@@ -203,14 +203,20 @@ Penalty = Callable[[int], float]  # from an output's length to the divisor of it
 
 @dataclass
 class Finished:
-    """The finished hypotheses of one sentence, best first, at most `width`; `done` when its search is over."""
+    """The finished hypotheses of one sentence, best first, at most `width`; `done` when its search is over.
+
+    Of those that `reading` gives the same for, the best is kept.
+    """
 
     width: int
+    reading: Callable[[list[int]], Hashable] = tuple
     hypotheses: list[Hypothesis] = field(default_factory=list)
     done: bool = False
 
     def add(self, hypothesis: Hypothesis) -> None:
-        self.hypotheses = sorted([*self.hypotheses, hypothesis], key=lambda h: -h.score)[: self.width]
+        ordered = sorted([*self.hypotheses, hypothesis], key=lambda h: h.score)
+        best = {self.reading(one.tokens): one for one in ordered}  # the last of a key is its best
+        self.hypotheses = sorted(best.values(), key=lambda h: -h.score)[: self.width]
 
 
 STOPS = ("bound", "heuristic", "first")
@@ -309,6 +315,7 @@ def beam_search(
     start: Start = start_decoding,
     rescore: Rescore | None = None,
     gain: float | None = None,
+    reading: Callable[[list[int]], Hashable] = tuple,
 ) -> list[list[Hypothesis]]:
     """The `n_best` outputs of each sentence by log P(Y | X) / lp(Y) that a beam of `beam_size` finds (section 6.1).
 
@@ -324,6 +331,7 @@ def beam_search(
     `rescore(row, tokens, log_probabilities)` says what counts in place of the log-probabilities of the next token
     after those of sentence `row`: with some at minus infinity, only what is allowed is written. `gain` is the most that
     it ever returns: 0 where it only forbids. Without it nothing is known, and the search goes on to the limit.
+    Of outputs whose tokens have the same `reading`, such as their text, the best is given.
     Raises ValueError unless 1 <= n_best <= beam_size, for an unknown penalty or rule, for a prefix that cannot be
     written, and where `rescore` allows no output at all.
     """
@@ -346,7 +354,7 @@ def beam_search(
     rule = Stop(stop, divisor, n_best, known if gain is None else gain)
     allowed = Allowed([list(prefix) for prefix in prefixes], min_length, rescore)
     beam = first_beam(model, source, beam_size)
-    finished = [Finished(beam_size) for _ in limits]
+    finished = [Finished(beam_size, reading) for _ in limits]
     state = start(model, source, beam_size, max(limits))
     while beam.sentences:
         continuations = extend(model, beam, state, topk, allowed)

@@ -29,11 +29,12 @@ __all__ = ["Translation", "Translator", "find_model", "search_from"]
 
 @dataclass(frozen=True)
 class Translation:
-    """An output text, its score (log-probability over length penalty, in nats) and its log-probability."""
+    """An output text, its score (log-probability over length penalty, in nats), its log-probability, its pieces."""
 
     text: str
     score: float
     log_probability: float
+    pieces: tuple[str, ...] = ()
 
 
 def tokenize_sources(
@@ -145,7 +146,7 @@ class Translator:
         max_tokens: int = 2048,
         warn: Callable[[str], None] | None = None,
     ) -> list[list[Translation]]:
-        """Up to `n_best` translations of each text, best first; an empty text has one empty translation.
+        """Up to `n_best` different translations of each text, best first; an empty text has one empty translation.
 
         `beam_size` (1 is greedy search), `length_penalty` (alpha), `penalty` (one of PENALTIES) and `stop` (one of
         STOPS, chapter 60) are those of `search` if not given, and `n_best` is the beam's size. A translation has at
@@ -259,9 +260,13 @@ class Translator:
                 self.pool = None
 
     def to_text(self, hypothesis: Hypothesis) -> Translation:
-        text = detokenize(self.tokenizer, [hypothesis.tokens])[0]
-        text = text if self.tokenizer.exact else " ".join(text.split())
-        return Translation(text, hypothesis.score, hypothesis.log_probability)
+        pieces = tuple(map(self.tokenizer.piece, hypothesis.tokens))
+        return Translation(self.reading(hypothesis.tokens), hypothesis.score, hypothesis.log_probability, pieces)
+
+    def reading(self, tokens: list[int]) -> str:
+        """The text of an output."""
+        text = detokenize(self.tokenizer, [tokens])[0]
+        return text if self.tokenizer.exact else " ".join(text.split())
 
 
 WORKER: dict[str, Translator] = {}  # in a worker process: the translator it was started with
@@ -285,7 +290,11 @@ def search_batch(translator: Translator, sources: list[list[int]], options: dict
     batch = pad_sequences(sources, model.config.pad_id).to(model.target_embedding.weight.device)
     prefixes = [source.prefix for source in sources if isinstance(source, Source)]
     with products_of_few_rows(len(sources) * options["beam_size"]):
-        return beam_search(model, batch, topk=translator.topk, start=translator.start, prefixes=prefixes, **options)
+        own = {"topk": translator.topk, "start": translator.start, "prefixes": prefixes}
+        own |= (
+            {"reading": translator.reading} if options.get("n_best", 1) > 1 else {}
+        )  # one text can be cut in several ways
+        return beam_search(model, batch, **own, **options)
 
 
 def find_model(name: str | Path) -> Path:

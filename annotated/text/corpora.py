@@ -1,9 +1,12 @@
 """Corpora by name or from files, as sentence pairs in splits."""
 
+import bz2
 import functools
 import gzip
 import hashlib
 import http.client
+import io
+import lzma
 import os
 import urllib.request
 import zlib
@@ -15,7 +18,7 @@ from pathlib import Path
 
 from annotated.base import corpus
 from annotated.base.corpus import Corpus, SentencePair
-from annotated.base.files import InputError, disk, write_atomically
+from annotated.base.files import FETCH, InputError, disk, is_pointer, write_atomically
 from annotated.text import grammar
 from annotated.text.grammar.sentences import detokenise
 from annotated.text.grammar.splits import SPLITS, canonical_text, embedded_split, read_canonical
@@ -25,10 +28,12 @@ from annotated.text.grammar.words import ADJECTIVE_ENTRIES, words
 __all__ = [
     "EMBEDDED",
     "NAMED",
+    "files_of",
     "generated",
     "load_corpus",
     "neutral",
     "read_tsv",
+    "shared_pairs",
     "split_files",
     "stream_lines",
     "tab_separated",
@@ -36,18 +41,21 @@ __all__ = [
 
 
 LONGEST_LINE = 1_000_000  # bytes
+PACKED = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ": lzma.open, b"BZh": bz2.open}  # how such files begin
+NO_TEXT = {b"PK\3\4": "a zip archive", b"\x28\xb5\x2f\xfd": "packed by zstd", b"7z\xbc\xaf": "a 7z archive"}
+ENDINGS = ("", ".gz", ".xz", ".bz2")
 FIND_THE_LINE = "Find the line that is missing or divided: from there on every pair is wrong."
 
 
 def stream_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 text file, `.gz` or not, one by one, without their ends (a newline, or CRLF).
+    """The lines of a UTF-8 text file, packed or not (gzip, xz, bzip2), one by one, without their ends (newline, CRLF).
 
     Raises InputError for a file that is missing or damaged, and, naming it, for a line that is no UTF-8 or has no end.
     """
     number, unpacked = 0, 0
     try:
         with disk.open(path) as raw:
-            file = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+            file = unpacked_file(path, raw)
             limit = max(2**26, 100 * path.stat().st_size)
             while line := file.readline(LONGEST_LINE + 1):
                 number, unpacked = number + 1, unpacked + len(line)
@@ -69,10 +77,21 @@ def stream_lines(path: Path) -> Iterator[str]:
             f"{path}: line {number} is not UTF-8 (byte 0x{byte:02x}): convert the file to UTF-8",
             "For example with `iconv -f latin1 -t utf-8`.",
         ) from None
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise InputError(
-            f"{path}: cannot be read ({error})", "A `.gz` file that is cut or damaged has to be fetched again."
+            f"{path}: cannot be read ({error})", "A packed file that is cut or damaged has to be fetched again."
         ) from None
+
+
+def unpacked_file(path: Path, raw: io.BufferedIOBase) -> io.BufferedIOBase:
+    """The text in an open file, by how it begins. Raises InputError for what is no text and cannot be unpacked here."""
+    begin = raw.read(64)
+    raw.seek(0)
+    if is_pointer(begin):
+        raise InputError(f"{path}: a pointer of Git LFS, not the file", FETCH)
+    if what := next((what for mark, what in NO_TEXT.items() if begin.startswith(mark)), ""):
+        raise InputError(f"{path}: {what}, and no text", "Unpack it; gzip, xz and bzip2 are read as they are.")
+    return next((kind(raw) for mark, kind in PACKED.items() if begin.startswith(mark)), raw)
 
 
 def read_lines(path: Path) -> list[str]:
@@ -95,9 +114,19 @@ def read_pairs(source: Path, target: Path) -> list[SentencePair]:
 
 
 def tab_separated(path: Path, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Source and target in lines that have a tab between them; further columns are ignored."""
+    """Source and target in lines that have a tab between them; further columns are ignored.
+
+    Raises InputError for a line without a tab, and where a number stands before source and target.
+    """
+    numbered = 0
     for number, line in enumerate(lines, start=1):
         columns = line.split("\t") if line.strip() else ["", ""]  # an empty pair, as in two files
+        numbered += len(columns) > 2 and columns[0].strip().isdecimal()
+        if number == numbered == 3:
+            raise InputError(
+                f"{path}: each line begins with a number, {columns[0]} in line 3: expected source, tab, target",
+                "Leave the numbers out, for example with `cut -f2,3`.",
+            )
         if len(columns) < 2:
             raise InputError(
                 f"{path}: line {number} has no tab: expected source, tab, target", "Some editors make blanks of a tab."
@@ -186,6 +215,16 @@ def multi30k(source: str, target: str, download: bool = False) -> Corpus:
 HOLD_OUT_EVERY = 50  # of a single file, every 50th pair goes to test and the one before it to valid
 
 
+def kept_apart(pairs: list[SentencePair], folder: Path) -> tuple[list[SentencePair], list[SentencePair]]:
+    """The pairs without every 50th, and those. Raises InputError below fifty."""
+    if len(pairs) < HOLD_OUT_EVERY:
+        raise InputError(
+            f"{folder}: {len(pairs)} pairs in train are too few to keep some apart: {HOLD_OUT_EVERY} are needed",
+            "Put a few pairs into files of their own, named valid as the others are named train.",
+        )
+    return [pair for i, pair in enumerate(pairs, 1) if i % HOLD_OUT_EVERY], pairs[HOLD_OUT_EVERY - 1 :: HOLD_OUT_EVERY]
+
+
 def split_pairs(pairs: list[SentencePair]) -> dict[str, list[SentencePair]]:
     """Train, valid and test out of one list: two of every fifty pairs are held out. Raises InputError below fifty."""
     if len(pairs) < HOLD_OUT_EVERY:
@@ -196,6 +235,24 @@ def split_pairs(pairs: list[SentencePair]) -> dict[str, list[SentencePair]]:
     return {"train": train, **held}
 
 
+def files_of(name: str) -> list[Path]:
+    """A file of pairs, or the two sides joined by a comma, which may stand in their paths as well."""
+    cuts = [i for i, letter in enumerate(name) if letter == ","]
+    sides = [[Path(name[:i]), Path(name[i + 1 :])] for i in cuts]
+    both = [pair for pair in sides if all(path.is_file() for path in pair)]
+    return [Path(name)] if Path(name).is_file() else next(iter(both or sides), [Path(name)])
+
+
+def shared_pairs(corpus: Corpus, split: str) -> str:
+    """What to say of a split whose pairs stand in train, too; the book's own corpora are made without such."""
+    if corpus.name in EMBEDDED or split in ("train", "all") or not {split, "train"} <= corpus.loaders.keys():
+        return ""
+    known, pairs = {(pair.source, pair.target) for pair in corpus.split("train")}, corpus.split(split)
+    count = sum((pair.source, pair.target) in known for pair in pairs)
+    said = f"{count:,} of {len(pairs):,} pairs in {split} stand in train, too: the model has seen their answers"
+    return said if count else ""
+
+
 def split_files(folder: Path, source: str, target: str) -> dict[str, list[Path]]:
     """The files of each split in a folder: train, valid (or val, dev) and test, as two sides or one TSV file.
 
@@ -203,7 +260,7 @@ def split_files(folder: Path, source: str, target: str) -> dict[str, list[Path]]
     """
     files: dict[str, list[Path]] = {}
     for split, stems in {"train": ["train"], "valid": ["valid", "val", "dev"], "test": ["test"]}.items():
-        for stem, ending in ((stem, ending) for stem in stems for ending in ("", ".gz")):
+        for stem, ending in ((stem, ending) for stem in stems for ending in ENDINGS):
             sides = [folder / f"{stem}.{language}{ending}" for language in (source, target)]
             table = folder / f"{stem}.tsv{ending}"
             if any(side.exists() for side in sides):
@@ -219,10 +276,17 @@ def split_files(folder: Path, source: str, target: str) -> dict[str, list[Path]]
 
 
 def folder_corpus(folder: Path, source: str, target: str) -> Corpus:
-    """A folder with train, valid (or val, dev) and, if wanted, test: `train.en` and `train.de`, or `train.tsv`."""
+    """A folder with train, valid (or val, dev) and test: `train.en` and `train.de`, or `train.tsv`.
+
+    Where it has no valid, every 50th pair of train is kept apart.
+    """
     files = split_files(folder, source, target)
     readers = {1: read_tsv, 2: read_pairs}
-    return Corpus(str(folder), source, target, {s: partial(readers[len(each)], *each) for s, each in files.items()})
+    loaders = {split: partial(readers[len(each)], *each) for split, each in files.items()}
+    if "train" in loaders and "valid" not in loaders:
+        every = loaders["train"]
+        loaders |= {split: lambda i=i: kept_apart(every(), folder)[i] for i, split in enumerate(("train", "valid"))}
+    return Corpus(str(folder), source, target, loaders)
 
 
 def neutral(pair: SentencePair) -> SentencePair:
@@ -291,14 +355,12 @@ def load_corpus(name: str, source: str = "en", target: str = "de", download: boo
         return multi30k(source, target, download)
     if Path(name).is_dir():
         return folder_corpus(Path(name), source, target)
-    if Path(name).is_file():
-        pairs = read_tsv(Path(name))
-    elif "," in name:
-        pairs = read_pairs(*map(Path, name.split(",", 1)))
-    else:
+    files = files_of(name)
+    if missing := [path for path in files if not path.is_file()]:
+        joined = f", nor a file {name}" if len(files) == 2 else f", and no corpus of that name ({', '.join(NAMED)})"
         raise InputError(
-            f"{name}: no such file or folder, and no corpus of that name ({', '.join(NAMED)})",
-            "Check the path, or take one of the names.",
+            f"{missing[0]}: no such file or folder{joined}", "Check the path; two files are joined by a comma."
         )
+    pairs = read_pairs(*files) if len(files) == 2 else read_tsv(*files)
     loaders = {split: lambda split=split: split_pairs(pairs)[split] for split in ("train", "valid", "test")}
     return Corpus(name, source, target, loaders | {"all": lambda: pairs})

@@ -24,7 +24,16 @@ from tqdm import tqdm
 
 from annotated.base.files import FREE_SPACE, InputError, disk, finish, json_bytes, locked, read_json, write_together
 from annotated.machine.devices import prepare_worker
-from annotated.text.corpora import FIND_THE_LINE, NAMED, load_corpus, split_files, stream_lines, tab_separated
+from annotated.text.corpora import (
+    ENDINGS,
+    FIND_THE_LINE,
+    NAMED,
+    files_of,
+    load_corpus,
+    split_files,
+    stream_lines,
+    tab_separated,
+)
 from annotated.text.pairs import Ids
 from annotated.text.store import FORMAT, Store, id_kind, open_store
 from annotated.text.tokenization import CHARACTERS, NORMALIZATIONS, Tokenizer, train_tokenizer
@@ -81,7 +90,7 @@ def streams_of(name: str, source: str, target: str, download: bool) -> dict[str,
         return {
             split: partial(stream_pairs, *files) for split, files in split_files(Path(name), source, target).items()
         }
-    files = [Path(name)] if Path(name).is_file() else [Path(part) for part in name.split(",", 1)]
+    files = files_of(name)
     if missing := [path for path in files if not path.is_file()]:
         raise InputError(
             f"{missing[0]}: no such file or folder, and no corpus of that name ({', '.join(NAMED)}, wmt14)",
@@ -128,7 +137,7 @@ def wmt14(folder: Path, source: str = "en", target: str = "de") -> Text:
 
     def find(stem: str, language: str, role: str) -> Path:
         names = [f"{stem}.{language}", f"{stem}-{role}.{language}.sgm"]
-        for name in (*names, *(f"{name}.gz" for name in names)):
+        for name in (f"{name}{ending}" for ending in ENDINGS for name in names):
             if name in there:
                 return there[name]
         raise InputError(

@@ -10,7 +10,7 @@ from typing import Any
 
 import sentencepiece
 
-from annotated.base.files import COPY_AGAIN, COPY_WHOLE, InputError, current, disk
+from annotated.base.files import COPY_AGAIN, COPY_WHOLE, FETCH, InputError, current, disk, is_pointer
 
 __all__ = [
     "CHARACTERS",
@@ -32,6 +32,8 @@ OWN_VOCABULARY = "Take the `vocabulary.json` that was saved with the model."
 
 def read_processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
     """The SentencePiece model in these bytes. Raises InputError when there is none."""
+    if is_pointer(model):
+        raise InputError("a pointer of Git LFS, not the file", FETCH)
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         processor.vocab_size()

@@ -40,7 +40,7 @@ export const EXPERIMENTS = {
       digits:
         "Heads learned to look at the word to the right, which is the answer. When the model writes by itself, nothing is there yet.",
       pronouns:
-        "The models learned to look at words to their right, among which is the answer. When a model writes by itself, nothing is there yet.",
+        "The models learned to look at the words to their right, where the answer is. When a model writes by itself, nothing is there yet.",
     },
   },
   shift: {
@@ -64,12 +64,12 @@ export const EXPERIMENTS = {
     answer: both(0),
     bears: both(writesNothingRight),
     watch:
-      "Compare the maps, which show where the decoder looks in the source: which of them are sharp sooner, and do they point to the right words?",
+      "Compare the maps, which show where the decoder looks in the source. Which of them sharpen sooner, and do they point to the right words?",
     found: {
       digits:
         "Scores without the root are eight times as large, and the softmax decides before anything is learned. With heads of 8 numbers the root hardly matters.",
       pronouns:
-        "Scores without the root are eight times as large, and the softmax decides before anything is learned. (With the root all three models of chapter 83 learned it, and two lost it again when the rate was highest.)",
+        "Scores without the root are eight times as large, and the softmax decides before anything is learned. (With the root all three models of chapter 83 learned it. Later two lost it again, one of them when the rate was highest.)",
     },
     settings: { width: 64, heads: 1, steps: 300 },
   },
@@ -84,10 +84,10 @@ export const EXPERIMENTS = {
     bears: { digits: isInDisorder, pronouns: worksAsWell },
     otherwise: { pronouns: 2 },
     watch:
-      "Look at the words that the second model writes: are they the right ones, and do they stand where they should? The maps show where the decoder looks in the source.",
+      "Look at the words that the second model writes: are they the right ones, and are they in the right places? The maps show where the decoder looks in the source.",
     found: {
-      digits: "The model learned which digits there are, but not where they stand.",
-      pronouns: "Each word of these sentences has only one place, so their order says nothing new.",
+      digits: "The model learned which digits there are, but not where they belong.",
+      pronouns: "Each word of these sentences has only one place, so the order says nothing new.",
     },
   },
   "warm-up": {
@@ -106,7 +106,7 @@ export const EXPERIMENTS = {
     answer: both(2),
     bears: both(worksAsWell),
     watch:
-      "Compare the losses, then the maps, which show where the decoder looks in the source: does the lonely head look elsewhere than several together?",
+      "Compare the losses, then the maps, which show where the decoder looks in the source: does a single head look in other places than four together?",
     found: both("One wide head learns it as well as four narrow ones: one look at a time is enough here."),
   },
 };
@@ -115,7 +115,7 @@ export const EXPERIMENTS = {
 export const ANY = [
   "It works as well as the other.",
   "It learns more slowly.",
-  "Its loss looks good, and by itself it writes nonsense.",
+  "Its loss looks good, but by itself it writes nonsense.",
   "It does not learn at all.",
 ];
 export const TASKS = { digits: ["eight digits backwards", 400], pronouns: ["what “it” means", 300] };

@@ -1,0 +1,3 @@
+from .decoder import Decoder
+from .encoder import Encoder
+from .vocab import Vocab

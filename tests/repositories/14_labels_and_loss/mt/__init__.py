@@ -1,0 +1,2 @@
+from .configuration_mt import MTConfig
+from .modeling_mt import MTForConditionalGeneration, MTModel
