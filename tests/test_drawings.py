@@ -116,14 +116,14 @@ def test_letters_of_narrow_forms_can_be_read_on_a_phone():
 
 
 def crowded():
-    figure, axes = plt.subplots()
-    for place in range(40):
-        axes.text(place / 40, 0, "word")
+    figure, axes = plt.subplots(figsize=(9, 3))
+    for place in range(12):
+        axes.text(place / 12, 0.5, "words")
     return figure
 
 
 def connected():
-    figure, (left, right) = plt.subplots(1, 2)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 3))
     figure.add_artist(ConnectionPatch((0, 0), (1, 1), "data", "data", axesA=left, axesB=right))
     right.set_title("words that have no room beside others", loc="left")
     left.set_title("and would lie on top of them", loc="right")
@@ -133,7 +133,7 @@ def connected():
 def boxed():
     figure, axes = plt.subplots(figsize=(8, 2))
     axes.axis("off")
-    axes.add_patch(plt.Rectangle((0.45, 0.2), 0.1, 0.6))
+    axes.add_patch(plt.Rectangle((0.42, 0.2), 0.16, 0.6))
     axes.text(0.5, 0.5, "wide words", ha="center", va="center")
     return figure
 

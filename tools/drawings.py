@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from IPython.core.interactiveshell import InteractiveShell
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -154,9 +156,12 @@ def narrowed(figure: Figure) -> Figure | None:
     """
     from matplotlib.patches import ConnectionPatch
 
+    known = collisions(figure)
     if hasattr(figure, "narrowed"):  # drawn by book/schematics.py, or as the chapter says
-        return fitting(figure.narrowed())
+        return fitting(figure.narrowed(), known)
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None and axes.get_visible()]
+    if not panels:
+        return None
     grids = {axes.get_gridspec() for axes in panels}
     is_read = any(axes.axison and len(axes.get_xticks()) + len(axes.get_yticks()) for axes in panels)
     is_whole = len(grids) > 1 or bool(figure.findobj(ConnectionPatch))
@@ -164,13 +169,14 @@ def narrowed(figure: Figure) -> Figure | None:
     is_row = max(grid.nrows for grid in grids) == 1 and width > MOST * NARROW_INCHES
     if is_whole or not (is_read or is_row):
         figure.set_size_inches(min(width, NARROW_INCHES), height)
-        if fitting(figure):
+        if fitting(figure, known):
             return figure
         if is_whole or max(grid.ncols for grid in grids) == 1:
             return None
         figure.set_size_inches(width, height)
     figure.set_layout_engine("constrained")
     rearrange(figure, panels, *grids, is_read)
+    across = max(axes.get_gridspec().ncols for axes in panels)
     for legend in list(figure.legends):
         names = [text.get_text() for text in legend.get_texts()]
         legend.remove()
@@ -179,10 +185,13 @@ def narrowed(figure: Figure) -> Figure | None:
         figure.legend(legend.legend_handles, names, title=legend.get_title().get_text() or None, **options)
     for legend in filter(None, (axes.get_legend() for axes in panels)):
         anchor = legend.get_bbox_to_anchor().transformed(legend.axes.transAxes.inverted())
-        if anchor.x0 >= 1:  # beside its panel
+        if across > 1:
+            names = [text.get_text() for text in legend.get_texts()]
+            figure.legend(legend.legend_handles, names, loc="outside lower center", ncols=len(names), frameon=False)
+            legend.remove()
+        elif anchor.x0 >= 1:  # beside its panel
             legend.set(loc="upper center", bbox_to_anchor=(0.5, -0.28))
     titles = [axes.title for axes in panels] + ([figure._suptitle] if figure._suptitle else [])
-    across = max(axes.get_gridspec().ncols for axes in panels)
     wide = (30 if any(axes.images for axes in panels) else 36) // across  # a bar of colours may stand beside it
     for title in titles:
         title.set_text("\n".join(textwrap.wrap(title.get_text(), wide)))
@@ -200,10 +209,14 @@ def narrowed(figure: Figure) -> Figure | None:
     width, height = figure.get_size_inches()
     short = [wanted_height(axes) - axes.get_position().height * height for axes in panels]
     figure.set_size_inches(width, height + max(0.0, *short) * len({axes.get_position().y0 for axes in panels}))
-    if not fitting(figure):
-        for text in (text for axes in panels if axes.images for text in axes.texts):
-            text.set_text(re.sub(r"^0(?=\.\d)", "", text.get_text()))  # of the numbers in a matrix
-    return fitting(figure)
+    for _ in range(3):
+        if fitting(figure, known):
+            return figure
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width, 1.2 * height)
+    for text in (text for axes in panels if axes.images for text in axes.texts):
+        text.set_text(re.sub(r"^0(?=\.\d)", "", text.get_text()))  # of the numbers in a matrix
+    return fitting(figure, known)
 
 
 def rearrange(figure: Figure, panels: list[Axes], grid: GridSpec, is_read: bool) -> None:
@@ -254,7 +267,9 @@ def in_lines(text: str) -> str:
     """A label in lines, as few and as short as words allow."""
     lines = text.split("\n")
     return "\n".join(
-        part for line in lines for part in textwrap.wrap(line, max(LABEL, len(line) // 2 + 3), break_long_words=False)
+        part
+        for line in lines
+        for part in textwrap.wrap(line, max(LABEL + 4, len(line) // 2 + 3), break_long_words=False)
     )
 
 
@@ -277,23 +292,27 @@ def enlarge(figure: Figure) -> None:
                 text.set_fontsize(least)
 
 
-def fitting(figure: Figure | None) -> Figure | None:
-    """The figure with letters that can be read, or None where these overlap, or are wider than their box."""
-    if figure is None:
-        return None
+def fitting(figure: Figure, known: Collection[tuple[str, str]]) -> Figure | None:
+    """The figure with letters that can be read, or None where more of its texts collide than those `known`."""
     enlarge(figure)
+    return None if collisions(figure) - set(known) else figure
+
+
+def collisions(figure: Figure) -> set[tuple[str, str]]:
+    """Pairs of texts that overlap, and texts, with nothing, that are wider than the box in whose middle they stand."""
     figure.draw_without_rendering()
+    found = set()
     texts = [(text, text.get_window_extent()) for text in written(figure) if text.get_rotation() % 90 == 0]
     for place, (text, box) in enumerate(texts):
-        for _, other in texts[:place]:
-            across = min(box.x1, other.x1) - max(box.x0, other.x0)
-            if across > 2 and min(box.y1, other.y1) - max(box.y0, other.y0) > 0.3 * min(box.height, other.height):
-                return None
+        for other, near in texts[:place]:
+            across, down = min(box.x1, near.x1) - max(box.x0, near.x0), min(box.y1, near.y1) - max(box.y0, near.y0)
+            if across > 2 and down > 0.2 * min(box.height, near.height):
+                found.add((other.get_text(), text.get_text()))
         for edge in (patch.get_window_extent() for patch in (text.axes.patches if text.axes else ())):
             is_its_box = abs(edge.x0 + edge.x1 - box.x0 - box.x1) < 4 and edge.y0 < box.y0 < box.y1 < edge.y1
             if is_its_box and box.width > 1.1 * edge.width:
-                return None
-    return figure
+                found.add((text.get_text(), ""))
+    return found
 
 
 def written(figure: Figure) -> list[Text]:
