@@ -339,12 +339,12 @@ def test_the_skip_link_leads_to_what_the_page_says(open_page):
 
 def test_no_line_begins_with_the_comma_behind_a_formula(open_page):
     page, _, _ = open_page("32_attention.html", "phone")
-    torn = """() => [...document.querySelectorAll('article p > .math, article li > .math')].flatMap(one => {
-      const next = one.nextSibling, at = next?.nodeType === 3 ? next.data.search(/[^\\u2060]/) : -1;
-      if (at < 0 || !/[,.;:)?]/.test(next.data[at])) return [];
+    torn = """() => [...document.querySelectorAll('article :is(p, li) .math')].flatMap(one => {
+      const next = one.nextSibling;
+      if (next?.nodeType !== 3 || !/^[,.;:)?]/.test(next.data)) return [];
       const range = document.createRange();
-      range.setStart(next, at);
-      range.setEnd(next, at + 1);
+      range.setStart(next, 0);
+      range.setEnd(next, 1);
       const below = range.getBoundingClientRect().top > one.getBoundingClientRect().bottom;
       return below ? [one.parentElement.textContent] : [];
     })"""

@@ -410,7 +410,7 @@ def test_typed_text_is_text(live):
     page, widget, _, complaints = live("laboratory")
     for text in HOSTILE:
         widget.get_by_text("typed", exact=True).click()
-        for label in ("sentence", "its twin", "The translation has to begin with"):
+        for label in ("The translation has to begin with", "its twin", "sentence"):
             widget.get_by_label(label, exact=label == "sentence").fill(text)
             page.keyboard.press("Enter")
         assert widget.locator("img, script").count() == 0, text
