@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import threading
 import time
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ from annotated.base.files import InputError
 from annotated.command.cli import main
 from annotated.doctor import running
 from annotated.workbook import learn, stations
-from annotated.workbook.stations import STATIONS, pieces, reference, solution
+from annotated.workbook.stations import ALL, EXAMPLE, STATIONS, pieces, reference, solution
 
 FIRST = STATIONS[0]
 WRONG = (".softmax(-1)", ".softmax(-2)")  # a first try for station 1, which is not right
@@ -22,8 +23,10 @@ class Learner:
     """Somebody who fills in the file, and what was said after the last save."""
 
     def __init__(self, folder):
-        self.path, self.record = folder / "my_transformer.py", {"seed": 1}
+        self.path = folder / "my_transformer.py"
+        self.record = {"seed": 1, "example": {"attempts": 0, "guess": "c", "passed": learn.today()}}
         self.path.write_text(learn.new_file(), encoding="utf-8")
+        self.write(EXAMPLE)
 
     def put(self, *edits):
         text = self.path.read_text(encoding="utf-8")
@@ -83,7 +86,7 @@ def test_a_new_file_is_a_program_that_shows_no_solution():
 
 @pytest.mark.slow
 def test_a_station_from_guess_to_explanation(learner):
-    """Nothing runs before the guess; expected beside found first, the name at the second attempt, then the payoff."""
+    """Nothing runs before the guess; expected beside found, then a question, then the name, and the payoff."""
     for _ in range(2):  # also where the command was ended, and starts again
         assert "Predict. " in learner.save(first=True)
     assert "Predict. " not in learner.save()
@@ -94,19 +97,97 @@ def test_a_station_from_guess_to_explanation(learner):
     assert learner.record["attention"]["attempts"] == 0
     said = learner.write(FIRST, WRONG).save()
     assert "expected" in said
-    assert "softmax over the queries" not in said
     assert not learner.fine
-    learner.put(("# Explain in a sentence: Why are", "# Explain, in a sentence: Why are")).save()
+    said = learner.put(("# Explain in a sentence: Why are", "# Explain, in a sentence: Why are")).save()
     assert learner.record["attention"]["attempts"] == 1, "a comment elsewhere is no attempt"
-    assert ": softmax over the batch." in learner.write(FIRST, (".softmax(-1)", ".softmax(0)")).save()
-    assert learner.record["attention"]["attempts"] == 2
+    question = FIRST.cases[0].question[:50]
+    assert question not in said
+    said = learner.write(FIRST, (".softmax(-1)", ".softmax(0)")).save()
+    assert question in said
+    assert "softmax over" not in said
+    assert ": softmax over the queries." in learner.write(FIRST, WRONG).save()
+    assert learner.record["attention"]["attempts"] == 3
+    said = learner.write(FIRST, ("scores.masked_fill(~mask, -math.inf)", "scores")).save()
+    assert "may not look" in said
+    assert FIRST.cases[1].question[:50] not in said, "another input that fails begins with the two answers again"
     said = learner.write(FIRST).save()
     assert "weil es zu müde war" in said
     assert FIRST.answer[:30] not in said
     assert learner.fine
-    said = learner.explain(FIRST).save()
+    said = learner.put(('EXPLAIN_1 = ""', 'EXPLAIN_1 = "large"')).save()
+    assert "'large' is too short" in said
+    assert FIRST.answer[:30] not in said
+    said = learner.put(('EXPLAIN_1 = "large"', 'EXPLAIN_1 = ""')).explain(FIRST).save()
     assert FIRST.answer[:30] in said
     assert "Station 2 of 8: masks" in said
+
+
+@pytest.mark.slow
+def test_the_example_goes_as_its_text_says(learner):
+    """Its first line is refused, its second is right; then station 1 begins, and nothing was counted as a station."""
+    learner.write(EXAMPLE, (pieces(solution())["softmax"], pieces(learn.template(EXAMPLE))["softmax"]))
+    del learner.record["example"]
+    wrong, right = re.findall("`(return .*?)`", EXAMPLE.task)
+    head = "def softmax(scores):  # (..., n) -> (..., n)\n    "
+    assert "Station 0" in learner.save()
+    learner.guess(EXAMPLE).save()
+    assert "two rows of three scores" in learner.put((f"{head}...", head + wrong)).save()
+    assert not learner.fine
+    assert "weil sie zu breit war" in learner.put((head + wrong, head + right)).save()
+    said = learner.explain(EXAMPLE).save()
+    assert "Station 1 of 8" in said
+    assert "0 of 8 stations done]" in said
+
+
+def test_what_is_half_written_or_gone_is_told_in_a_line_and_is_no_attempt(learner):
+    """A letter without quotes, a part that is begun, one that was deleted, and a file that was emptied."""
+    learner.put(('PREDICT_1 = ""', "PREDICT_1 = c"))
+    with pytest.raises(InputError, match='write PREDICT_1 = "c", with quotes'):
+        learner.save()
+    learner.put(("PREDICT_1 = c", 'PREDICT_1 = ""'))
+    said = learner.guess(FIRST).save()
+    assert FIRST.task[:40] in said
+    said = learner.put(("scores = ...", "scores = q @ k.mT")).save()
+    assert [line for line in said.splitlines() if line][:-1] == ["attention still has a `...` in it."]
+    learner.put(("def attention(", "def attentive("))
+    assert 'PREDICT_1 = "anew"' in learner.save()
+    learner.path.write_text("", encoding="utf-8")
+    (said,) = learn.seen_in_fork(learner.path, learner.record, once=True).lines
+    assert said.endswith("`annotated learn` then writes a new one.")
+    assert learner.record["attention"]["attempts"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
+def test_a_station_is_passed_over_and_begun_anew(learner, encoding):
+    """In the file, whatever its encoding: the book's code, or the blanks; a copy and the record are kept."""
+    text = learner.pass_until(STATIONS[2]).path.read_text(encoding="utf-8").replace("# Explain", "# Erklär", 1)
+    text = f"# -*- coding: {encoding.removesuffix('-sig')} -*-\n{text}"
+    learner.path.write_bytes(text.replace("\n", "\r\n").encode(encoding))
+    assert learn.rearranged(learner.path, learner.record) == []
+
+    def wish(old, new):
+        before = learner.path.read_bytes().replace(old.encode(), new.encode())
+        learner.path.write_bytes(before)
+        learn.rearranged(learner.path, learner.record)
+        assert before in [one.read_bytes() for one in learner.path.parent.glob("my_transformer_before_*.py")]
+        now = learner.path.read_bytes()
+        assert now.count(b"\n") == now.count(b"\r\n") > 0
+        return now.decode(encoding)
+
+    text = wish('PREDICT_3 = ""', 'PREDICT_3 = "pass"')
+    assert "# Erklär" in text
+    parts = pieces(text)
+    assert parts["Attention"] == pieces(solution())["Attention"]
+    assert parts["heads_one_by_one"] == pieces(learn.template(STATIONS[2]))["heads_one_by_one"]
+    text = wish('PREDICT_2 = "b"', 'PREDICT_2 = "anew"')
+    assert {**pieces(text), **pieces(learn.template(STATIONS[1]))} == pieces(text)
+    assert learner.record["masks"]["before"]["guess"] == "a"
+    assert learn.rearranged(learner.path, learner.record) == []
+    if encoding == "utf-8":
+        assert "Station 2 of 8" in learner.save()
+        learner.guess(STATIONS[1]).write(STATIONS[1]).explain(STATIONS[1])
+        assert "3 of 8 stations done, 1 passed over" in learner.save()
 
 
 def test_a_comment_asks_for_the_name(learner):
@@ -206,7 +287,7 @@ def test_nothing_in_a_file_breaks_the_command(learner, capfd, monkeypatch):
 
     def looked(text, seconds=120.0):
         learner.path.write_text(now.replace(head, text), encoding="utf-8")
-        return learn.seen_in_fork(learner.path, {"seed": 1}, once=True, seconds=seconds).lines
+        return learn.seen_in_fork(learner.path, learner.record, once=True, seconds=seconds).lines
 
     now = learner.guess(FIRST).path.read_text(encoding="utf-8")
     assert looked(f"print('from me')\n{head}")[:2] == ["Your file printed:", "  from me"]
@@ -304,9 +385,9 @@ def test_the_notebook_is_filled_in_and_runs(tmp_path, capsys):
         return capsys.readouterr().out
 
     def filled(cell):
-        for name in pieces(cell) if "mine." not in cell else ():
+        for name in pieces(cell).keys() - {"mine"}:
             cell = cell.replace(pieces(cell)[name], "" if name in transfers else right[name])
-        for n, station in enumerate(STATIONS, 1):
+        for n, station in enumerate(ALL):
             cell = cell.replace(f'mine.predict({n}, "")', f'mine.predict({n}, "{station.right}")')
             cell = cell.replace(f'mine.explain({n}, "")', f'mine.explain({n}, "It has to be so, I think.")')
         return cell
@@ -314,16 +395,17 @@ def test_the_notebook_is_filled_in_and_runs(tmp_path, capsys):
     shell = interactive.InteractiveShell()
     said = run(*cells)
     assert "Right" not in said
-    assert said.count("Nothing runs before you have guessed.") == 8
+    assert said.count("Nothing runs before you have guessed.") == 9
     assert "Still to be written: attention, masks" in said
+    assert run("mine.pass_over(1)").strip() == right["attention"]
     wrong = right["attention"].replace(*WRONG)
     said = run(wrong, "%time 1 + 1", 'mine.predict(1, "a")', "mine.run(1, name_it=True)")
     assert "softmax over the queries" in said
     said = run(*map(filled, cells))
-    assert said.count("Right. With your part in it") == 8
-    assert said.count("Compare your sentence") == 8
+    assert said.count("Right. With your part in it") == 9
+    assert said.count("Compare your sentence") == 9
     assert "You have written a Transformer" in said
-    assert "batch_second is not written yet." in said
+    assert "batch_second still has" in said
 
 
 @pytest.mark.slow
@@ -332,7 +414,11 @@ def test_the_command_by_itself(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["learn", "--once", "--seed", "1"]) == 0
     path = tmp_path / "my_transformer.py"
-    wrong = path.read_text(encoding="utf-8").replace('PREDICT_1 = ""', 'PREDICT_1 = "a"').replace("= ...", "= q")
+    wrong = (
+        path.read_text(encoding="utf-8")
+        .replace('PREDICT_0 = ""', 'PREDICT_0 = "a"')
+        .replace("...\n", "return scores\n", 1)
+    )
     path.write_text(wrong, encoding="utf-8")
     assert main(["learn", "--once"]) == 1
     assert path.read_text(encoding="utf-8") == wrong

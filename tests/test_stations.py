@@ -10,7 +10,7 @@ import torch
 from annotated.doctor import running
 from annotated.doctor.asking import StillRunning
 from annotated.workbook import learn, stations
-from annotated.workbook.stations import STATIONS, Case, hand_over, reference, same, solution
+from annotated.workbook.stations import ALL, STATIONS, Case, hand_over, reference, same, solution
 
 TWINS = [
     "Das Tier überquerte die Straße nicht, weil es zu müde war.",
@@ -23,6 +23,7 @@ LIONS = [
 RIGHT = learn.Judgement("right")
 FIRST = STATIONS[0]
 each = pytest.mark.parametrize("station", STATIONS, ids=lambda one: one.name)
+with_example = pytest.mark.parametrize("station", ALL, ids=lambda one: one.name)
 
 
 def mine(text: str, **names: object) -> learn.Mine:
@@ -43,6 +44,7 @@ def said(lines: list[str]) -> list[str]:
 
 
 ANSWERED = {  # what the model does with the mistake that the question is about, as the right option says it
+    "example": lambda found: all("eileilei" in line for line in found),
     "attention": lambda found: found == TWINS,
     "masks": lambda found: all("weil sie zu" in line for line in found),
     "heads": lambda found: not any("überquerte" in line or "weil" in line for line in found),
@@ -57,7 +59,7 @@ ANSWERED = {  # what the model does with the mistake that the question is about,
 
 
 @pytest.mark.slow
-@each
+@with_example
 def test_a_right_part_goes_into_the_trained_model_and_the_question_is_answered(station):
     assert learn.judge(station.cases, mine(solution())) == RIGHT
     found = said(learn.payoff(station, dict(reference())))
@@ -72,14 +74,16 @@ def test_a_right_part_goes_into_the_trained_model_and_the_question_is_answered(s
         assert ANSWERED[station.name](said(wrong))
     assert station.options[station.right] in " ".join(told)
     assert any(character.isdigit() for line in station.watch() for character in line)
+    assert sum(learn.minutes(station)) <= 20
 
 
-@each
+@with_example
 def test_nothing_passes_that_is_not_written_and_parts_are_asked_in_their_order(station):
     """The first is right, the second comes next; nobody is told that what is missing is wrong."""
     empty, text = mine(learn.new_file()), solution()
     assert learn.judge(station.cases, empty).verdict == "unwritten"
-    assert learn.judge(station.transfer.cases, empty).verdict == "unwritten"
+    if station.transfer:
+        assert learn.judge(station.transfer.cases, empty).verdict == "unwritten"
     first, *others = dict.fromkeys(case.part for case in station.cases)
     for name in station.pieces:
         piece = stations.pieces(text)[name]
@@ -109,7 +113,7 @@ NEARLY = {  # parts that a reader took for right, and so did the stations once
 
 
 @pytest.mark.slow
-@each
+@with_example
 def test_every_mistake_is_noticed_and_named(station):
     """Copied layers cannot be seen where numbers are given."""
     named = set()
@@ -121,7 +125,7 @@ def test_every_mistake_is_noticed_and_named(station):
         if judged.part and kind not in named:
             assert one in learn.alike(station, theirs, judged.part)
             named.add(kind)
-    assert named == {False, *map(bool, station.more)}
+    assert named == {one in station.more for one, _ in learn.copies(station)}
     for edit in NEARLY.get(station.name, []):
         assert learn.judge(station.cases, edited(edit)).verdict == "wrong", edit
 
@@ -195,6 +199,15 @@ def test_what_is_expected_stands_beside_what_was_found():
         verdict, lines, *_ = learn.judge(FIRST.cases, edited(("return weights, mixed", new)))
         assert verdict == "wrong"
         assert any(line in " ".join(one.split()) for one in lines), lines
+
+
+def test_the_question_is_about_what_is_wrong():
+    """The kind of an answer, its shape, what is nan, and else what the small input is about."""
+    case, right = STATIONS[1].cases[1], torch.ones(2, 2).tril()
+    questions = [stations.leading(case, right.bool(), one) for one in (right, right[:1].bool(), ~right.bool())]
+    questions.append(stations.leading(case, (right, right), (right, right / 0)))
+    assert len(set(questions)) == 4
+    assert questions[2] == case.question
 
 
 def test_what_fails_is_told_by_the_lines_of_its_owner(monkeypatch):

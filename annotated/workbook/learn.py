@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import textwrap
 import time
+import tokenize
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -24,11 +25,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from annotated.base.files import InputError, read_json, write_atomically, write_json
+from annotated.base.files import InputError, read_json, with_todo, write_atomically, write_json
 from annotated.doctor.asking import CHECKS, MINE, StillRunning
 from annotated.doctor.mistakes import MISTAKES, Mistake, changed_lines, edited, without_comments
 from annotated.doctor.running import at_most, run_file
 from annotated.workbook.stations import (
+    ALL,
+    EXAMPLE,
     STATIONS,
     Case,
     Station,
@@ -36,9 +39,11 @@ from annotated.workbook.stations import (
     beside,
     emptied,
     functions,
+    leading,
     made_of,
     pieces,
     reference,
+    replaced,
     same,
     solution,
     translated,
@@ -95,7 +100,9 @@ class Judgement(NamedTuple):
     verdict: str
     lines: list[str] = []  # noqa: RUF012
     part: str = ""
-    how: str = ""  # that it `raised`, or was `late`
+    how: str = ""  # that it `raised`, was `late`, or is `gone`
+    question: str = ""  # what leads to the mistake
+    kind: str = ""  # the same where the same small input fails in the same way
 
 
 def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
@@ -104,10 +111,10 @@ def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
     gone = [part for part in parts if part not in mine.nodes]
     if gone:
         return Judgement("wrong", [f"{gone[0]} is no longer in the file."], gone[0], "gone")
-    if all(map(mine.is_blank, parts)):
-        return Judgement("unwritten")
     for case in cases:
         if mine.is_blank(case.part):
+            if case.part == parts[0]:
+                return Judgement("unwritten", [f"{case.part} still has a `...` in it."])
             return Judgement("partly", [f"Right so far; {case.part} comes next."])
         shown = textwrap.indent(case.shows, "  ").splitlines()
         expected = answer(case, reference())  # first: what PyTorch loads late for an optimizer is not on their clock
@@ -116,22 +123,28 @@ def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
                 found = answer(case, mine.names)
         except (Exception, StillRunning) as error:
             lines = [f"{case.part} fails. It was asked with", *shown, *(f"    {one}" for one in failure(error))]
-            return Judgement("wrong", lines, case.part, "late" if isinstance(error, StillRunning) else "raised")
+            how, question = ("late", LATE) if isinstance(error, StillRunning) else ("raised", RAISED)
+            return Judgement("wrong", lines, case.part, how, question, case.shows + question)
         if not same(expected, found):
             lines = [
                 f"{case.part} is asked with",
                 *shown,
                 *(f"    {one}" for one in beside(expected, found, case.returns)),
             ]
-            return Judgement("wrong", lines, case.part)
+            question = leading(case, expected, found)
+            return Judgement("wrong", lines, case.part, "", question, case.shows + question)
     return Judgement("right")
+
+
+LATE = "What ends your loop, and does anything in the loop bring that about?"
+RAISED = "What is each thing in those lines, and which shape does it have? Begin with what the part was asked with."
 
 
 @cache
 def mistaken() -> dict[str, tuple[Mistake, str, dict[str, str]]]:
     """The text of each mistake's copy, in the form of the stations, and its pieces."""
     found = {}
-    for one in (*(one for station in STATIONS for one in station.more), *MISTAKES):
+    for one in (*(one for station in ALL for one in station.more), *MISTAKES):
         text = as_stations(edited([one]) or "") if one in MISTAKES else solution()
         for old, new in () if one in MISTAKES else one.edits:
             text = text.replace(old, new)
@@ -144,7 +157,7 @@ def copies(station: Station) -> Iterator[tuple[Mistake, dict[str, Any]]]:
     """The mistakes that can be made in a station, each with the names that its copy defines."""
     right = pieces(solution())
     for one, text, parts in mistaken().values():
-        if any(parts.get(name) != right[name] for name in station.pieces):
+        if any(parts.get(name, right[name]) != right[name] for name in station.pieces):
             yield one, made_of(text)
 
 
@@ -164,7 +177,7 @@ def alike(station: Station, mine: Mine, part: str) -> list[Mistake]:
 
 
 def named(station: Station, mine: Mine, judged: Judgement) -> list[str]:
-    """The name of a mistake whose copy answers as somebody's part does, and what its owner sees."""
+    """The name of a mistake whose copy answers as somebody's part does, and what its owner sees; else a question."""
     found = alike(station, mine, judged.part)
     if found:
         comes = "This usually comes of" if judged.how else "A known mistake gives exactly these answers"
@@ -173,13 +186,14 @@ def named(station: Station, mine: Mine, judged: Judgement) -> list[str]:
         return [f"{comes}: {names}.", *(f"In training: {one}" for one in seen if one)]
     page, _, cell = station.cells.get(judged.part, station.cell).partition("#")
     where = f"{judged.part} is explained in chapter {page[:2]}, cell {cell}."
-    return [where] if judged.how else [f"No single mistake that the book knows gives these answers. {where}"]
+    known = [] if judged.how else ["No single mistake that the book knows gives these answers."]
+    return [judged.question, *known, where]
 
 
 def transplanted(station: Station, names: dict[str, Any]) -> dict[str, Any]:
     """The solution with somebody's parts in it, up to a station."""
     host = made_of(solution())
-    for one in STATIONS[: STATIONS.index(station) + 1]:
+    for one in ALL[: number(station) + 1]:
         host.update({piece: names[piece] for piece in one.pieces if piece in names})
     return host
 
@@ -197,12 +211,13 @@ def payoff(station: Station, names: dict[str, Any], seconds: float = 10.0) -> li
 def right_payoff(n: int) -> list[str]:
     """What the book's model makes of the solution of station n."""
     with torch.random.fork_rng(devices=[]):
-        return STATIONS[n - 1].payoff(made_of(solution()))
+        return ALL[n].payoff(made_of(solution()))
 
 
 def outcome(station: Station, mistake: str) -> list[str]:
     """What a mistake makes of the book's model."""
-    names = made_of(as_stations(edited([one for one in MISTAKES if one.name == mistake]) or ""))
+    text = next(text for one, text, _ in mistaken().values() if one.name == mistake)
+    names = made_of(text)
     with torch.random.fork_rng(devices=[]):
         return [f"  {one}" for one in station.payoff(names)]
 
@@ -213,13 +228,35 @@ def folded(text: str, width: int = 90) -> list[str]:
 
 
 def number(station: Station) -> int:
-    """Its place in the order, from 1."""
-    return STATIONS.index(station) + 1
+    """Its place in the order, from 1; the example is 0."""
+    return ALL.index(station)
+
+
+def heading(station: Station) -> str:
+    """Its number and its name."""
+    n = number(station)
+    return f"Station {n} of {len(STATIONS)}: {station.name}" if n else "Station 0: an example"
+
+
+def minutes(station: Station) -> tuple[float, ...]:
+    """How long it takes to read, to guess and explain, to write, and to answer the small inputs: counted, not measured.
+
+    A minute has 200 words. A guess, a sentence and a line to write take a minute each. So does each small input for
+    what is to be written, since every second one refuses what one has, and that takes two.
+    """
+    read = " ".join([station.example, station.task, station.asks, *station.options.values(), station.because,
+                     station.explain, station.answer])  # fmt: skip
+    lines = 0
+    for whole in (pieces(solution())[name] for name in station.pieces):
+        left = emptied(whole, station.blanks, station.by_line)
+        lines += whole.count("\n") - left.count("\n") + len(re.findall(r"^ *\.\.\.$|= \.\.\.", left, re.MULTILINE))
+    inputs = sum(case.part in station.blanks for case in station.cases)
+    return len(read.split()) / 200, 2.0, float(lines), float(inputs)
 
 
 def introduced(station: Station) -> list[str]:
-    """A worked example on the twins, and the question before anything runs."""
-    head = f"Station {number(station)} of {len(STATIONS)}: {station.name}"
+    """Its head, with the minutes that it takes, and a worked example."""
+    head = f"{heading(station)} (about {sum(minutes(station)):.0f} minutes)"
     return [
         "",
         head,
@@ -263,9 +300,11 @@ HEAD = (
 Let `annotated learn` run in a terminal beside this file. It reads the file whenever you save it, runs what you have
 written, and tells you what it found. In each station you guess, replace each `...`, explain in a sentence, and then
 use the idea in another place (you can leave that for later). The comment above a station says what to write. Keep
-the names of functions and classes; inside them, name things as you like, and create layers in the order that is
-given. After your second failed attempt the command names the mistake, if it knows it. A comment `# ?` in the part
-that fails asks for the name at once.
+the names of functions and classes; inside them, name things as you like.
+
+Where a part fails, you see what was expected beside what it gave. If it fails again in the same way, you get a
+question, and after that the name of the mistake. A comment `# ?` in the part asks for the name at once. To begin
+station 3 anew, write PREDICT_3 = "anew"; to pass over it, PREDICT_3 = "pass", and the book's own code is filled in.
 """
 
 '''
@@ -281,15 +320,16 @@ def comment(text: str) -> list[str]:
 def template(station: Station, full: bool = True) -> str:
     """A station as it is found in the reader's file; if not full, only what is to be written."""
     right, n, transfer = pieces(solution()), number(station), station.transfer
-    head = f"# ---- Station {n} of {len(STATIONS)}: {station.name} ".ljust(112, "-")
+    head = f"# ---- {heading(station)}, {sum(minutes(station)):.0f} minutes ".ljust(112, "-")
     begin, end = [head, *comment(station.task)], []
     if full:
         begin += ["#", *comment(f"Predict first. {station.asks}")]
         begin += [f"#   {letter}  {option}" for letter, option in station.options.items()] + [f'PREDICT_{n} = ""']
         end += [[*comment(f"Explain in a sentence: {station.explain}"), f'EXPLAIN_{n} = ""']]
+    if full and transfer:
         written = f"def {transfer.name}({transfer.arguments}):\n    ..."
         end += [[*comment(f"Transfer. {transfer.asks}"), written]]
-    if full and n % 2 == 0:
+    if full and n % 2 == 0 and transfer:
         hunt = (
             f"Hunt. When you get here, you will find hunt_{n}.py next to this file: a stranger's stations 1 to {n}, "
             "with one mistake. The command lists three things that the book's model may write with it. Set "
@@ -303,7 +343,7 @@ def template(station: Station, full: bool = True) -> str:
 
 def new_file() -> str:
     """The reader's file before anything is written."""
-    return "\n\n".join([HEAD.format(count=len(STATIONS)), *(f"{template(one)}" for one in STATIONS)])
+    return "\n\n".join([HEAD.format(count=len(STATIONS)), *map(template, ALL)])
 
 
 class Hunt(NamedTuple):
@@ -387,19 +427,74 @@ class Look(NamedTuple):
     done: bool = False
 
 
-def look(path: Path, record: dict[str, Any], first: bool = False) -> Look:
-    """Look at a file, station by station. Raises InputError where the file cannot be run."""
-    printed = io.StringIO()
+def parsed(path: Path) -> tuple[str, ast.Module]:
+    """A file's text, in the encoding that it names, and its tree. Raises InputError where it is no Python."""
     try:
-        text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
+        with tokenize.open(path) as file:
+            text = file.read()
+        return text, ast.parse(text)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path}: line {getattr(error, 'lineno', '?')}: {getattr(error, 'msg', error)}") from None
+
+
+def rearranged(path: Path, record: dict[str, Any]) -> list[str]:
+    """Begin stations anew, or pass over them, where the file asks for it: it is changed, and a copy of it is kept.
+
+    Returns what there is to say.
+    """
+    try:
+        text, tree = parsed(path)
+    except InputError:
+        return []  # the look says it
+    given, wishes = settings_in(tree), []
+    for one in ALL:
+        wish = given.get(f"PREDICT_{number(one)}")
+        if wish == "anew" or (wish == "pass" and "over" not in record.get(one.name, {})):
+            wishes.append((one, wish))
+    if not wishes:
+        return []
+    content, lines = path.read_bytes(), []
+    kept = path.with_name(f"{path.stem}_before_{datetime.now():%Y-%m-%d_%H%M%S}.py")
+    write_atomically(kept, content)
+    for station, wish in wishes:
+        new = {name: text for name, text in pieces(template(station)).items() if name not in station.given}
+        state = {"attempts": 0, "begun": today(), "before": record.get(station.name, {})}
+        if wish == "pass":
+            new = {name: f"# The book's own code.\n{pieces(solution())[name]}" for name in station.pieces}
+            state = record.get(station.name, {"attempts": 0}) | {"over": today(), "passed": today()}
+        text, record[station.name] = replaced(text, new), state
+        lines.append(f"{heading(station)}: {SAID[wish]} What you had is in {kept.name}.")
+    with open(path, "rb") as file:
+        encoding, _ = tokenize.detect_encoding(file.readline)
+    ends = "\r\n" if b"\r\n" in content else "\n"
+    write_atomically(path, text.replace("\n", ends).encode(encoding))
+    return lines
+
+
+SAID = {"anew": "it begins anew.", "pass": "passed over; the book's own code is in your file now."}
+
+
+def look(path: Path, record: dict[str, Any], first: bool = False) -> Look:
+    """Look at a file, station by station. Raises InputError where the file cannot be run."""
+    printed = io.StringIO()
+    text, tree = parsed(path)
     mine = Mine(text, dict(functions(tree)), {})
+    if not any(name in mine.nodes for one in STATIONS for name in one.blanks):
+        raise InputError(
+            f"{path}: no station is in it",
+            "Undo in your editor, or move the file away: `annotated learn` then writes a new one.",
+        )
+    for node in tree.body:  # a name would fail as soon as the file is run
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+            setting, letter = ast.unparse(node.targets[0]), node.value.id
+            if setting.startswith("PREDICT_"):
+                raise InputError(f'{path}: line {node.lineno}: write {setting} = "{letter}", with quotes')
     given, mark = settings_in(tree), short(ast.dump(tree))
     stations = [one for one in STATIONS if one.name in record.get("again", [one.name])]
+    if "again" not in record and "softmax" in mine.nodes:
+        stations.insert(0, EXAMPLE)
     lines, done, verdict = [], [], "done"
     with redirect_stderr(printed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -433,7 +528,7 @@ def visit(station: Station, state: dict[str, Any], mine: Mine, given: dict, firs
     """What there is to say of one station, and whether it is `done`, `wrong`, or `waiting` for its reader."""
     n, lines, was_right = number(station), [], "passed" in state
     guess = given.get(f"PREDICT_{n}")
-    if guess is not None and "guess" not in state:
+    if guess is not None and "guess" not in state and not was_right:
         guess = str(guess).strip().lower()
         if "shown" not in state or (first and not guess):
             lines, state["shown"] = [*introduced(station), "", *asked(station)], True
@@ -445,9 +540,14 @@ def visit(station: Station, state: dict[str, Any], mine: Mine, given: dict, firs
     judged = judge(station.cases, mine)
     if judged.verdict == "right" and was_right:
         return [], "done"
+    if judged.verdict == "unwritten" and (first or "told" not in state):
+        state["told"] = True
+        return [*lines, "", *folded(f"Now it is your turn. {station.task}")], "waiting"
     if judged.verdict in ("unwritten", "partly"):
-        task = [] if judged.lines else folded(f"Now it is your turn. {station.task}")
-        return [*lines, "", *judged.lines, *task], "waiting"
+        return [*lines, "", *judged.lines], "waiting"
+    if judged.how == "gone":
+        undo = f'Undo in your editor, or write PREDICT_{n} = "anew".' if guess is not None else "Undo in your editor."
+        return [*lines, "", f"{judged.lines[0]} {undo}"], "wrong"
     shown = payoff(station, mine.names) if not judged.how and not any(map(mine.is_blank, station.blanks)) else []
     if judged.verdict == "right" and [one.strip() for one in shown] != right_payoff(n):
         judged = Judgement("wrong", [f"{station.name}: all small inputs are answered as they should be, but look:"])
@@ -458,11 +558,12 @@ def visit(station: Station, state: dict[str, Any], mine: Mine, given: dict, firs
         lines += ["", "Right. With your part in it, the book's model gives:", *shown]
     reason = given.get(f"EXPLAIN_{n}")
     if reason is not None and len(str(reason).split()) < 4:
-        asks = f"Explain, in EXPLAIN_{n}, in a sentence of your own; nobody grades it. {station.explain}"
+        found = f"{reason!r} is too short. " if reason else ""
+        asks = f"{found}Write a sentence of four words or more into EXPLAIN_{n}; nobody grades it. {station.explain}"
         return [*lines, "", *folded(asks)], "waiting"
     if reason is not None:
-        transfer = f"A transfer waits for you, now or later: {station.transfer.name}."
-        lines += ["", *explained(station), transfer]
+        lines += ["", *explained(station)]
+        lines += [f"A transfer waits for you, now or later: {station.transfer.name}."] if station.transfer else []
     state["passed"] = today()
     return lines, "done"
 
@@ -480,16 +581,22 @@ def settings_in(tree: ast.Module) -> dict[str, Any]:
 
 
 def missed(station: Station, state: dict[str, Any], mine: Mine, judged: Judgement, shown: list[str]) -> list[str]:
-    """Count an attempt; from the second on, or where it is asked for, the name of the mistake."""
-    mark = mine.mark(station.blanks)
+    """Count an attempt, and give a hint by degrees.
+
+    When the same small input fails again in the same way there is a question; from the third time on, or where it is
+    asked for, the name of the mistake.
+    """
+    mark, times = mine.mark(station.blanks), state.setdefault("times", 0)
     if state.get("failed") != mark:
-        state["attempts"], state["failed"] = state["attempts"] + 1, mark
+        again = state.get("kind") == judged.kind
+        times = times + 1 if again else 1
+        state |= {"attempts": state["attempts"] + 1, "failed": mark, "kind": judged.kind, "times": times}
     written = [pieces(mine.text).get(name, "") for name in station.pieces]
     wants = any(re.search(r"#\s*\?\s*$", one, re.MULTILINE) for one in written)
     lines = ["", "With this part the book's model gives:", *shown] if shown else []
-    if (state["attempts"] < 2 and not wants) or judged.how in ("late", "gone") or not judged.part:
-        return lines
-    return [*lines, "", *(part for one in named(station, mine, judged) for part in folded(one))]
+    if judged.part and (times > 2 or wants) and judged.how != "late":
+        return [*lines, "", *(part for one in named(station, mine, judged) for part in folded(one))]
+    return [*lines, "", *folded(judged.question)] if times > 1 and judged.question else lines
 
 
 def extras(
@@ -497,6 +604,8 @@ def extras(
 ) -> list[str]:
     """The transfer and the hunt of a station that is passed, if there is something new to say."""
     n, lines, transfer = number(station), [], station.transfer
+    if transfer is None:
+        return []
     mark = mine.mark([transfer.name])
     if transfer.name in mine.nodes and not mine.is_blank(transfer.name) and state.get("transfer tried") != mark:
         if not mine.names:
@@ -515,16 +624,20 @@ def extras(
 
 def left(stations: Sequence[Station], done: Sequence[Station], record: dict[str, Any]) -> str:
     """Which station is next, how many are left, and which transfers and hunts are open."""
+    here = stations[len(done)] if len(done) < len(stations) else None
+    stations, done = ([one for one in some if one is not EXAMPLE] for some in (stations, done))
     states = [(number(one), record[one.name]) for one in done if "again" not in record]
-    open_ones = [f"transfer {n}" for n, state in states if not state.get("transfer")]
-    open_ones += [f"hunt {n}" for n, state in states if n % 2 == 0 and not state.get("hunt")]
-    more = f"; open: {', '.join(open_ones)}" if open_ones else ""
-    if len(done) == len(stations):
+    transfers = [str(n) for n, state in states if not state.get("transfer")]
+    hunts = [str(n) for n, state in states if n % 2 == 0 and not state.get("hunt")]
+    over = sum("over" in state for _, state in states)
+    more = f", {over} passed over" if over else ""
+    more += f"; open transfers: {', '.join(transfers)}" if transfers else ""
+    more += f"; open hunts: {', '.join(hunts)}" if hunts else ""
+    if here is None:
         return f"All {len(done)} stations are done{more}."
-    here = stations[len(done)].name
-    tries = record[here]["attempts"]
+    tries = record[here.name]["attempts"]
     tried = f", {tries} {'attempt' if tries == 1 else 'attempts'} so far" if tries else ""
-    return f"[{here}{tried}; {len(done)} of {len(stations)} stations done, {len(stations) - len(done)} left{more}]"
+    return f"[{here.name}{tried}; {len(done)} of {len(stations)} stations done{more}]"
 
 
 def the_end(names: dict[str, Any], say: Callable[[str], None], seconds: float = 60.0) -> bool:
@@ -600,7 +713,7 @@ def looked(send: Any, path: Path, record: dict[str, Any], first: bool, limit: fl
     try:
         send.send(look(path, record, first))
     except InputError as error:
-        send.send(Look([str(error)], record, fine=False))
+        send.send(Look([with_todo(error)], record, fine=False))
 
 
 def ended(send: Any, path: Path) -> None:
@@ -645,9 +758,10 @@ def watch_file(
     record = recorded(beside_it) or {"seed": random.Random(seed).randrange(10**6)}
     first, before = True, None
     while True:
-        at = stamp(path)
-        if at != before:
-            before = at
+        if stamp(path) != before:
+            for line in rearranged(path, record):
+                say(line)
+            before = stamp(path)
             found = seen_in_fork(path, record, first, once)
             record, first = found.record, False
             write_json(beside_it, record)
@@ -668,7 +782,7 @@ def watch_file(
 def recorded(path: Path) -> dict[str, Any]:
     """The record of attempts, empty if there is none yet. Raises InputError where it is something else."""
     record = read_json(path) if path.exists() else {}
-    if not isinstance(record, dict) or not all(isinstance(record.get(one.name, {}), dict) for one in STATIONS):
+    if not isinstance(record, dict) or not all(isinstance(record.get(one.name, {}), dict) for one in ALL):
         raise InputError(
             f"{path}: not the record of `annotated learn`; move it away to begin anew",
             "It holds attempts and guesses only; your file stays as it is.",
@@ -719,7 +833,7 @@ class Notebook:
     """The stations in a notebook: what the reader has defined in it is asked by number of the station."""
 
     def __init__(self, names: dict[str, Any]):
-        self.names, self.states = names, {one.name: {"attempts": 0} for one in STATIONS}
+        self.names, self.states = names, {one.name: {"attempts": 0} for one in ALL}
         torch.set_num_threads(1)
 
     def mine(self) -> Mine:
@@ -736,31 +850,31 @@ class Notebook:
 
     def watch(self, n: int) -> None:
         """A worked example."""
-        print("\n".join(introduced(STATIONS[n - 1])[1:]))
+        print("\n".join(introduced(ALL[n])[1:]))
 
     def predict(self, n: int, letter: str) -> None:
         """A guess, and what really happens."""
         if letter not in (*"abcd",):
             print("Guess: a, b, c or d.")
             return
-        self.states[STATIONS[n - 1].name]["guess"] = letter
-        print("\n".join(guessed(STATIONS[n - 1], letter)))
+        self.states[ALL[n].name]["guess"] = letter
+        print("\n".join(guessed(ALL[n], letter)))
 
     def run(self, n: int, name_it: bool = False) -> None:
         """Ask the station's parts; from the second attempt on, or where it is asked for, with the mistake's name."""
-        station, mine = STATIONS[n - 1], self.mine()
+        station, mine = ALL[n], self.mine()
         state = self.states[station.name]
         if "guess" not in state:
             print("Nothing runs before you have guessed.")
             return
         if name_it:
-            state["attempts"] = 2
+            state["times"], state["failed"] = 3, mine.mark(station.blanks)
         lines, _ = visit(station, state, mine, {}, first=False)
         print("\n".join(lines).strip() or "Right.")
 
     def explain(self, n: int, sentence: str) -> None:
         """The book's answer beside one's own."""
-        station = STATIONS[n - 1]
+        station = ALL[n]
         if len(sentence.split()) < 4:
             print("\n".join(folded(f"In a sentence of your own: {station.explain}")))
         elif "right" not in self.states[station.name]:
@@ -770,7 +884,7 @@ class Notebook:
 
     def transfer(self, n: int) -> None:
         """Ask for the same idea in another place."""
-        transfer = STATIONS[n - 1].transfer
+        transfer = ALL[n].transfer
         mine = self.mine()
         judged = judge(transfer.cases, mine) if transfer.name in mine.nodes else Judgement("unwritten")
         print(
@@ -779,6 +893,10 @@ class Notebook:
                 or [{"right": "Right.", "unwritten": f"{transfer.name} is not written yet."}[judged.verdict]]
             )
         )
+
+    def pass_over(self, n: int) -> None:
+        """Show the book's own code, to be put into the station's cell."""
+        print("\n\n\n".join(pieces(solution())[name] for name in ALL[n].pieces))
 
     def end(self) -> None:
         """The end: one's own model, trained by one's own step."""
@@ -795,13 +913,13 @@ def notebook() -> dict[str, Any]:
         ("markdown", NOTEBOOK_HEAD),
         ("code", NOTEBOOK_FIRST.format(install=installation())),
     ]
-    for station in STATIONS:
+    for station in ALL:
         n, right = number(station), pieces(solution())
         options = "\n".join(f"- **{letter}** {option}" for letter, option in station.options.items())
         blanks = [emptied(right[name], station.blanks, station.by_line) for name in station.pieces]
         transfer = station.transfer
         cells += [
-            ("markdown", f"## Station {n} of {len(STATIONS)}: {station.name}"),
+            ("markdown", f"## {heading(station)}"),
             ("code", f"mine.watch({n})"),
             ("markdown", f"**Predict.** {station.asks}\n\n{options}"),
             ("code", f'mine.predict({n}, "")'),
@@ -810,10 +928,12 @@ def notebook() -> dict[str, Any]:
             ("code", f"mine.run({n})"),
             ("markdown", f"**Explain.** {station.explain}"),
             ("code", f'mine.explain({n}, "")'),
+        ]
+        cells += [
             ("markdown", f"**Transfer.** {transfer.asks}"),
             ("code", f"def {transfer.name}({transfer.arguments}):\n    ..."),
             ("code", f"mine.transfer({n})"),
-        ]
+        ] if transfer else []  # fmt: skip
     cells += [("markdown", "## The end"), ("code", "mine.end()")]
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": {"name": "python3", "language": "python",
             "display_name": "Python 3"}}, "cells": [cell_of(i, *one) for i, one in enumerate(cells)]}  # fmt: skip
@@ -849,7 +969,8 @@ NOTEBOOK_HEAD = """# My Transformer
 
 Eight stations. In each of them, run the first cell, guess, write wherever you see `...`, and run the cell below it
 until it says that the part is right. Then explain it in a sentence, and use the idea in another place. If you are
-stuck, `mine.run(1, name_it=True)` names the mistake of station 1."""
+stuck, `mine.run(1, name_it=True)` names the mistake of station 1, and `mine.pass_over(1)` prints the book's own code.
+Station 0 is an example."""
 NOTEBOOK_FIRST = """{install}import math
 
 import torch

@@ -27,7 +27,9 @@ from annotated.search.translation import find_model
 from annotated.text.tokenization import Tokenizer, detokenize, load_tokenizer, tokenize
 
 __all__ = [
+    "ALL",
     "Case",
+    "EXAMPLE",
     "STATIONS",
     "Station",
     "as_stations",
@@ -35,6 +37,7 @@ __all__ = [
     "book",
     "emptied",
     "functions",
+    "leading",
     "made_of",
     "pieces",
     "reference",
@@ -85,21 +88,45 @@ def made_of(text: str) -> dict[str, Any]:
     return names
 
 
+SOFTMAX = """
+
+
+def softmax(scores):  # (..., n) -> (..., n)
+    return scores.exp() / scores.exp().sum(-1, keepdim=True)
+"""
+
+
 @cache
 def solution() -> str:
-    """The plain file in the form of the stations."""
-    return as_stations(inspect.getsource(plain))
+    """The plain file in the form of the stations, with the example's function."""
+    return as_stations(inspect.getsource(plain)) + SOFTMAX
 
 
-def pieces(text: str) -> dict[str, str]:
-    """The text of each function and class, by name."""
-    lines = text.splitlines()
+def places(text: str) -> dict[str, slice]:
+    """The lines of each function, class and constant of a text, by name."""
     found = {}
     for node in ast.parse(text).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            found[node.name] = "\n".join(lines[first - 1 : node.end_lineno])
+            found[node.name] = slice(first - 1, node.end_lineno)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found[node.targets[0].id] = slice(node.lineno - 1, node.end_lineno)
     return found
+
+
+def pieces(text: str) -> dict[str, str]:
+    """The text of each function, class and constant, by name."""
+    lines = text.splitlines()
+    return {name: "\n".join(lines[place]) for name, place in places(text).items()}
+
+
+def replaced(text: str, new: dict[str, str]) -> str:
+    """A text with other definitions of some names; those that it lacks are added at its end."""
+    lines, there = text.splitlines(), places(text)
+    for name in sorted(new.keys() & there.keys(), key=lambda name: -there[name].start):
+        lines[there[name]] = [new[name]]
+    lines += [f"\n\n{new[name]}" for name in new if name not in there]
+    return "\n".join(lines) + "\n"
 
 
 def functions(tree: ast.AST, of: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -285,12 +312,16 @@ def beam(next_scores: Callable[[tuple], dict[str, float]], width: int) -> tuple:
 
 
 class Case(NamedTuple):
-    """A small input for a part: which function it asks, what it looks like, how it is asked, and what it returns."""
+    """A small input for a part: which function it asks, what it looks like, how it is asked, and what it returns.
+
+    Where an answer is wrong twice, a question leads to the mistake.
+    """
 
     part: str
     shows: str
     run: Callable[[dict[str, Any]], Any]
     returns: tuple[str, ...] = ()
+    question: str = ""
 
 
 def same(one: Any, other: Any) -> bool:
@@ -334,7 +365,7 @@ def kind(value: Any) -> str:
         return f"a tensor of {what}, {tuple(value.shape)}"
     if isinstance(value, (tuple, list)) and any(isinstance(one, Tensor) for one in value):
         return f"{len(value)} values: {'; '.join(map(kind, value))}"
-    return f"{type(value).__name__} {value!r}"
+    return value if isinstance(value, str) else f"{type(value).__name__} {value!r}"
 
 
 def beside(expected: Any, found: Any, returns: tuple[str, ...] = ()) -> list[str]:
@@ -360,6 +391,21 @@ def beside(expected: Any, found: Any, returns: tuple[str, ...] = ()) -> list[str
     return [*lines, *(f"{a:{width}}{b}" for a, b in zip_longest(left, right, fillvalue=""))]
 
 
+def leading(case: Case, expected: Any, found: Any) -> str:
+    """A question that leads to what is wrong: about the kind of an answer, its shape, or what the case is about."""
+    if isinstance(expected, tuple) and isinstance(found, (tuple, list)) and len(expected) == len(found):
+        expected, found = next(pair for pair in zip(expected, found) if not same(*pair))
+    if not (isinstance(expected, Tensor) and isinstance(found, Tensor)):
+        return case.question
+    if (expected.dtype == torch.bool) != (found.dtype == torch.bool):
+        return "Where do you need True and False, and where numbers? Which comparison makes one of the other?"
+    if expected.shape != found.shape:
+        return "Write its shape beside each of your lines. At which line does it become another than you meant?"
+    if found.isnan().any():
+        return "Which rows are nan? A softmax gives that for a row that is minus infinity throughout: what is hidden?"
+    return case.question
+
+
 def sequence(*shape: int, seed: int = 0) -> Tensor:
     """Numbers with one digit behind the point, the same whenever they are asked for."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).mul(10).round() / 10
@@ -371,6 +417,8 @@ def spread(mask: Any, *shape: int) -> Any:
         return mask
     while mask.dim() > len(shape) and len(mask) == 1:
         mask = mask[0]
+    if mask.shape[-1:] != shape[-1:]:
+        return mask  # the axis of the keys has to be there
     try:
         return mask.broadcast_to(shape)
     except RuntimeError:
@@ -503,7 +551,7 @@ class Station(NamedTuple):
     computed: Callable[[], dict[str, Any]]  # for the worked example
     cases: tuple[Case, ...]
     payoff: Callable[[dict[str, Any]], list[str]]
-    transfer: Transfer
+    transfer: Transfer | None
     more: tuple[Mistake, ...]
     task: str
     asks: str  # a guess before anything runs: what comes of a mistake in this part
@@ -531,11 +579,17 @@ class Station(NamedTuple):
 TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def station(name: str, *parts: Any, transfer: tuple[Case, ...], more: tuple[tuple, ...] = (), **others: Any) -> Station:
+def station(
+    name: str, pieces: tuple, blanks: tuple, computed: Callable, cases: tuple[Case, ...], payoff: Callable,
+    transfer: tuple[Case, ...] = (), more: tuple[tuple, ...] = (), **others: Any,
+) -> Station:  # fmt: skip
     """A station with its texts. Each of `more` is a mistake: its name, the part that it is in, and its edits."""
-    said = TEXTS[name] | {"transfer": Transfer(**TEXTS[name]["transfer"], cases=transfer)}
+    said = dict(TEXTS[name])
+    moved = Transfer(**said.pop("transfer"), cases=transfer) if transfer else None
+    questions = said.pop("questions")
+    cases = tuple(case._replace(question=one) for case, one in zip(cases, questions, strict=True))
     mistakes = tuple(Mistake(one, part, "", edits) for one, part, *edits in more)
-    return Station(name, *parts, more=mistakes, **said, **others)
+    return Station(name, pieces, blanks, computed, cases, payoff, moved, mistakes, **said, **others)
 
 
 def translated(names: dict[str, Any]) -> list[str]:
@@ -580,13 +634,51 @@ def watch_attention() -> dict[str, Any]:
     for line, word in zip(lines, ("animal", "cross", "street", "w")):
         line.append(float(weights[other.index(word)]))
     lines[-1][0] = "tired / w(ide)"
-    twins = zip(TWINS, translated(reference()))
     return {
-        "twins": [f"  {one}" for english, german in twins for one in (english, f"  {german.partition('->  ')[2]}")],
         "weights": table(["key of", "product", "/ root of 32", "weight", "in the other twin"], *lines),
     }
 
 
+def watch_example() -> dict[str, Any]:
+    """The twins with their translations; three scores, and the shares that they become."""
+    twins = zip(TWINS, translated(reference()))
+    scores = torch.tensor([2.0, 1.0, 0.0])
+    lines = (("score", scores), ("exp(score)", scores.exp()), ("weight", scores.softmax(-1)))
+    return {
+        "twins": [f"  {one}" for english, german in twins for one in (english, f"  {german.partition('->  ')[2]}")],
+        "shares": table(["", "animal", "street", "it"], *([name, *row.tolist()] for name, row in lines)),
+    }
+
+
+def softened(names: dict[str, Any]) -> list[str]:
+    """What the book's model writes when its attention uses somebody's softmax. The names are changed."""
+
+    def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        scores = (q @ k.mT / math.sqrt(k.shape[-1])).masked_fill(~mask, -math.inf)
+        weights = names["softmax"](scores)
+        return weights, weights @ v
+
+    names["attention"] = attention
+    return translated(names)
+
+
+EXAMPLE = station(
+    "example", ("softmax",), ("softmax",), watch_example,
+    (
+        Case("softmax", "one row of three scores:  2 1 0",
+             lambda names: names["softmax"](torch.tensor([[2.0, 1, 0]]))),
+        Case("softmax", "two rows of three scores\nscores  2 1 0\n        0 0 0",
+             lambda names: names["softmax"](torch.tensor([[2.0, 1, 0], [0, 0, 0]]))),
+        Case("softmax", "2 sentences, 2 heads, 3 queries, 5 keys",
+             lambda names: names["softmax"](sequence(2, 2, 3, 5))),
+    ), softened,
+    more=(
+        ("divided by the sum of all rows", "softmax", (".sum(-1, keepdim=True)", ".sum()")),
+        ("divided by the sum of each column", "softmax", (".sum(-1, keepdim=True)", ".sum(-2, keepdim=True)")),
+        ("the exponential forgotten", "softmax",
+         ("scores.exp() / scores.exp().sum(-1, keepdim=True)", "scores / scores.sum(-1, keepdim=True)")),
+    ),
+)  # fmt: skip
 QUERIES, KEYS = torch.tensor([[2.0, 0, 0, 0], [0, 2, 0, 0]]), torch.tensor([[2.0, 0, 0, 0], [0, 1, 0, 0]])
 ATTENTION_STATION = station(
     "attention", ("attention",), ("attention",), watch_attention,
@@ -787,8 +879,7 @@ def watch_ends() -> dict[str, Any]:
 
 ENDS_STATION = station(
     "ends", ("Embedding", "positions", "Transformer"),
-    ("Embedding.forward", "positions", "Transformer.embed", "Transformer.encode", "Transformer.decode",
-     "Transformer.forward"), watch_ends,
+    ("Embedding.forward", "positions", "Transformer.embed", "Transformer.decode"), watch_ends,
     (
         Case("Embedding.forward", "the words 2 and 0 of a table of 3 words, 4 numbers each",
              lambda names: filled(names, "Embedding", 3, 4)(tokens([2, 0]))),
@@ -996,3 +1087,4 @@ SEARCH_STATION = station(
 )  # fmt: skip
 STATIONS = (ATTENTION_STATION, MASKS_STATION, HEADS_STATION, LAYERS_STATION, ENDS_STATION, LOSS_STATION, STEP_STATION,
             SEARCH_STATION)  # fmt: skip
+ALL = (EXAMPLE, *STATIONS)  # by number: the example, which is no station, is 0
