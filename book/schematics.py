@@ -55,16 +55,16 @@ def drawing(*sizes: Point, titles: Sequence[str] = (), unit: float = UNIT) -> li
     return panels
 
 
-def below(panels: Sequence[Axes], inches: Sequence[Point]) -> Figure | None:
-    """The drawing with its panels below each other, or None if one of them is too wide for a narrow screen."""
+def below(panels: Sequence[Axes], inches: Sequence[Point]) -> Figure:
+    """The drawing with its panels below each other, and narrower if one of them is too wide for a narrow screen."""
     figure, widest = panels[0].figure, max(width for width, _ in inches)
     total = top = sum(height + TITLE for _, height in inches) + MARGIN * (len(inches) - 1)
-    figure.set_size_inches(widest, total)
+    figure.set_size_inches(min(widest, NARROW), total)
     for axes, (width, height) in zip(panels, inches, strict=True):
         top -= height + TITLE
         axes.set_position((0, top / total, width / widest, height / total))
         top -= MARGIN
-    return figure if widest <= NARROW else None
+    return figure
 
 
 def box(

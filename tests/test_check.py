@@ -157,6 +157,12 @@ def test_what_runs_after_a_change(root, gate):
     assert "59_training" in gate(check.changed_by_name(["59"], root), named=True)[0]
 
 
+def test_a_script_of_the_pages_that_changed_brings_its_own_tests():
+    found = check.of_scripts(["book/web/widgets/clocks.js", "book/web/book.css"])
+    assert {"tests/test_widgets.py", "tests/test_site_widgets.py::test_clocks"} <= set(found)
+    assert not [test for test in found if "breaking" in test]
+
+
 def test_what_ruff_says_of_a_module_is_said_of_the_chapters_cell(root):
     text = "# Written.\nimport os\n\n# book/31_stacks.ipynb#norm\nx = 1\n# book/31_stacks.ipynb#shown\nprint(y)\n"
     (root / "annotated").mkdir()

@@ -16,6 +16,8 @@ NAMED = {  # by the paper's words, and by the field's
     "kv cache": "60_beam_search#why-is-writing-slow", "equation 1": "32_attention#scaled-dot-product-attention",
     "post-norm": "31_stacks#norm-after-the-sum-or-before-the-sub-layer",
     "figure 2": "32_attention#multi-head-attention",
+    "equation of attention": "32_attention#scaled-dot-product-attention",
+    "positonal": "35_positional_encoding", "how to install": "91_command_line#how-to-install-it",
     "BLEU": "61_machine_translation#which-of-two-translations-is-better",
 }  # fmt: skip
 

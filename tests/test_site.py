@@ -5,6 +5,7 @@ these tests are skipped; with CI set, that is a failure.
 """
 
 import re
+from collections import Counter
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
@@ -13,7 +14,7 @@ import pytest
 import yaml
 
 from tests.pages import SITE, WIDTHS, cropped, overflowing, thin_out, violations
-from tools.browser import new_page
+from tools.browser import new_page, visit
 from tools.build import toc_entries
 from tools.evening import chapters as evening
 from tools.pdf import main as make_pdf
@@ -143,8 +144,10 @@ def test_a_long_table_is_filtered_and_sorted(open_page):
 
 
 def test_internal_links_resolve():
-    """Those of sections that moved, too."""
+    """Those of sections that moved, too; and no name stands twice on a page."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in SITE.glob("*.html")}
+    names = [(page, Counter(re.findall(r'<[^>]*\sid="([^"]+)"', html))) for page, html in pages.items()]
+    assert [(page, name) for page, count in names for name in count if count[name] > 1] == []
     targets = {name: set(re.findall(r'\s(?:id|name)="([^"]+)"', html)) for name, html in pages.items()}
     broken = []
     for name, html in pages.items():
@@ -301,6 +304,55 @@ def test_a_printed_page_has_all_that_it_folds(open_page):
     page.emulate_media(reduced_motion="reduce")
 
 
+def test_in_the_dark_a_page_is_printed_in_dark_letters_on_white(open_page):
+    """As a browser prints, without backgrounds; afterwards it is dark again."""
+    page, _, _ = open_page("54_regularization.html", "laptop", "dark")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    light = """all => all.filter(one => one.checkVisibility()).map(one => getComputedStyle(one).color)
+      .filter(colour => Math.min(...colour.match(/[\\d.]+/g).slice(0, 3).map(Number)) > 130)"""
+    assert page.locator("article :is(h1, h2, p, pre span, figcaption, th, td)").evaluate_all(light) == []
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+
+
+def test_who_comes_for_a_section_finds_its_title_below_the_header(browser, site):
+    """On a first visit, whose theme nobody has chosen yet, without a complaint."""
+    page, complaints = new_page(browser, viewport={"width": 1440, "height": 900}), []
+    page.on("console", lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None)
+    visit(page, f"{site}50_corpus.html#longer-than-in-training")
+    page.wait_for_timeout(1500)  # a slow scroll would take as long
+    title = page.locator("section:target > :is(h2, h3)").bounding_box()["y"]
+    header = page.locator(".bd-header-article").bounding_box()["height"]
+    assert header <= title < header + 40
+    assert complaints == []
+    page.context.close()
+
+
+def test_the_skip_link_leads_to_what_the_page_says(open_page):
+    """Past the header and the map of the paper: the first link behind it is one of the text."""
+    page, _, _ = open_page("83_break_one.html")
+    for key in ("Tab", "Enter", "Tab"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.closest('article section') !== null")
+
+
+def test_no_line_begins_with_the_comma_behind_a_formula(open_page):
+    page, _, _ = open_page("32_attention.html", "phone")
+    torn = """() => [...document.querySelectorAll('article :is(p, li) .math')].flatMap(one => {
+      const next = one.nextSibling;
+      if (next?.nodeType !== 3 || !/^[,.;:)?]/.test(next.data)) return [];
+      const range = document.createRange();
+      range.setStart(next, 0);
+      range.setEnd(next, 1);
+      const below = range.getBoundingClientRect().top > one.getBoundingClientRect().bottom;
+      return below ? [one.parentElement.textContent] : [];
+    })"""
+    for across in range(320, 400, 16):
+        page.set_viewport_size({"width": across, "height": 900})
+        assert page.evaluate(torn) == []
+
+
 def test_nothing_of_a_printed_page_is_cut_off(open_page):
     """Neither at the sheet's edge nor in a box that scrolls on the screen; what one can only press is left out."""
     page = on_paper(open_page, "60_beam_search")
@@ -325,6 +377,10 @@ def test_the_search_can_keep_to_the_evening(open_page):
     page, _, complaints = open_page("search.html?q=positions")
     pages = "all => all.map(one => one.getAttribute('href').split('.')[0])"
     found = page.locator("#search-results li > a")
+    assert {word.lower() for word in page.locator("#search-results mark").all_inner_texts()} == {
+        "position",
+        "positions",
+    }
     assert not set(found.evaluate_all(pages)) <= set(evening())
     page.get_by_label("only the evening").check()
     assert set() < set(found.evaluate_all(pages)) <= set(evening())

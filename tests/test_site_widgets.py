@@ -188,8 +188,11 @@ def test_breaking(open_page, site):
     assert not [one for one in requests if one.endswith("trainer.js")]
     assert widget.get_by_label("what to take away").input_value() == "shift"
     widget.get_by_text("It learns more slowly.").click()
-    train.click()
+    train.focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.textContent") == "Stop"
     shows(told(widget), "Step 60. Whole: loss")
+    assert page.evaluate("document.activeElement.textContent") == "Train both"
     shows(
         told(widget), "You guessed: “It learns more slowly.” The recorded runs of chapter 83 have other settings (width"
     )
@@ -259,6 +262,13 @@ def test_twins(live):
     prepared, asked = (widget.locator(".looks").nth(i).evaluate(weigh) for i in (0, 2))
     assert prepared == pytest.approx(asked, abs=1e-3)
     assert told(widget).inner_text() == told_before
+    widget.get_by_label("an English sentence").fill("The elephant did not cross the street because it was too tired.")
+    page.keyboard.press("Enter")
+    assert widget.locator("mark").all_text_contents() == ["elephant (unknown)"]
+    shows(widget.get_by_role("status").first, ": for a ")  # what the pronoun stands for
+    widget.get_by_label("an English sentence").fill(" ")
+    page.keyboard.press("Enter")
+    shows(widget.get_by_role("status").first, "There is nothing to translate")
     assert complaints == []
 
 
@@ -400,11 +410,11 @@ def test_typed_text_is_text(live):
     page, widget, _, complaints = live("laboratory")
     for text in HOSTILE:
         widget.get_by_text("typed", exact=True).click()
-        for label in ("sentence", "its twin", "The translation has to begin with"):
+        for label in ("The translation has to begin with", "its twin", "sentence"):
             widget.get_by_label(label, exact=label == "sentence").fill(text)
             page.keyboard.press("Enter")
         assert widget.locator("img, script").count() == 0, text
-        assert widget.locator(".result .translation").is_visible(), text
+        assert widget.locator(".result .translation").is_visible() == bool(text), text
         assert overflowing(page) == [], text
         widget.get_by_text("put together", exact=True).click()
         shows(widget.locator(".result .translation"), "Das")
@@ -413,6 +423,25 @@ def test_typed_text_is_text(live):
     widget.get_by_label("sentence", exact=True).fill("The elephant sees the dog.")
     page.keyboard.press("Enter")
     assert widget.locator("mark").all_text_contents() == ["elephant (unknown)"]
+
+
+def test_the_laboratory_says_what_it_leaves_out(live):
+    """Of a text that is too long; nothing is made of nothing; and a model that does not come is not chosen."""
+    page, widget, _, _ = live("laboratory")
+    widget.get_by_text("typed", exact=True).click()
+    field = widget.get_by_label("sentence", exact=True)
+    for text, said in (("the dog " * 63, "has 504 characters"), ("xq " * 160, "tokens, of which the model reads 255")):
+        field.fill(text)
+        page.keyboard.press("Enter")
+        shows(widget.locator(".problem"), said)
+    field.fill("")
+    page.keyboard.press("Enter")
+    shows(told(widget.locator(".result")), "There is nothing to translate")
+    assert widget.get_by_text("were seen in training").count() == 0
+    page.route("**/base-3.safetensors", lambda route: route.abort())
+    widget.get_by_text("model 3", exact=True).click()
+    shows(told(widget.locator(".result")), "The model could not be loaded")
+    assert widget.get_by_label("the book's", exact=True).is_checked()
 
 
 def test_bring_your_own(live, tmp_path):

@@ -91,6 +91,8 @@ def test_slides_run_from_a_server_and_fit(browser, folder, deck):
                 number,
             )
             assert below == [], slide.headline
+        links = page.locator("a").evaluate_all("all => all.map(one => new URL(one.href).pathname)")
+        assert [link for link in links if not (folder / link[1:]).exists()] == []
         assert all(url.startswith((address, "data:")) for url in requests)
     assert complaints == []
     page.context.close()

@@ -150,6 +150,7 @@ HOSTILE = [
     "#lab-begin=1e9--x&see=<b>&as=pie&width=1e9&alpha=-1",
     "#lab-say=" + "x" * 10_000 + "&off=" + "encoder.1.1_" * 10_000 + "&width=NaN&alpha=Infinity",
     "#lab-%",
+    "#lab-off=encoder.0.0_cross.1.0&see=encoder.0.1&set=decoder.1.0-1-1-50",  # heads are counted from 1
 ]
 
 
@@ -162,6 +163,7 @@ def test_what_an_address_should_not_say_is_passed_over():
         assert found.keys() == start.keys()
         assert len(found["say"]) <= 500
         assert len(found["off"]) <= 100
+        assert not [name for name in found["off"] + [one["at"] for one in found["set"]] if ".0" in name]
         assert found["by"] in ("zero", "mean")
         assert found["as"] in ("arcs", "grid")
         assert (found["where"], found["model"]) == ("encoder", "1")

@@ -6,7 +6,8 @@ where the time of its last run went.
 
 The short gate takes about a minute. It runs style, export and structure, and stops there where one of them fails. Then
 come the chapters whose code or outputs changed, and all quick tests; after a change of texts alone those that may read
-the book. What it left out it names.
+the book. A script of the pages that changed brings its own tests, under node and in the browser. What it left out it
+names.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ from tools.execute import TRAINING, ChapterError, environment, find, longest_fir
 REPORT = ROOT / "_build" / "tests.xml"  # of the last run of pytest
 BUILD = "tests/test_build.py"
 SITE = ("tests/test_site.py", "tests/test_site_widgets.py")
+SCRIPTS = {  # of the pages: the tests that run them under node
+    "book/web/search.js": ["tests/test_search.py"],
+    "book/web/widgets/": ["tests/test_widgets.py"],
+    "book/web/model/": ["tests/test_web_model.py", "tests/test_web_training.py"],
+}
+PARTS = {"lab": "laboratory", "break": "breaking"}  # a folder of scripts, and the widget that has them
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with=tests/nbval.cfg"]
 NBVAL += [f"--nbval-cell-timeout={limits.CELL}", f"--nbval-kernel-startup-timeout={limits.KERNEL}"]
 PRETTIER = ["node_modules/.bin/prettier", "--check", "--log-level=warn"]
@@ -205,6 +212,8 @@ def gate(change: Change, named: bool, root: Path = ROOT) -> tuple[Steps, list[st
         "style": lambda: style(STRUCTURE, *STYLE),
         "tests": lambda: pytest("-n3", *FILES, *chapters, *run, marks="not slow and not browser"),
     }
+    if pages := of_scripts(change.files, root):
+        steps["pages"] = lambda: pytest("-n2", *pages)
     books = [str(path.relative_to(root)) for path in sorted((root / "book").glob("*.ipynb"))]
     left = {
         "chapters": [Path(file).stem.split("_")[0] for file in books if file not in chapters],
@@ -212,6 +221,18 @@ def gate(change: Change, named: bool, root: Path = ROOT) -> tuple[Steps, list[st
     }
     some = [f"{what} {', '.join(names)}" for what, names in left.items() if names]
     return steps, [*some, "all slow tests", "the site in a browser"]
+
+
+def of_scripts(files: Iterable[str], root: Path = ROOT) -> list[str]:
+    """The tests of page scripts that changed: files for node, and the browser's tests that have a widget's name."""
+    if not (scripts := [Path(file) for file in sorted(files) if re.fullmatch(r"book/web/.*\.js", file)]):
+        return []
+    found = [test for path in scripts for start in SCRIPTS if str(path).startswith(start) for test in SCRIPTS[start]]
+    names = [PARTS.get(path.parent.name, path.stem) for path in scripts]
+    for file in SITE:
+        tests = re.findall(r"^def (test_\w+)", (root / file).read_text(encoding="utf-8"), re.MULTILINE)
+        found += [f"{file}::{test}" for test in tests if any(name in test.replace("_", "") for name in names)]
+    return list(dict.fromkeys(found))
 
 
 def reading_the_book(root: Path = ROOT) -> list[str]:

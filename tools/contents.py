@@ -47,5 +47,7 @@ def chapter_table(root: Path) -> str:
     for path in sorted((root / "book").glob("[0-9]*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
         about, title = notebook.metadata.get("annotated", {}), re.match("# (.+)", notebook.cells[0].source)[1]
-        rows.append(f"| {about.get('section', '')} | [{title}]({path.name}) | {about.get('shows', '')} |")
+        rows.append(
+            f"| {about.get('section', '')} | [{path.name[:2]} {title}]({path.name}) | {about.get('shows', '')} |"
+        )
     return "\n".join(rows)

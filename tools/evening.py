@@ -37,7 +37,7 @@ def listed(root: Path = ROOT) -> str:
     lines = []
     for name in chapters(root):
         title = re.match("# (.+)", nbformat.read(root / "book" / f"{name}.ipynb", as_version=4).cells[0].source)[1]
-        lines.append(f"1. [{title}]({name}.ipynb) ({minutes(name, root)} minutes)")
+        lines.append(f"1. [{name[:2]} {title}]({name}.ipynb) ({minutes(name, root)} minutes)")
     hours, rest = divmod(round(sum(minutes(name, root) for name in chapters(root)), -1), 60)
     return "\n".join(
         [*lines, "", f"Together they take about {hours} hours" + (f" and {rest} minutes." if rest else ".")]

@@ -24,6 +24,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.errors import ExtensionError
 from sphinx.transforms import SphinxTransform
+from sphinx.util.docutils import SphinxDirective
 
 from tools.repository import origin
 
@@ -45,6 +46,11 @@ REPAIRS = {
     r'(dataset\.theme = localStorage\.getItem\("theme"\)) \|\| ""': (
         r'\1 || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
     ),
+    r'(dataset\.mode = localStorage\.getItem\("mode"\)) \|\| ""': r'\1 || "auto"',
+    # past the map of the paper, to what the page says
+    r'href="#main-content"(?=.*id="page-text")': 'href="#page-text"',
+    # each exercise has this name
+    r'<section id="exercise-content">': "<section>",
     # no script keeps the page from being drawn; this one would come too early, and only a menu of versions needs it
     r"<script>DOCUMENTATION_OPTIONS\.pagename = '[^']*';</script>": "",
     r'<script (?=(?:data-[\w-]+="[^"]*" )?src="_static/)': "<script defer ",
@@ -134,6 +140,18 @@ def inside(source: str, cell: nodes.container) -> str:
     return f"Code: {names}" if names else "The code"
 
 
+class NumberTitles(SphinxTransform):
+    """Put a chapter's number before its title: in the page, the sidebar, the search and wherever links take it from."""
+
+    default_priority = 385
+
+    def apply(self, **_: object) -> None:
+        number = posixpath.basename(self.env.docname)[:2]
+        title = self.document.next_node(nodes.title)
+        if number.isdigit() and title:
+            title.insert(0, [nodes.inline("", number, classes=["chapter-number"]), nodes.Text(" ")])
+
+
 class MarkChecks(SphinxTransform):
     """Give cells that assert something, and are not exported, the edge of a check."""
 
@@ -189,7 +207,7 @@ def repair_pages(app: Sphinx, error: Exception | None) -> None:
     for path in Path(app.outdir).glob("*.html"):
         text = path.read_text(encoding="utf-8")
         for old, new in REPAIRS.items():
-            text = re.sub(old, new, text)
+            text = re.sub(old, new, text, flags=re.DOTALL)
         tips = f'<meta name="tips" content="{" ".join(TIPS.findall(text))}">'
         text = TIPS.sub("", text).replace("</head>", f"{tips}</head>")
         path.write_text(text, encoding="utf-8")
@@ -227,6 +245,18 @@ def docstring(app: Sphinx, what: str, name: str, thing: object, options: object,
         (path,) = (ROOT / "book").glob(f"{chapter:0>2}_*.ipynb")
         text = text.replace(f"\0{chapter}#{cell}\0", f"Defined in :cell:`{path.stem}#{cell}`.".replace("\\", ""))
     lines[:] = text.split("\n")
+
+
+class Repository(SphinxDirective):
+    """`{repository}`: where the book's repository is, when the git remote says so."""
+
+    def run(self) -> list[nodes.Node]:
+        address = self.config.html_theme_options.get("repository_url")
+        if not address:
+            return []
+        link = nodes.reference("", address, refuri=address)
+        said = nodes.Text("It lies at "), link, nodes.Text(": clone it with git, or download and unpack it.")
+        return [nodes.paragraph("", "", *said)]
 
 
 def launch_buttons(app: Sphinx, config: Config) -> None:
@@ -307,6 +337,8 @@ def share_nodes(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     without_thebe(app)
+    app.add_directive("repository", Repository)
+    app.add_transform(NumberTitles)
     app.add_transform(SayWhatIsFolded)
     app.add_transform(MarkChecks)
     app.add_transform(ModuleCaption)

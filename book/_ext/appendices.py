@@ -396,11 +396,11 @@ def paper_map(app: Sphinx, page: str, template: str, context: dict, document: no
         here = ' aria-current="page"' if target == page else ' aria-current="true"' if page in pages else ""
         place = section if here else place
         address = "#" if target == page else app.builder.get_relative_uri(page, target)
-        label = escape(f"{section} {app.env.titles[target].astext()}")
+        label = escape(f"{section}, chapter {app.env.titles[target].astext()}")
         items.append(f'<li><a href="{address}"{here} aria-label="{label}">{section}</a></li>')
     fold = f"<details open><summary>Paper: {place}</summary><ol>{''.join(items)}</ol></details>{FOLD}"
     strip = f'<nav class="paper-map" aria-label="Map of the paper"><span>Paper</span>{fold}</nav>'
-    context["body"] = strip + context["body"]
+    context["body"] = f'{strip}<div id="page-text" tabindex="-1"></div>{context["body"]}'
 
 
 def read_map(app: Sphinx) -> None:

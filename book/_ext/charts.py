@@ -20,6 +20,7 @@ from sphinx.transforms import SphinxTransform
 ROOT = Path(__file__).resolve().parents[2]
 SVG, NARROW = "image/svg+xml", "application/vnd.annotated.narrow"
 TEXT, PAGE = "var(--pst-color-text-base)", "var(--pst-color-background)"
+LETTERS, LEGIBLE = r'<text[^>]*font(?:-size)?: [^;"]*?([\d.]+)px', 11  # sizes in a drawing; pixels that one can read
 NEARLY = 8  # how far the parts of a grey may lie apart, of 255
 COLOUR = re.compile(r"(?<=: )#([0-9a-f]{6})\b", re.IGNORECASE)
 
@@ -68,8 +69,10 @@ def inlined(svg: str, name: str, form: str, alternative: str, roles: dict[str, s
     svg = re.sub(r'(?<= id=")|(?<=url\(#)|(?<=href="#)', f"{name}-", svg)
     parts = re.split(r'(<g class="ramp".*?</g>)', svg, flags=re.S)  # colours of weights stay as they are
     parts[::2] = [COLOUR.sub(lambda found: themed(found[1].lower(), roles), part) for part in parts[::2]]
-    width = re.search(r'width="(\d+)"', svg)[1]
-    head = f'<svg class="{form}" role="img" aria-label="{escape(alternative)}" style="max-width: {width}px" '
+    width, sizes = re.search(r'width="(\d+)"', svg)[1], [float(size) for size in re.findall(LETTERS, svg)]
+    least = float(width) * 0.75 * LEGIBLE / min(sizes, default=LEGIBLE)  # points become pixels
+    style = f"max-width: {width}px; --legible: {least:.0f}px"
+    head = f'<svg class="{form}" role="img" aria-label="{escape(alternative)}" style="{style}" '
     rest = re.sub(r'<svg xmlns="[^"]*" width="\d+" height="\d+" (viewBox="[^"]*")[^>]*>', r"\1>", "".join(parts))
     return head + rest
 

@@ -43,7 +43,7 @@ def leading_on(app: Sphinx, page: str) -> str:
     title, spent = escape(app.env.titles[following].astext()), minutes(following)
     return (
         f'<a class="evening-next" href="{following}.html"><span>Next this evening</span> <strong>{title}</strong> '
-        f"<span>chapter {following[:2]}, {spent} minutes</span></a>"
+        f"<span>{spent} minutes</span></a>"
     )
 
 

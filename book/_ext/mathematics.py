@@ -13,9 +13,11 @@ from docutils import nodes
 from fontTools import subset, ttLib
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+from sphinx.transforms import SphinxTransform
 from sphinx.writers.html5 import HTML5Translator
 
 ROOT = Path(__file__).resolve().parents[2]
+BEHIND = re.compile(r"[,.;:!?)\]]+")
 MATHJAX, FONTS = ROOT / "node_modules" / "mathjax" / "es5", Path("output", "chtml", "fonts", "woff-v2")
 
 
@@ -81,6 +83,20 @@ def visit_block(self: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+class KeepTogether(SphinxTransform):
+    """Bind the comma behind a formula to it, so that no line begins with one."""
+
+    default_priority = 800  # when quotation marks are as they stay
+
+    def apply(self, **_: object) -> None:
+        for formula in list(self.document.findall(nodes.math)):
+            parent, place = formula.parent, formula.parent.index(formula)
+            text = parent[place + 1] if place + 1 < len(parent) else None
+            if isinstance(text, nodes.Text) and (found := BEHIND.match(text)):
+                bound = nodes.inline("", "", formula, nodes.Text(found[0]), classes=["unbroken"])
+                parent[place : place + 2] = [bound, nodes.Text(text[found.end() :])]
+
+
 def begin(app: Sphinx) -> None:
     app.typesetter = Typesetter(app.config.typeset_macros)
 
@@ -116,6 +132,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_config_value("typeset_macros", {}, "html")
     app.add_html_math_renderer("typeset", (visit_inline, None), (visit_block, None))
     app.add_css_file("mathematics.css")
+    app.add_transform(KeepTogether)
     app.connect("builder-inited", begin)
     app.connect("build-finished", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": False}

@@ -104,17 +104,22 @@ function mountWidgets() {
   document.querySelectorAll("figure.widget").forEach((figure) => near.observe(figure));
 }
 
-/* On paper nothing can be unfolded: what is closed is printed open, and closed again. */
+/* On paper nothing can be unfolded, and it is light: what is closed is printed open, in the light theme, and closed again. */
 const unfolded = new Set();
+let theme;
 
-function unfold() {
+function prepare() {
+  theme ??= document.documentElement.dataset.theme;
+  document.documentElement.dataset.theme = "light";
   for (const box of document.querySelectorAll(".bd-article details:not([open])")) {
     box.open = true;
     unfolded.add(box);
   }
 }
 
-function foldAgain() {
+function putBack() {
+  document.documentElement.dataset.theme = theme;
+  theme = undefined;
   unfolded.forEach((box) => {
     box.open = false;
   });
@@ -169,7 +174,7 @@ window.addEventListener("resize", () => {
   pending = setTimeout(markScrollers, 150);
 });
 document.addEventListener("toggle", markScrollers, true);
-window.addEventListener("beforeprint", unfold);
-window.addEventListener("afterprint", foldAgain);
+window.addEventListener("beforeprint", prepare);
+window.addEventListener("afterprint", putBack);
 window.addEventListener("load", start);
 window.addEventListener("hashchange", followMoved);

@@ -53,8 +53,45 @@ function reader(same) {
   };
 }
 
+const inOrder = (read) => [...read].sort().join(" "); // "equation of attention" is the attention equation
+
+/** How many letters must be put in, left out, changed or swapped with the next, to make one word of another. */
+function apart(one, other) {
+  let [before, last] = [[], [...Array(other.length + 1).keys()]];
+  for (let i = 1; i <= one.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= other.length; j++) {
+      const same = one[i - 1] === other[j - 1];
+      row[j] = Math.min(last[j] + 1, row[j - 1] + 1, last[j - 1] + !same);
+      if (one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1]) row[j] = Math.min(row[j], before[j - 2] + 1);
+    }
+    [before, last] = [last, row];
+  }
+  return last.at(-1);
+}
+
+/** A query with its slips of the pen mended: a word that no text has becomes the nearest one, the commonest of these. */
+function speller({ same, sections }) {
+  const count = new Map();
+  const texts = sections.map(({ title, text, words }) => `${title} ${text} ${words.join(" ")}`);
+  for (const word of words([...texts, ...same.flat()].join(" "))) count.set(word, (count.get(word) ?? 0) + 1);
+  const stems = new Set([...count.keys()].map(stemmed));
+  const mended = (word) => {
+    const most = word.length > 7 ? 2 : word.length > 4 ? 1 : 0;
+    if (!most || stems.has(stemmed(word))) return word;
+    let [best, least] = [word, most + 1];
+    for (const [other, often] of count) {
+      if (Math.abs(other.length - word.length) > most || other[0] !== word[0]) continue;
+      const far = apart(word, other) - often / 1e9;
+      if (far < least) [best, least] = [other, far];
+    }
+    return best;
+  };
+  return (query) => query.replace(/[\p{L}\p{N}_]+/gu, (word) => mended(word.toLowerCase()));
+}
+
 globalThis.bookSearch = ({ same, sections }, Search = globalThis.MiniSearch) => {
-  const read = reader(same);
+  const [read, mend] = [reader(same), speller({ same, sections })];
   const index = new Search({
     fields: ["words", "title", "page", "text"],
     tokenize: (text) => read(text),
@@ -67,45 +104,61 @@ globalThis.bookSearch = ({ same, sections }, Search = globalThis.MiniSearch) => 
   const whole = new Map(); // what readers type, word for word
   for (const section of sections)
     for (const phrase of section.words) {
-      const key = read(phrase).join(" ");
+      const key = inOrder(read(phrase));
       whole.set(key, (whole.get(key) ?? new Set()).add(section.id));
     }
 
-  return (query) => {
-    const asked = read(query);
+  const find = (query) => {
+    const asked = read(mend(query));
     const telling = asked.filter((word) => !STOP.has(word));
     const terms = telling.length ? telling : asked;
-    const exact = [asked, terms].map((some) => whole.get(some.join(" ")) ?? new Set());
+    const exact = [asked, terms].map((some) => whole.get(inOrder(some)) ?? new Set());
     const options = {
       boost: { words: 5, title: 4, page: 1.5, text: 1 },
       prefix: (term) => term.length > 3,
-      fuzzy: (term) => (term.length > 5 ? 0.2 : false),
-      weights: { prefix: 0.3, fuzzy: 0.15 },
+      weights: { prefix: 0.3 },
       boostDocument: (id) => known.get(id).weight * (exact[0].has(id) ? 6 : exact[1].has(id) ? 3 : 1),
     };
     const found = index.search(terms.join(" "), { ...options, tokenize: (text) => text.split(" ") });
     const worth = ({ score, queryTerms }) => score * (queryTerms.length / terms.length) ** 2; // all words before some
     return found.sort((one, other) => worth(other) - worth(one)).map(({ id }) => known.get(id));
   };
+  return Object.assign(find, { mend });
 };
+
+/** A text in pieces, each with whether it is a word that was asked for, in whatever form. */
+function pieces(text, query) {
+  const asked = new Set(
+    words(query)
+      .filter((word) => !STOP.has(word))
+      .map(stemmed),
+  );
+  return text.split(/([\p{L}\p{N}_]+)/u).map((piece) => [piece, asked.has(stemmed(piece.toLowerCase()))]);
+}
 
 /** Some words of a text around the first that was asked for. */
 function excerpt(text, query) {
-  const at = words(query)
-    .filter((word) => !STOP.has(word))
-    .map((word) => text.toLowerCase().search(new RegExp(`\\b${word}`)))
-    .filter((place) => place >= 0);
-  const from = at.length ? Math.max(0, text.lastIndexOf(" ", Math.min(...at) - 60) + 1) : 0;
+  const parts = pieces(text, query);
+  const first = parts.findIndex(([, isAsked]) => isAsked);
+  const before = parts.slice(0, Math.max(0, first)).map(([piece]) => piece);
+  const from = Math.max(0, text.lastIndexOf(" ", before.join("").length - 60) + 1);
   return `${from ? "… " : ""}${text.length > from + 200 ? `${text.slice(from, from + 200).replace(/\S*$/, "")}…` : text.slice(from)}`;
 }
 
 function showResults() {
   const place = document.getElementById("search-results");
-  const query = new URLSearchParams(location.search).get("q") ?? "";
-  if (!place || !query.trim()) return;
-  for (const input of document.querySelectorAll("form.bd-search input[name=q]")) input.value = query;
+  const typed = new URLSearchParams(location.search).get("q") ?? "";
+  if (!place || !typed.trim()) return;
+  for (const input of document.querySelectorAll("form.bd-search input[name=q]")) input.value = typed;
   const make = (tag, text, more = {}) => Object.assign(document.createElement(tag), { textContent: text, ...more });
-  const every = globalThis.bookSearch(globalThis.SECTIONS)(query);
+  const find = globalThis.bookSearch(globalThis.SECTIONS);
+  const [every, query] = [find(typed), find.mend(typed)];
+  const marked = (tag, text, more) => {
+    const all = pieces(text, query).map(([piece, isAsked]) => (isAsked ? make("mark", piece) : piece));
+    const box = make(tag, "", more);
+    box.append(...all);
+    return box;
+  };
   const list = make("ol", "", { className: "found" });
   const status = make("p", "", { role: "status" });
   const box = make("input", "", { type: "checkbox" });
@@ -114,15 +167,18 @@ function showResults() {
   const itemOf = (section) => {
     const [page, anchor] = section.id.split("#");
     const item = make("li", "");
-    item.append(make("a", section.title, { href: section.top ? `${page}.html` : `${page}.html#${anchor}` }));
+    item.append(marked("a", section.title, { href: section.top ? `${page}.html` : `${page}.html#${anchor}` }));
     if (!section.top) item.append(make("span", section.page, { className: "where" }));
-    item.append(make("p", excerpt(section.text, query)));
+    item.append(marked("p", excerpt(section.text, query)));
     return item;
   };
   const show = () => {
     const found = every.filter(({ evening }) => evening || !box.checked);
     const count = found.length > 30 ? "The best 30 of" : "";
-    status.textContent = found.length ? `${count} ${found.length} sections`.trim() : "No section has these words.";
+    const said = query.toLowerCase() === typed.toLowerCase() ? "" : `, for “${query}”`;
+    status.textContent = found.length
+      ? `${count} ${found.length} sections${said}`.trim()
+      : "No section has these words.";
     list.replaceChildren(...found.slice(0, 30).map(itemOf));
   };
   box.addEventListener("change", show);

@@ -5,7 +5,7 @@ import { CHOICES, EXPERIMENTS, fromHash, startOf, TASKS, toHash } from "./break/
 import { panel } from "./break/panel.js";
 import { race } from "./break/race.js";
 import { guessesOf, lost, named, verdict } from "./break/verdict.js";
-import { button, choice, fixed, make, percent, pick, slider, teller, tick } from "./dom.js";
+import { button, choice, fixed, holdFocus, make, percent, pick, slider, teller, tick } from "./dom.js";
 
 const SEVERAL = "several"; // in the list of what can be taken away
 
@@ -22,6 +22,7 @@ export function mount(place) {
   const start = button("Train both", begin, { disabled: true });
   const stop = button("Stop", () => end("Stopped."), { hidden: true });
   const bar = make("progress", { max: 1, value: 0, "aria-label": "training", hidden: true });
+  const controls = make("p", {}, start, " ", stop, bar);
 
   /** The question about these parts, and nothing learned yet. */
   function ask() {
@@ -62,7 +63,9 @@ export function mount(place) {
     clear(settings.steps);
     const parts = lost(settings);
     stopBoth = race(settings, lookOf(parts), hear, end);
+    const hand = holdFocus(controls);
     [start.disabled, stop.hidden, bar.hidden, bar.value] = [true, false, false, 0];
+    hand();
     watch.textContent = parts.length === 1 ? EXPERIMENTS[parts[0]].watch : "";
     tell("Both models begin with the same random numbers.");
   }
@@ -70,7 +73,9 @@ export function mount(place) {
   function end(text) {
     stopBoth?.();
     stopBoth = null;
+    const hand = holdFocus(controls);
     [start.disabled, stop.hidden, bar.hidden] = [guess === null, true, true];
+    hand();
     if (text) tell(text);
   }
 
@@ -127,18 +132,19 @@ export function mount(place) {
     " and let both learn ",
     pick("what to learn", titles(), settings.task, (task) => change({ task })),
   );
+  const chapter = make("a", { href: `83_break_one.html${toHash(settings)}` }, "Chapter 83");
+  const isSlide = place.closest(".reveal") !== null; // no chapter lies beside slides
   const alone = make(
     "p",
     {},
-    "On this page, two small models learn to write eight digits backwards. (",
-    make("a", { href: `83_break_one.html${toHash(settings)}` }, "Chapter 83"),
-    " has all six experiments.)",
+    "On this page, two small models learn to write eight digits backwards.",
+    isSlide ? null : [" (", chapter, " has all six experiments.)"],
   );
   place.append(
     ...(only ? [alone] : [lists]),
     question,
     ...(only ? [] : [knobs]),
-    make("p", {}, start, " ", stop, bar),
+    controls,
     watch,
     chart.box,
     reads,

@@ -68,6 +68,23 @@ export function pick(label, options, value, onchange) {
 
 export const button = (label, onclick, more) => make("button", { type: "button", onclick, ...more }, label);
 
+/**
+ * Where the focus goes when what had it in one of some places is drawn anew, disabled or gone: the function that comes
+ * back hands it on, to what stands there now.
+ */
+export function holdFocus(...places) {
+  const usable = (place) =>
+    [...place.querySelectorAll("button, input, select, [tabindex='0']")].filter(
+      (one) => !one.disabled && one.checkVisibility(),
+    );
+  const place = places.find((one) => one.contains(document.activeElement));
+  const at = place ? usable(place).indexOf(document.activeElement) : -1;
+  return () => {
+    const now = place && usable(place);
+    if (at >= 0 && !now.includes(document.activeElement)) (now[at] ?? now.at(-1))?.focus({ preventScroll: true });
+  };
+}
+
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /** How many rows down and columns to the right an arrow key goes; nothing for other keys. */

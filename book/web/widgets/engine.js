@@ -1,7 +1,7 @@
 // The model in the page: loaded when a reader asks for it, once for all parts of a page.
 import { InputError } from "../model/files.js";
 import { Translator } from "../model/translation.js";
-import { button, make } from "./dom.js";
+import { button, holdFocus, make } from "./dom.js";
 
 const FOLDER = new URL("../models/embedded/", import.meta.url);
 const CASE = new URL("../models/case/", import.meta.url);
@@ -54,6 +54,7 @@ export function whenAsked(place, label, run, isMain = true) {
   const start = button(
     `${label} (loads 2.7 MB)`,
     async () => {
+      const hand = holdFocus(place);
       start.disabled = true;
       bar.hidden = false;
       problem.hidden = true;
@@ -70,6 +71,7 @@ export function whenAsked(place, label, run, isMain = true) {
           error instanceof InputError ? error.message : `The model could not be loaded: ${error.message}`;
         place.replaceChildren(start, bar, problem);
       }
+      hand();
     },
     { class: isMain ? "start" : null },
   );

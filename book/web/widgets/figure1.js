@@ -1,6 +1,6 @@
 // Chapter 39: step through Figure 1 with what the trained model really computes.
 import { softmax } from "../model/matrices.js";
-import { button, fixed, make, teller } from "./dom.js";
+import { button, fixed, holdFocus, make, teller } from "./dom.js";
 import { whenAsked } from "./engine.js";
 import { likeliest } from "./genders.js";
 import { thumbnail } from "./grid.js";
@@ -81,6 +81,7 @@ export function mount(place) {
       make("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": "what this step computes" }),
     ];
     const [back, next] = [button("◀ back", () => show(at - 1)), button("next ▶", () => show(at + 1))];
+    const turn = make("div", { class: "beside" }, back, next);
     const map = make(
       "div",
       { class: "map" },
@@ -103,8 +104,10 @@ export function mount(place) {
 
     function show(i) {
       at = Math.max(0, Math.min(steps.length - 1, i));
+      const hand = holdFocus(turn);
       back.disabled = at === 0;
       next.disabled = at === steps.length - 1;
+      hand();
       const step = steps[at];
       map.querySelectorAll("button").forEach((one) => {
         if (Number(one.dataset.step) === at) one.setAttribute("aria-current", "step");
@@ -117,7 +120,7 @@ export function mount(place) {
     }
     place.append(
       make("p", {}, `${SENTENCE} The decoder has read: ${tokenizer.toText(tokens.slice(0, 8))}`),
-      make("div", { class: "beside" }, back, next),
+      turn,
       make("div", { class: "stepper" }, map, make("div", {}, title, told, picture)),
     );
     show(0);

@@ -1,6 +1,6 @@
 // Chapter 81: the laboratory. A sentence, its translation, what every head looks at, and what happens if one interferes.
 import { Sentences } from "./sentences.js";
-import { button, choice, fixed, make, percent, teller } from "./dom.js";
+import { button, choice, fixed, holdFocus, make, percent, teller } from "./dom.js";
 import { json, modelOfCase, whenAsked } from "./engine.js";
 import { GENDERS } from "./genders.js";
 import { MODELS, START, fromHash, toHash } from "./lab/address.js";
@@ -100,6 +100,7 @@ function laboratory(place, sentences, shipped, translator, about = null) {
       history.replaceState(null, "", toHash(wanted));
       laboratory(place, sentences, shipped, found);
     } catch (error) {
+      which.querySelectorAll("input").forEach((input) => (input.checked = input.value === state.model));
       tell(`The model could not be loaded: ${error.message}`);
     }
   }
@@ -111,8 +112,20 @@ function laboratory(place, sentences, shipped, translator, about = null) {
     notes.hidden = !allowed.dropped.length;
     notes.textContent = allowed.dropped.join("; ");
     history.replaceState(null, "", toHash(state));
-    result = experiment(translator, state);
+    const hand = holdFocus(sentence.box, done, heads.box, swap, output.long);
+    show();
+    hand();
+  }
+
+  function show() {
     sentence.show(state);
+    const isEmpty = !state.say.trim();
+    [output.short, done, inside].forEach((part) => (part.hidden = isEmpty));
+    if (isEmpty) {
+      tell("There is nothing to translate: type a sentence.");
+      return;
+    }
+    result = experiment(translator, state);
     output.show(result, state, sentence.answerTo(state.say));
     heads.show(result, state);
     done.replaceChildren(...doneTo(state, translator, update));
@@ -137,12 +150,9 @@ function laboratory(place, sentences, shipped, translator, about = null) {
     );
   }
 
-  place.replaceChildren(
-    ...(about ? [make("p", { role: "status" }, about)] : []),
-    ...(about && translator !== shipped ? [] : [which]),
-    make("h2", {}, "Sentence"),
-    sentence.box,
-    make("div", { class: "result" }, make("h2", {}, "Translation"), output.short, told, done, notes),
+  const inside = make(
+    "div",
+    {},
     make("h2", {}, "Attention"),
     heads.box,
     make("h2", {}, "The twin's attention"),
@@ -150,6 +160,15 @@ function laboratory(place, sentences, shipped, translator, about = null) {
     make("h2", {}, "Token by token"),
     output.long,
     tree,
+  );
+  const hand = holdFocus(place);
+  place.replaceChildren(
+    ...(about ? [make("p", { role: "status" }, about)] : []),
+    ...(about && translator !== shipped ? [] : [which]),
+    make("h2", {}, "Sentence"),
+    sentence.box,
+    make("div", { class: "result" }, make("h2", {}, "Translation"), output.short, told, done, notes),
+    inside,
     own,
   );
   window.onhashchange = () => {
@@ -159,4 +178,5 @@ function laboratory(place, sentences, shipped, translator, about = null) {
     else other(asked);
   };
   update();
+  hand();
 }

@@ -2,11 +2,17 @@
 import { watched } from "../model/interventions.js";
 import { button, choice, make, teller } from "./dom.js";
 import { json, whenAsked } from "./engine.js";
+import { marked } from "./lab/sentence.js";
 import { looksAt, shown } from "./words.js";
 
 const LAYER = 1; // the second of two layers: only there can "it" have met the adjective
 const HEADS = [0, 3]; // the two that lead to nouns, as in book/_ext/twins.py
 const FAINT = 0.02; // weights below are not drawn
+const GLOSSES = {
+  er: "for a masculine noun, as der Hund",
+  sie: "for a feminine noun, as die Straße",
+  es: "for a neuter noun, as das Tier",
+};
 const MEANINGS = { es: "es, for the animal (das Tier)", sie: "sie, for the street (die Straße)" };
 
 /** What is shown of a sentence: its words, the row of "it" in both heads, the translation. As in book/_ext/twins.py. */
@@ -83,18 +89,26 @@ export async function mount(place) {
   const sentences = choice("Sentence", twins, adjective, switched);
   sentences.querySelector("legend").className = "sr";
   place.append(sentences, question, answer, own, told);
-  whenAsked(own, "Type your own sentence", (translator) => ownSentence(own, translator), false);
+  const askOwn = async (translator) => ownSentence(own, translator, new Set((await json("sentences.json")).known));
+  whenAsked(own, "Type your own sentence", askOwn, false);
 }
 
-/** A field for a sentence of the reader's own, for the model that has been loaded. */
-function ownSentence(place, translator) {
+/** A field for a sentence of the reader's own, for the model that has been loaded, and the words that this one knows. */
+function ownSentence(place, translator, known) {
   const field = make("input", { "aria-label": "an English sentence", class: "own", size: 60 });
   field.value = "The dog did not chase the cat because it was too tired.";
   const found = make("div", { class: "answer", role: "status" });
   const translate = (event) => {
     event?.preventDefault();
+    const told = marked(field.value, known);
+    if (!told) {
+      found.replaceChildren("There is nothing to translate: type an English sentence.");
+      return;
+    }
     const state = look(translator, field.value);
-    found.replaceChildren(make("p", {}, make("b", {}, state.text)), ...looks(state));
+    const pronouns = [...new Set(state.text.match(/\b(er|sie|es)\b/g))];
+    const gloss = pronouns.map((word) => ` (${word}: ${GLOSSES[word]})`);
+    found.replaceChildren(told, make("p", {}, make("b", { lang: "de" }, state.text), gloss), ...looks(state));
   };
   place.append(make("form", { onsubmit: translate }, field, " ", button("Translate", translate)), found);
   translate();

@@ -22,8 +22,8 @@ export const START = {
   alpha: 0.6,
 };
 
-const HEAD = /^(encoder|decoder|cross)\.(\d{1,2})\.(\d{1,2})$/; // kind, layer and head, counted from 1
-const LONGEST = 500; // characters of a sentence
+const HEAD = /^(encoder|decoder|cross)\.([1-9]\d?)\.([1-9]\d?)$/; // kind, layer and head, counted from 1
+export const LONGEST = 500; // characters of a sentence
 
 /** A head by its name, or null: { kind, layer, head }, counted from 0. */
 export function headOf(name) {

@@ -1,7 +1,7 @@
 // One experiment: what the model does with a sentence, untouched and under interventions.
 import { edited, overwritten, pasted, places, silenced, watched } from "../../model/interventions.js";
 import { chances, genderTokens, pronounAt } from "../genders.js";
-import { headOf } from "./address.js";
+import { headOf, LONGEST } from "./address.js";
 
 /** Whether a model has a head; models that a reader brings may have others. */
 export function exists({ model }, { kind, layer, head }) {
@@ -16,8 +16,21 @@ export function possible(translator, state) {
   const result = { ...state, off: state.off.filter(known), set: state.set.filter(({ at }) => known(at)) };
   if (!exists(translator, headOf(state.see))) result.see = "encoder.1.1";
   if (state.by === "mean" && !translator.means) result.by = "zero";
+  const most = translator.model.config.max_length - 1; // tokens
   if (state.begin.some((id) => id >= translator.tokenizer.size)) result.begin = [];
-  const [own, other] = [state.say, state.twin].map((text) => translator.tokenize(text).length);
+  for (const [name, what] of [
+    ["say", "the sentence"],
+    ["twin", "its twin"],
+  ]) {
+    const [text, count] = [state[name], translator.tokenizer.toIds(state[name]).length];
+    result[name] = text.slice(0, LONGEST);
+    if (text.length > LONGEST)
+      dropped.push(`${what} has ${text.length} characters: those after ${LONGEST} are left out`);
+    else if (count > most) dropped.push(`${what} has ${count} tokens, of which the model reads ${most}`);
+  }
+  if (state.begin.length > most) dropped.push(`of the words to begin with, ${most} tokens are taken`);
+  result.begin = result.begin.slice(0, most);
+  const [own, other] = [result.say, result.twin].map((text) => translator.tokenize(text).length);
   if (state.paste && own !== other) {
     result.paste = "";
     dropped.push(`the twin has ${other} tokens, the sentence ${own}: attention can only be pasted between equals`);

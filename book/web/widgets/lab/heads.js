@@ -84,10 +84,6 @@ export function headsPanel(translator, onchange) {
     const places = layers.flatMap((_, layer) =>
       Array.from({ length: numHeads }, (_, head) => ({ kind: seen.kind, layer, head })),
     );
-    const focus = [kinds, small].map((part) => [
-      part,
-      [...part.querySelectorAll("button, input")].indexOf(document.activeElement),
-    ]);
     kinds.replaceChildren(
       choice(
         "Whose attention?",
@@ -127,7 +123,6 @@ export function headsPanel(translator, onchange) {
     );
     small.style.setProperty("--columns", numHeads);
     small.replaceChildren(...places.map((place) => card(result, state, place)));
-    focus.forEach(([part, i]) => i >= 0 && part.querySelectorAll("button, input")[i]?.focus());
     const inputs = { source: result.source, input: result.input };
     const [asking, asked] = { encoder: ["source", "source"], decoder: ["input", "input"], cross: ["input", "source"] }[
       seen.kind

@@ -12,7 +12,7 @@ export function outputPanel(translator, onbegin) {
     make("div", { class: "tokens", role: "group", "aria-label": "tokens of the translation" }),
     make("div", {}),
   ];
-  const begin = make("input", { class: "line", maxlength: 300, spellcheck: "false", lang: "de" });
+  const begin = make("input", { class: "line", spellcheck: "false", lang: "de" });
   begin.addEventListener("change", () => onbegin(begin.value.trim() ? tokenizer.toIds(begin.value) : []));
   const short = make("div", {}, lines, genders);
   const long = make(

@@ -13,6 +13,19 @@ export function wordsOf(text, known) {
   });
 }
 
+/** The words of a text as a line in which those are marked that the model has never met; nothing for no words. */
+export function marked(text, known) {
+  const words = wordsOf(text, known);
+  if (!words.length) return null;
+  const shown = words.map((one) => [
+    one.known ? one.word : make("mark", {}, one.word, make("span", { class: "sr" }, " (unknown)")),
+    " ",
+  ]);
+  const isStrange = words.some((one) => !one.known);
+  const said = isStrange ? "Marked words were never seen in training: " : "All these words were seen in training: ";
+  return make("p", { class: "quiet" }, said, shown);
+}
+
 /** `sentences` is what the grammar offers; `onchange({ say, twin })`. */
 export function sentencePanel(sentences, onchange) {
   const known = new Set(sentences.known);
@@ -39,25 +52,10 @@ export function sentencePanel(sentences, onchange) {
   };
 
   function line(label, name, value) {
-    const input = make("input", { "aria-label": label, maxlength: 500, spellcheck: "false", class: "line" });
+    const input = make("input", { "aria-label": label, spellcheck: "false", class: "line" });
     input.value = value;
     input.addEventListener("change", () => onchange({ [name]: input.value }));
     return make("p", {}, make("label", {}, label, input));
-  }
-
-  function marks(text) {
-    const words = wordsOf(text, known);
-    const strange = words.filter((one) => !one.known);
-    const shown = words.map((one) => [
-      one.known ? one.word : make("mark", {}, one.word, make("span", { class: "sr" }, " (unknown)")),
-      " ",
-    ]);
-    return make(
-      "p",
-      { class: "quiet" },
-      strange.length ? "Marked words were never seen in training: " : "All these words were seen in training: ",
-      shown,
-    );
   }
 
   function show(state) {
@@ -66,11 +64,12 @@ export function sentencePanel(sentences, onchange) {
     typed ||= !found;
     mode.querySelectorAll("input").forEach((input) => (input.checked = (input.value === "typed") === typed));
     if (typed) {
-      body.replaceChildren(
+      const lines = [
         line("sentence ", "say", state.say),
-        marks(state.say),
+        marked(state.say, known),
         line("its twin, to paste attention from ", "twin", state.twin),
-      );
+      ];
+      body.replaceChildren(...lines.filter(Boolean));
       answer.textContent = `The model knows ${sentences.known.length} English words and one kind of grammar. Of anything else it makes what it can.`;
       return;
     }
