@@ -450,10 +450,14 @@ def check_embedding(subject: Subject) -> Verdict:
     if factors != [1.0]:
         return Verdict(WRONG, "embedding scaled otherwise", f"{says}; sqrt({words.inner}) is {root:.4g}")
     ratio = min(one.ratio for one in subject.seen.ends)
-    if ratio < 0.5 and not words.times:  # nor by a number that somebody has chosen to be 1
-        says = f"words are {ratio:.2g} times as large as the positions that are added to them"
-        return Verdict(WRONG, "embedding not scaled", f"{says}, and not multiplied by sqrt({words.inner}) = {root:.4g}")
-    return Verdict(VARIANT, "embedding not scaled", says)
+    if ratio >= 0.5:
+        return Verdict(VARIANT, "embedding not scaled", says)
+    says = f"words are {ratio:.2g} times as large as the positions that are added to them, and not multiplied"
+    table = dict(subject.module.named_parameters()).get(words.by) if subject.module is not None else None
+    even = table is not None and float(table.detach().abs().max()) < 2 * float(table.detach().std())
+    if words.times or even:  # by a number that somebody has chosen to be 1; drawn evenly, as all matrices are by Xavier
+        return Verdict(VARIANT, "embedding not scaled", says)
+    return Verdict(WRONG, "embedding not scaled", f"{says} by sqrt({words.inner}) = {root:.4g}")
 
 
 def check_sharing(subject: Subject) -> Verdict:
@@ -503,7 +507,8 @@ def check_positions(subject: Subject) -> Verdict:
     for one in added:
         table = one.places.double()
         while table.dim() > 2:  # (batch, length, d), or (length, batch, d)
-            table = table.select(0 if subject.batch_first or len(table) == 1 else 1, 0)
+            first = len(table) == one.length and table.shape[1] != one.length
+            table = table.select(1 if first else 0, 0)
         length, width = table.shape
         if length < one.length:
             return Verdict(WRONG, "positions count the batch", f"{length} rows are added to {one.length} tokens")
@@ -688,7 +693,7 @@ def check_layers(subject: Subject) -> Verdict:
     """Each layer has weights of its own, drawn on their own, and the optimiser will be given all of them."""
     if subject.module is None:
         return Verdict(UNTRIED, "", "a function has no parameters to look at: hand over the module")
-    strays = list(subject.seen.strays.values())
+    strays = [shape for shape, constant in subject.seen.strays.values() if not constant]
     if strays:
         return Verdict(
             WRONG, "not registered", f"{len(strays)} parameters are used that it does not name, one {strays[0]}"

@@ -38,7 +38,7 @@ ROLES = [  # what an argument is, by its name in small letters; the first that f
     ("vocab", r"n_?tokens?|num_tokens|tokens$|words?$|dictionary|num_embeddings|(lexicon|alphabet)|classes"),
     ("side", rf"^{SIDE}_?(dim|size|num|n|d|features|words|toks?)$|^{SIDE}$"),
     ("hidden", r"hid"),
-    ("d_model", r"d_?model|dim|emb|vec|width|^[de]$|model_size|size|channels|units|features"),
+    ("d_model", r"norm(ali[sz]ed)?_shape|d_?model|dim|emb|vec|width|^[de]$|model_size|size|channels|units|features"),
 ]  # fmt: skip
 SIZES = {  # of what is small enough to be asked in seconds
     "vocab": 40, "d_model": 32, "heads": 4, "layers": 2, "d_ff": 48, "d_k": 8, "max_len": 64, "expansion": 2,
@@ -95,6 +95,8 @@ class Words(int):
         return int(self)
 
     def __getitem__(self, word: Any) -> int:
+        if not isinstance(word, str):
+            raise TypeError("words are looked up in what was handed over: it takes texts, where ids were given")
         return self.special.get(kind(str(word).strip("<>[]")), 1)
 
     def __getattr__(self, name: str) -> Any:
