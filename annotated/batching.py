@@ -9,7 +9,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-__all__ = ["Batch", "Example", "make_batch", "pad_sequences", "padding_share", "token_batches"]
+from annotated.base.files import InputError
+
+__all__ = ["Batch", "Example", "check_pair", "make_batch", "pad_sequences", "padding_share", "token_batches"]
 
 
 # book/51_data_and_batching.ipynb#pad-sequences
@@ -58,12 +60,40 @@ class Batch:
         return Batch(*(tensor.pin_memory() for tensor in tensors), self.num_tokens)
 
 
+# book/51_data_and_batching.ipynb#check-pair
+def check_pair(pair: Example, number: int, pad_id: int = 0, end_id: int = 3) -> None:
+    """Raises InputError, naming the pair by its number, for what cannot be learned.
+
+    That is an empty side, an id that is no whole number, and a target without an end.
+
+    Defined in chapter 51: `check-pair`.
+    """
+    for ids in pair:
+        if len(ids) == 0:
+            raise InputError(f"pair {number} has an empty side", "Leave it out.")
+        if odd := [one for one in ids if not hasattr(one, "__index__")]:
+            raise InputError(
+                f"pair {number} holds {odd[0]!r}, and ids are whole numbers",
+                "Give lists of ids, as `tokenizer.encode` makes them.",
+            )
+    target = [one for one in pair[1] if one != pad_id]
+    if target and target[-1] != end_id:
+        raise InputError(
+            f"the target of pair {number} does not end with {end_id}, so no output would ever end",
+            "`tokenizer.encode` puts the end there; with ids of your own, append it.",
+        )
+
+
 # book/51_data_and_batching.ipynb#make-batch
-def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2) -> Batch:
+def make_batch(examples: Sequence[Example], pad_id: int = 0, start_id: int = 2, end_id: int = 3) -> Batch:
     """All examples as one batch: both sides padded, the targets shifted right.
+
+    Raises InputError for what `check_pair` refuses.
 
     Defined in chapter 51: `make-batch`.
     """
+    for number, pair in enumerate(examples, start=1):
+        check_pair(pair, number, pad_id, end_id)
     sources, targets = zip(*examples)
     shifted = [[start_id, *target][: len(target)] for target in targets]
     batch = (pad_sequences(rows, pad_id) for rows in (sources, shifted, targets))

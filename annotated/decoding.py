@@ -111,28 +111,6 @@ def inference(search: Callable[..., Result]) -> Callable[..., Result]:
     return without_dropout
 
 
-# book/60_beam_search.ipynb#plain-greedy
-@inference
-def plain_greedy_search(
-    model: Transformer, source: Int[Tensor, "1 source"], extra: int = 50
-) -> tuple[list[int], float]:
-    """The likeliest token at each step, for one sentence (section 6.1).
-
-    Gives the output's tokens and its log-probability.
-
-    Defined in chapter 60: `plain-greedy`.
-    """
-    next_logits = full_logits(model, source)
-    output, total = [model.config.start_id], 0.0
-    for _ in range(int(output_limits(model, source, extra))):
-        scores = next_logits(source.new_tensor([output])).log_softmax(dim=-1)
-        best, token = block_special_tokens(model, scores)[0].max(dim=-1)
-        output, total = [*output, int(token)], total + float(best)
-        if token == model.config.end_id:
-            break
-    return output[1:], total
-
-
 # book/60_beam_search.ipynb#hypothesis
 @dataclass(frozen=True)
 class Hypothesis:
@@ -146,6 +124,25 @@ class Hypothesis:
     score: float
 
 
+# book/60_beam_search.ipynb#plain-greedy
+@inference
+def plain_greedy_search(model: Transformer, source: Int[Tensor, "1 source"], extra: int = 50) -> Hypothesis:
+    """The likeliest token at each step, for one sentence (section 6.1).
+
+    Defined in chapter 60: `plain-greedy`.
+    """
+    next_logits = full_logits(model, source)
+    output, total = [model.config.start_id], 0.0
+    for _ in range(int(output_limits(model, source, extra))):
+        scores = next_logits(source.new_tensor([output])).log_softmax(dim=-1)
+        best, token = block_special_tokens(model, scores)[0].max(dim=-1)
+        output, total = [*output, int(token)], total + float(best)
+        if token == model.config.end_id:
+            break
+    return Hypothesis(output[1:], total, total)
+
+
+# book/60_beam_search.ipynb#candidates
 def _candidates(
     model: Module,
     prefix: Hypothesis,

@@ -9,6 +9,7 @@ from functools import partial
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from annotated.attention import MultiHeadAttention, scaled_dot_product_attention
 from annotated.batching import Batch
@@ -28,6 +29,14 @@ def attentions(model: Transformer) -> dict[str, list[nn.Module]]:
         "decoder": [layer.self_attention for layer in model.decoder.layers],
         "cross": [layer.cross_attention for layer in model.decoder.layers],
     }
+
+
+def _attention(model: Transformer, kind: str, layer: int) -> MultiHeadAttention:
+    module = attentions(model)[kind][layer]
+    if getattr(type(module), "forward", None) is not MultiHeadAttention.forward:
+        said = f"a {type(module).__name__} has no heads that could be edited"
+        raise ValueError(f"{kind}, layer {layer}: {said}")
+    return module
 
 
 # book/80_attention_visualizations.ipynb#attend
@@ -57,26 +66,38 @@ def edited(
     weights: Mapping[Place, Edit] | None = None,
     values: Mapping[Place, Edit] | None = None,
     outputs: Mapping[Place, Edit] | None = None,
+    vectors: Mapping[str, Edit] | None = None,
 ) -> Iterator[None]:
     """Within it, attentions use what functions make of weights, values and outputs.
 
     All heads at once: weights are (batch, head, query, key), values (batch, head, key,
-    d_v), outputs (batch, head, query, d_v), before $W^O$. It holds for the searches,
-    too. Raises ValueError for an attention that is being edited already.
+    d_v), outputs (batch, head, query, d_v), before $W^O$. `vectors` are what any other
+    module puts out, (batch, length, d_model), by its name in the model, such as
+    `encoder.layers.0.feed_forward`. All hold for the searches, too. Raises ValueError
+    for an attention that is being edited already, or that the edits would not reach.
 
     Defined in chapter 80: `edited`.
     """
     given = [weights or {}, values or {}, outputs or {}]
     with ExitStack() as undo:
         for kind, layer in dict.fromkeys(place for edits in given for place in edits):
-            module = attentions(model)[kind][layer]
+            module = _attention(model, kind, layer)
             if "attend" in vars(module):
                 said = "is being edited already; give all edits at once"
                 raise ValueError(f"{kind}, layer {layer}: {said}")
             edits = [edit.get((kind, layer), lambda same: same) for edit in given]
             module.attend = partial(_attend, module, edits)
             undo.callback(delattr, module, "attend")
+        for name, edit in (vectors or {}).items():
+            undo.enter_context(_edited_output(model, name, edit))
         yield
+
+
+def _edited_output(model: Transformer, name: str, edit: Edit) -> RemovableHandle:
+    module = model.get_submodule(name)
+    if isinstance(module, MultiHeadAttention):  # the searches do not call it as a whole
+        raise ValueError(f"{name}: is an attention; name {name}.output")
+    return module.register_forward_hook(lambda *called: edit(called[-1]))
 
 
 # book/80_attention_visualizations.ipynb#silenced
@@ -96,9 +117,8 @@ def silenced(
 
     Defined in chapter 80: `silenced`.
     """
-    known = attentions(model)
     for kind, layer, head in heads:
-        count = known[kind][layer].num_heads
+        count = _attention(model, kind, layer).num_heads
         if not 0 <= head < count:
             said = f"layer {layer} has the heads 0 to {count - 1}"
             raise ValueError(f"head {head}: {said}")

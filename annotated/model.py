@@ -18,6 +18,7 @@ from annotated.stacks import AddNorm, Decoder, DecoderLayer, Encoder, EncoderLay
 
 __all__ = [
     "CHOICES",
+    "MakeAttention",
     "OPTIONAL_SIZES",
     "POSITIONS",
     "REQUIRED_SIZES",
@@ -118,6 +119,9 @@ def _check(config: "TransformerConfig") -> None:
 
 
 # book/39_transformer.ipynb#layers
+MakeAttention = Callable[[TransformerConfig], nn.Module]
+
+
 def _attention(config: TransformerConfig) -> MultiHeadAttention:
     sizes = (config.d_model, config.num_heads, config.d_k, config.d_v)
     return MultiHeadAttention(*sizes, bias=config.attention_bias, dropout=config.attention_dropout)
@@ -127,25 +131,25 @@ def _feed_forward(config: TransformerConfig) -> FeedForward:
     return FeedForward(config.d_model, config.d_ff, config.activation, config.activation_dropout)
 
 
-def build_encoder(config: TransformerConfig) -> Encoder:
+def build_encoder(config: TransformerConfig, attention: MakeAttention = _attention) -> Encoder:
     """N encoder layers (section 3.1), and a final normalisation if `norm_first`.
 
     Defined in chapter 39: `layers`.
     """
     add_norm = partial(AddNorm, config.d_model, config.dropout, config.norm_first, config.norm_eps)
-    layers = [EncoderLayer(_attention(config), _feed_forward(config), add_norm) for _ in range(config.num_layers)]
+    layers = [EncoderLayer(attention(config), _feed_forward(config), add_norm) for _ in range(config.num_layers)]
     return Encoder(layers, nn.LayerNorm(config.d_model, config.norm_eps) if config.norm_first else None)
 
 
 # book/39_transformer.ipynb#decoder-layers
-def build_decoder(config: TransformerConfig) -> Decoder:
+def build_decoder(config: TransformerConfig, attention: MakeAttention = _attention) -> Decoder:
     """N decoder layers (section 3.1), and a final normalisation if `norm_first`.
 
     Defined in chapter 39: `decoder-layers`.
     """
     add_norm = partial(AddNorm, config.d_model, config.dropout, config.norm_first, config.norm_eps)
     layers = [
-        DecoderLayer(_attention(config), _attention(config), _feed_forward(config), add_norm)
+        DecoderLayer(attention(config), attention(config), _feed_forward(config), add_norm)
         for _ in range(config.num_decoder_layers or config.num_layers)
     ]
     return Decoder(layers, nn.LayerNorm(config.d_model, config.norm_eps) if config.norm_first else None)
@@ -167,12 +171,16 @@ class Transformer(nn.Module):
 
     `forward(source, target)` gives the logits of the token after each target position.
     Token ids are integers; `config.pad_id` marks padding, which changes nothing.
+    `attention` makes each attention from the configuration; it is called as
+    `attention(x, memory, mask)`.
 
     Defined in chapter 39: `transformer`.
     """
 
-    def __init__(self, config: TransformerConfig):
+    def __init__(self, config: TransformerConfig, attention: MakeAttention = _attention):
         super().__init__()
+        if not isinstance(config, TransformerConfig):
+            raise TypeError(f"Transformer takes a TransformerConfig, not {config!r}")
         self.config = config
         self.target_embedding = TokenEmbedding(config.vocab_size, config.d_model, config.scale_embeddings)
         shared = self.target_embedding.weight if config.tie_embeddings else None
@@ -180,7 +188,8 @@ class Transformer(nn.Module):
         self.source_embedding = TokenEmbedding(source_size, config.d_model, config.scale_embeddings, shared)
         self.source_positions, self.target_positions = (POSITIONS[config.positions](config) for _ in range(2))
         self.dropout = nn.Dropout(config.dropout)
-        self.encoder, self.decoder = build_encoder(config), build_decoder(config)
+        self.encoder = build_encoder(config, attention)
+        self.decoder = build_decoder(config, attention)
         _initialise(self)
         tied = self.target_embedding if config.tie_output else TokenEmbedding(config.vocab_size, config.d_model)
         self.output = OutputProjection(tied.weight, config.output_bias)

@@ -116,13 +116,14 @@ class TrainingConfig:
     clip_norm: float | None = None
     average_decay: float | None = None  # exponential average of the weights, per step
     piece_dropout: float = 0.0  # how often a merge of byte-pair encoding is left out
+    patience: int | None = None  # validations without a lower loss before it ends
 
     def __post_init__(self):
         _check(self)  # defined below
 
     def beyond_the_paper(self, model: TransformerConfig | None = None) -> dict:
         """The options in use that are not the paper's; with `model`, its pre-norm."""
-        names = ("rate_factor", "clip_norm", "average_decay", "piece_dropout")
+        names = ("rate_factor", "clip_norm", "average_decay", "piece_dropout", "patience")
         used = {
             name: getattr(self, name) for name in names if getattr(self, name) != getattr(TrainingConfig, name)
         }  # the default
@@ -146,7 +147,7 @@ def _check(config: TrainingConfig) -> None:
         (counts, lambda x: x >= 1, "be at least 1"),
         (("checkpoint_minutes",), lambda x: x >= 0, "be at least 0"),
         (("label_smoothing", "piece_dropout"), lambda x: 0 <= x < 1, "be at least 0 and below 1"),
-        ((*ends, "rate_factor", "clip_norm"), lambda x: x is None or x > 0, "be above 0"),
+        ((*ends, "rate_factor", "clip_norm", "patience"), lambda x: x is None or x > 0, "be above 0"),
         (("average_decay",), lambda x: x is None or 0 < x < 1, "lie between 0 and 1"),
         (("precision",), lambda x: x in known, f"be one of {', '.join(known)}"),
     ):

@@ -44,7 +44,7 @@ def scores_by_length(
         for batch in (make_batch(examples[i : i + 50]) for i in range(0, len(examples), 50)):
             real = batch.target_output != model.config.pad_id
             right = (model(batch.source, batch.target_input).argmax(-1) == batch.target_output) | ~real
-            outputs = [output.tokens for output in greedy_search(model, batch.source, cache=False)]
+            outputs = [output.tokens for (output,) in greedy_search(model, batch.source, cache=False)]
             wanted = [row[keep].tolist() for row, keep in zip(batch.target_output, real, strict=True)]
             count["tokens"] += ((right & real).sum(1) / real.sum(1)).sum().item()
             count["forced"] += right.all(1).sum().item()

@@ -83,5 +83,5 @@ def ship(state: TrainingState, tokenizer: Tokenizer, folder: Path) -> Translator
     search = {name: PARSING_SEARCH[name] for name in ("beam_size", "length_penalty")}
     about = {"corpus": "parsing", "source": "en", "target": "parsing", "search": search, "step": state.step}
     about |= {"valid_loss": state.history[-1]["valid_loss"], "corpus_version": corpus_fingerprint()}
-    save_model(folder, state.model, tokenizer, dtype=torch.float16, **about)
+    save_model(state.model, folder, tokenizer, dtype=torch.float16, **about)
     return Translator.load(folder, "cpu")

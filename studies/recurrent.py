@@ -24,7 +24,7 @@ from annotated.batching import pad_sequences
 from annotated.model import Transformer, TransformerConfig
 from annotated.recurrent import RecurrentConfig, RecurrentTranslator, greedy_translation
 from annotated.runs.checkpoint import load_weights
-from annotated.runs.examples import batch_all, tokenize_pairs
+from annotated.runs.examples import tokenize_pairs
 from annotated.runs.training import train
 from annotated.text.corpora import load_corpus
 from annotated.text.evaluation import evaluate_translations
@@ -70,7 +70,7 @@ def train_once(build: Callable[[int], Model], config: TrainingConfig, path: Path
     model = build(len(tokenizer))
     length = model.config.max_length
     examples, valid = (tokenize_pairs(tokenizer, CORPUS.split(name), length) for name in ("train", "valid"))
-    state = train(model, examples, batch_all(valid, config.max_tokens), config)
+    state = train(model, examples, valid, config)
     best = min((line for line in state.history if "valid_loss" in line), key=lambda line: line["valid_loss"])
     result = {"rate_factor": config.rate_factor, "training": asdict(config), "steps": state.step}
     result |= {"parameters": model.num_parameters(), "model": asdict(model.config)}
@@ -92,7 +92,7 @@ def seconds_a_step() -> dict[str, float]:
     for _ in range(ROUNDS):
         for name, build in (("recurrent", recurrent), ("transformer", transformer)):
             torch.manual_seed(1)
-            state = train(build(len(tokenizer)), examples, batch_all(examples[:8], 2000), options(1.0, TIMED))
+            state = train(build(len(tokenizer)), examples, examples[:8], options(1.0, TIMED))
             found[name] = min(found[name], state.seconds / state.step)
     return found
 

@@ -47,14 +47,14 @@ def follow(steps: int, **smaller: Any) -> dict[str, Any]:
     config = TrainingConfig(**recorded["training"] | {"max_steps": steps} | smaller)
     model = TransformerConfig(**recorded["model"])
     train_pairs, valid_pairs = (tokenize_pairs(tokenizer, corpus.split(name), 256) for name in ("train", "valid"))
-    valid, written = batch_all(valid_pairs, config.max_tokens), []
+    batches, written = batch_all(valid_pairs, config.max_tokens), []
 
     def measure(model: Transformer) -> dict[str, float]:
         written.append(Translator(model, tokenizer).translate(TWINS, beam_size=1))
-        return {"right": share_right(model.eval(), valid)}
+        return {"right": share_right(model.eval(), batches)}
 
     torch.manual_seed(config.seed)
-    state = train(Transformer(model), train_pairs, valid, config, measure=measure)
+    state = train(Transformer(model), train_pairs, valid_pairs, config, measure=measure)
     seen = [line for line in state.history if "valid_loss" in line]
     lines = [
         {name: line[name] for name in ("step", "valid_loss", "right")} | {"written": texts}

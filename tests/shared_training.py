@@ -10,7 +10,6 @@ from pathlib import Path
 
 import torch
 
-from annotated.batching import make_batch
 from annotated.machine.distributed import from_all, processes, rank
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs import training
@@ -39,10 +38,10 @@ def main(folder: str, steps: str, resume: str = "") -> None:
     make = Pairs.batch
 
     def noted(self, chosen, *ids):
-        seen.extend(chosen.tolist())
+        seen.extend(chosen.tolist() if len(self) == len(pairs) else ())  # not those to validate by
         return make(self, chosen, *ids)
 
-    valid = [make_batch(pairs[i : i + 50]) for i in (0, 50, 100)]
+    valid = pairs[:150]
     Pairs.batch, training.prefetch = noted, iter  # nothing made ahead: what is made is used
     config = TrainingConfig(**{**CONFIG.__dict__, "max_steps": int(steps)})
     state = training.train(model, pairs, valid, config, folder=Path(folder), resume=bool(resume))

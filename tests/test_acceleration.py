@@ -230,8 +230,8 @@ def test_plain_and_accelerated_learn_the_same(attention: type, config: Transform
 def test_plain_and_accelerated_write_the_same(attention: type, config: TransformerConfig):
     plain, fast = (model.eval() for model in both_forms(config, attention))
     source = pad_sequences([source for source, _ in EXAMPLES], 0)
-    assert [h.tokens for h in greedy_search(plain, source, limit=8)] == [
-        h.tokens for h in greedy_search(fast, source, limit=8)
+    assert [h.tokens for (h,) in greedy_search(plain, source, limit=8)] == [
+        h.tokens for (h,) in greedy_search(fast, source, limit=8)
     ]
     options = {"limit": 8, "n_best": 3}
     faster = {"topk": top_tokens, "start": start_fast_decoding}

@@ -1,5 +1,6 @@
 """Saving and loading: whole files or none, nothing foreign, nothing unpickled (design: a saved model is a folder)."""
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from annotated.runs.checkpoint import (
 from annotated.runs.state import new_state, save_checkpoint
 from annotated.text.tokenization import Tokenizer, train_tokenizer
 from annotated.training import TrainingConfig
+from annotated.variations import RotaryAttention
 
 TEXTS = [f"the dog number {i} sees a cat and der Hund sieht eine Katze" for i in range(30)]
 
@@ -38,7 +40,7 @@ def small_model(vocab_size: int = 300, **changes) -> Transformer:
 
 @pytest.fixture
 def folder(tmp_path: Path, tokenizer: Tokenizer) -> Path:
-    save_model(tmp_path / "model", small_model(), tokenizer, corpus="tiny")
+    save_model(small_model(), tmp_path / "model", tokenizer, corpus="tiny")
     return tmp_path / "model"
 
 
@@ -64,7 +66,7 @@ def test_a_saved_model_comes_back_equal(folder: Path, tokenizer: Tokenizer, monk
 
 def test_a_model_on_numbers_needs_no_tokenizer(tmp_path: Path):
     """Chapter 94: the folder says that there is none, so that a lost file is still a lost file."""
-    save_model(tmp_path / "model", small_model(), step=3)
+    save_model(small_model(), tmp_path / "model", step=3)
     assert not (tmp_path / "model" / "tokenizer.model").exists()
     _, tokenizer, notes = load_model(tmp_path / "model")
     assert tokenizer is None
@@ -73,12 +75,34 @@ def test_a_model_on_numbers_needs_no_tokenizer(tmp_path: Path):
         load_with_tokenizer(tmp_path / "model")
 
 
+def test_the_books_own_model_has_a_name():
+    loaded = load_model("embedded")
+    assert loaded == (loaded.model, loaded.tokenizer, loaded.notes)
+    assert loaded.tokenizer.decode(loaded.tokenizer.encode("Der Hund schläft.")) == "Der Hund schläft."
+
+
+@pytest.mark.parametrize("part", ["attention", "layers", "class"])
+def test_a_model_that_could_not_be_made_again_is_not_saved(tmp_path: Path, part: str):
+    """E4: what `load_model` would refuse, or make another model of, is refused before anything is written."""
+    model = small_model()
+    layer = model.decoder.layers[0]
+    if part == "attention":
+        layer.self_attention = torch.nn.Linear(16, 16)
+    elif part == "layers":
+        model.encoder.layers.append(copy.deepcopy(model.encoder.layers[0]))
+    else:
+        layer.self_attention.__class__ = RotaryAttention
+    with pytest.raises(InputError, match=r"(encoder\.layers\.1|decoder\.layers\.0\.self_attention) is"):
+        save_model(model, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_a_tokenizer_that_was_there_before_is_not_taken(folder: Path, tokenizer: Tokenizer):
     """A model saved over another one has its own tokenizer, or none, whatever file lies there."""
-    save_model(folder, small_model())
+    save_model(small_model(), folder)
     assert (folder / "tokenizer.model").exists()
     assert load_model(folder)[1] is None
-    save_model(folder, small_model(), tokenizer)
+    save_model(small_model(), folder, tokenizer)
     assert load_with_tokenizer(folder)[1].model == tokenizer.model
 
 
@@ -91,7 +115,7 @@ def test_a_shared_matrix_is_stored_once_and_shared_again(folder: Path):
 
 
 def test_half_precision_halves_the_file_and_loads_as_float32(folder: Path, tokenizer: Tokenizer, tmp_path: Path):
-    save_model(tmp_path / "half", small_model(), tokenizer, dtype=torch.float16)
+    save_model(small_model(), tmp_path / "half", tokenizer, dtype=torch.float16)
     sizes = [(path / "model.safetensors").stat().st_size for path in (tmp_path / "half", folder)]
     assert sizes[0] < 0.6 * sizes[1]
     weights = weights_of(load_model(tmp_path / "half")[0])
@@ -207,7 +231,7 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_loaded(unlisted: Path
     with torch.no_grad():
         model.target_embedding.weight[7, 3] = value
     with pytest.raises(InputError, match=r"model.safetensors: target_embedding\.weight"):
-        save_model(unlisted, model, tokenizer)
+        save_model(model, unlisted, tokenizer)
     assert (unlisted / "model.safetensors").read_bytes() == before
     tensors = {name: tensor.contiguous() for name, tensor in weights_of(model).items()}
     save_file(tensors, unlisted / "model.safetensors")
@@ -234,7 +258,7 @@ def test_weights_that_overflow_in_half_precision_are_not_saved(folder: Path, tok
     with torch.no_grad():
         model.target_embedding.weight[7, 3] = 1e6
     with pytest.raises(InputError, match=r"target_embedding\.weight"):
-        save_model(folder, model, tokenizer, dtype=torch.float16)
+        save_model(model, folder, tokenizer, dtype=torch.float16)
 
 
 def test_a_damaged_model_is_named_and_an_earlier_one_offered(folder: Path):
@@ -256,7 +280,7 @@ def test_a_reader_follows_a_writer(folder: Path, tokenizer: Tokenizer, monkeypat
     def slow(*place: Path) -> Tokenizer:
         if not count:
             count.append(1)
-            save_model(folder, small_model(d_model=32), tokenizer, step=2)
+            save_model(small_model(d_model=32), folder, tokenizer, step=2)
         return real(*place)
 
     monkeypatch.setattr(checkpoint, "load_tokenizer", slow)
@@ -267,7 +291,7 @@ def test_a_reader_follows_a_writer(folder: Path, tokenizer: Tokenizer, monkeypat
 def test_a_compiled_model_is_saved_as_what_it_is(tmp_path: Path):
     """nanoGPT#325's kind: names that begin with `_orig_mod.` fit no model."""
     model = Transformer(TransformerConfig(20, d_model=8, d_ff=8, num_heads=1, num_layers=1))
-    save_model(tmp_path, torch.compile(model))
+    save_model(torch.compile(model), tmp_path)
     back, _, _ = load_model(tmp_path)
     assert torch.equal(back.output.weight, model.output.weight)
     load_weights(torch.compile(back), weights_of(model), "model")

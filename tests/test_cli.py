@@ -365,6 +365,18 @@ def test_translate_with_prefixes_and_limits(run, says, monkeypatch):
     assert expected[0].startswith("Der König")
 
 
+@pytest.mark.slow
+def test_drawn_lines_are_the_same_in_any_chunks(run, says, monkeypatch):
+    drawn = []
+    for options in (("--chunk", 1), (), ("--seed", 2)):
+        type_in(monkeypatch, b"The dog sees the old bird.\n" * 6)
+        status, out, err = says("translate", run, "--sample", 3, "--device", "cpu", *options)
+        assert (status, err) == (0, "")
+        drawn.append(out.splitlines())
+    assert len(set(drawn[0])) > 1
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
 def test_a_piece_ends_no_column():
     """sentencepiece#907's kind."""
     assert cli.in_a_column("▁a\tb\r\n") == "▁a<0x09>b<0x0D><0x0A>"
@@ -634,7 +646,7 @@ def test_average_is_the_mean_of_the_last_checkpoints(run, says, tmp_path):
 def test_a_model_on_numbers_is_described_and_averaged(own_run, says, tmp_path):
     """Chapter 94: such a folder has no tokenizer, and its config.json says so."""
     model, _, notes = load_model(own_run)
-    save_model(own_run, model, corpus=notes["corpus"])
+    save_model(model, own_run, corpus=notes["corpus"])
     (own_run / "tokenizer.model").unlink()
     status, out, err = says("info", own_run)
     assert (status, err) == (0, "")

@@ -294,7 +294,7 @@ def test_beam_of_one_is_greedy_search(copier):
         sources = random_sources(8, seed=2)
         greedy = greedy_search(model, padded(sources), extra=8)
         beam = beam_search(model, padded(sources), beam_size=1, extra=8)
-        for source, one, (other,) in zip(sources, greedy, beam, strict=True):
+        for source, (one,), (other,) in zip(sources, greedy, beam, strict=True):
             plain = plain_beam_search(model, torch.tensor([source]), width=1, alpha=0.0, extra=8)
             assert one.tokens == other.tokens == plain.tokens
             assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
@@ -394,8 +394,9 @@ def test_greedy_search_is_the_plain_one(changes):
     model, sources = confident(0, **changes), random_sources(5, 9)
     for extra, cache in ((0, False), (7, True), (7, False)):
         found = greedy_search(model, padded(sources), extra=extra, cache=cache)
-        for source, hypothesis in zip(sources, found, strict=True):
-            tokens, total = plain_greedy_search(model, torch.tensor([source]), extra)
+        for source, (hypothesis,) in zip(sources, found, strict=True):
+            plain = plain_greedy_search(model, torch.tensor([source]), extra)
+            tokens, total = plain.tokens, plain.score
             assert hypothesis.tokens == tokens
             assert hypothesis.log_probability == pytest.approx(total, abs=1e-4)
             logits = model(torch.tensor([source]), torch.tensor([[BOS, *tokens[:-1]]]))
@@ -445,11 +446,11 @@ def test_outputs_are_at_most_fifty_tokens_longer_than_the_source():
     for options, lengths in wanted:
         assert output_limits(model, source, **options).tolist() == lengths
     for options, lengths in wanted[:3]:
-        assert [len(h.tokens) for h in greedy_search(model, source, **options)] == lengths
+        assert [len(h.tokens) for (h,) in greedy_search(model, source, **options)] == lengths
         for width in (1, 3):
             assert [len(h.tokens) for (h,) in beam_search(model, source, beam_size=width, **options)] == lengths
     short = never_ending(random_model(positions="learned", max_length=12))
-    assert [len(h.tokens) for h in greedy_search(short, source)] == [12, 12, 12]
+    assert [len(h.tokens) for (h,) in greedy_search(short, source)] == [12, 12, 12]
     assert [len(best.tokens) for (best,) in beam_search(short, source)] == [12, 12, 12]
 
 
@@ -631,7 +632,7 @@ def test_greedy_search_follows_a_rule(copier):
         asked.append((row, tuple(tokens)))
         return scores.index_fill(0, torch.tensor([5, EOS] if len(tokens) < 2 + row else [5]), -math.inf)
 
-    for row, found in enumerate(greedy_search(copier, padded(sources), rescore=rescore)):
+    for row, (found,) in enumerate(greedy_search(copier, padded(sources), rescore=rescore)):
         assert 5 not in found.tokens
         assert len(found.tokens) >= 2 + row
         assert [tokens for other, tokens in asked if other == row][-1] == tuple(found.tokens[:-1])
@@ -642,7 +643,7 @@ def test_greedy_search_follows_a_rule(copier):
 def test_a_source_of_padding_alone_is_translated_without_a_crash():
     """A row with nothing to attend to gives finite scores; a batch without rows gives no outputs."""
     source, model = torch.tensor([[PAD, PAD, PAD], [5, 6, EOS]]), random_model()
-    found = [best for (best,) in beam_search(model, source, extra=5)] + greedy_search(model, source, extra=0)
+    found = [best for (best,) in beam_search(model, source, extra=5) + greedy_search(model, source, extra=0)]
     assert len(found) == 4
     assert all(best.tokens and math.isfinite(best.score) for best in found)
     for shape in ((0, 5), (0, 0)):

@@ -24,7 +24,7 @@ from annotated.formats.engine import (
 )
 from annotated.model import TransformerConfig
 from annotated.search.beam import score_outputs
-from annotated.search.translation import Translator
+from annotated.search.translation import Source, Translator
 from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import train_tokenizer
 from tests import forked
@@ -128,8 +128,9 @@ ODD = ["Heute", "", "Zebra", "Der", "Nein, die", "xyz"]
     ],
     ids=str,
 )
-def test_limits_and_prefixes_hold_for_the_engine(shipped, fast, told: dict, searches: tuple):
-    """With its own rule for the end (`first`) our search writes the same."""
+def test_limits_and_prefixes_hold_for_the_engine(shipped, fast, told: dict, searches: tuple, monkeypatch):
+    """With its own rule for the end (`first`), and prefixes kept in their own pieces, our search writes the same."""
+    monkeypatch.setattr("annotated.search.translation.begun_with", lambda _, prefixes: {"prefixes": prefixes})
     pairs = embedded_split("test")[:12]
     texts, own = [pair.source for pair in pairs], [" ".join(pair.target.split()[:3]) for pair in pairs]
     prefixes = {"own": own, "odd": ODD * 2}.get(told.get("prefixes"))
@@ -155,7 +156,8 @@ def test_scores_are_those_of_the_model_whatever_a_search_is_told(shipped, fast):
         for one in each:
             assert one.text.startswith(prefix)
             assert one.score * 25 >= one.log_probability
-    sources = shipped.with_prefixes(shipped.tokenize(texts), ODD, None)
+    sources = [Source(ids) for ids in shipped.tokenize(texts)]
+    shipped.take_prefixes(sources, ODD, None)
     (rows,) = fast.search_all([sources], search | {"n_best": 4, "limit": None})
     for source, each in zip(sources, rows, strict=True):
         outputs = pad_sequences([one.tokens for one in each], 0)

@@ -10,7 +10,6 @@ from random import Random
 import pytest
 
 from annotated.base.files import InputError, read_manifest
-from annotated.batching import make_batch
 from annotated.formats.marian import load_marian, save_marian
 from annotated.runs.checkpoint import load_model, save_model
 from annotated.runs.state import new_state, restore
@@ -62,10 +61,10 @@ def good(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path
     """A folder for each reader; no manifest finds the damage before it."""
     place = tmp_path_factory.mktemp("good")
     model = small_model(len(tokenizer))
-    save_model(place / "model", model, tokenizer)
+    save_model(model, place / "model", tokenizer)
     (place / "model" / "manifest.json").unlink()
     save_marian(Translator(model, tokenizer), place / "marian")
-    train(small_model(), SENTENCES, [make_batch(SENTENCES)], CONFIG, folder=place / "run")
+    train(small_model(), SENTENCES, SENTENCES, CONFIG, folder=place / "run")
     return place
 
 

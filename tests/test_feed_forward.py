@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -57,11 +58,12 @@ def test_equals_two_convolutions_of_width_1():
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activation_is_the_named_function(name):
-    """ReLU is the paper's; the others are options, each against its formula."""
+    """ReLU is the paper's; the others are options, each against its formula, and can be sent to another process."""
     assert name in ORACLES, f"activation {name!r} has no formula to compare with: add it to ORACLES in this file"
     ffn, x = FeedForward(4, 6, activation=name).double(), torch.randn(5, 4, dtype=torch.float64)
     hidden = torch.from_numpy(ORACLES[name](ffn.inner(x).detach().numpy()))
     assert torch.allclose(ffn(x), ffn.outer(hidden), atol=1e-12)
+    assert torch.equal(pickle.loads(pickle.dumps(ffn))(x), ffn(x)), "a lambda does not pickle: name a function"
 
 
 def test_unknown_activation_is_refused_with_the_choices():

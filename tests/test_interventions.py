@@ -9,7 +9,7 @@ from annotated.batching import make_batch
 from annotated.drawing.visualization import attention_maps
 from annotated.interventions import attentions, edited, head_means, moved, silenced
 from annotated.model import Transformer, TransformerConfig
-from annotated.search.beam import beam_search, greedy_search
+from annotated.search.beam import beam_search, greedy_search, score_outputs
 from annotated.search.translation import Translator
 from annotated.text.tokenization import tokenize
 
@@ -96,12 +96,62 @@ def test_a_silenced_head_is_silent_in_every_search():
     model = translator.model
     sentence = "The animal did not cross the street because it was too wide."
     source = torch.tensor(tokenize(translator.tokenizer, [sentence]))
-    before = greedy_search(model, source)[0].tokens
+    before = greedy_search(model, source)[0][0].tokens
     with silenced(model, [("encoder", 1, 3), ("decoder", 0, 0), *(("cross", 1, head) for head in range(4))]):
-        ways = [greedy_search(model, source, cache=cache)[0].tokens for cache in (True, False)]
+        ways = [greedy_search(model, source, cache=cache)[0][0].tokens for cache in (True, False)]
         ways.append(beam_search(model, source, beam_size=1, length_penalty=0.0)[0][0].tokens)
     assert ways[0] == ways[1] == ways[2] != before
-    assert greedy_search(model, source)[0].tokens == before
+    assert greedy_search(model, source)[0][0].tokens == before
+
+
+@torch.no_grad()
+def test_any_vector_can_be_read_and_replaced(model: Transformer):
+    """What another run had at one place, put back there, brings its output; in every search, too."""
+    other, seen = torch.tensor([[7, 15, 9, 10, 3]]), {}
+    names = ["source_embedding", "encoder.layers.1.around_feed_forward", "encoder"]
+    with edited(model, vectors={name: lambda x, name=name: seen.setdefault(name, x) for name in names}):
+        expected, free = model(other, TARGET), greedy_search(model, other, limit=4)
+    for name in names:
+        with edited(model, vectors={name: lambda _, name=name: seen[name]}):
+            torch.testing.assert_close(model(SOURCE, TARGET), expected)
+            assert greedy_search(model, SOURCE, limit=4) == free
+    zeros = {f"decoder.layers.0.{part}": torch.zeros_like for part in ("feed_forward", "self_attention.output")}
+    with edited(model, vectors=zeros):
+        ways = [greedy_search(model, SOURCE, limit=6, cache=cache)[0][0].tokens for cache in (True, False)]
+    assert ways[0] == ways[1]
+    assert untouched(model)
+    whole = edited(model, vectors={"decoder.layers.0.self_attention": torch.clone})
+    with pytest.raises(ValueError, match=r"self_attention\.output"), whole:
+        pass
+
+
+@torch.no_grad()
+def test_an_attention_of_one_s_own_is_searched_and_told_from_the_book_s():
+    """E4: any `forward(x, memory, mask)`. The searches need no more; maps and edits say what they miss."""
+
+    class Mean(torch.nn.Module):
+        def __init__(self, config: TransformerConfig):
+            super().__init__()
+            self.output = torch.nn.Linear(config.d_model, config.d_model)
+
+        def forward(self, x: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            seen = mask.squeeze(1).expand(len(x), x.shape[1], -1).to(x)
+            return self.output(seen @ memory / seen.sum(-1, keepdim=True))
+
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(20, 16, 32, 4, 2, dropout=0.0), attention=Mean).eval()
+    source = torch.tensor([[7, 8, 9, 3], [5, 3, 0, 0]])
+    for row, found in enumerate(beam_search(model, source, limit=7, n_best=3)):
+        for one in found:
+            (total,) = score_outputs(model, source[row : row + 1], torch.tensor([one.tokens])).tolist()
+            assert one.log_probability == pytest.approx(total, abs=1e-4)
+    for broken in (
+        lambda: attention_maps(model, SOURCE, TARGET),
+        lambda: edited(model, weights={("cross", 0): torch.clone}).__enter__(),
+        lambda: silenced(model, [("encoder", 0, 1)]).__enter__(),
+    ):
+        with pytest.raises(ValueError, match="Mean has no"):
+            broken()
 
 
 def test_what_is_edited_already_is_named_and_all_is_put_back(model: Transformer):

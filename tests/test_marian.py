@@ -118,7 +118,7 @@ def test_a_model_may_start_with_its_end_symbol(folder: Path):
     sources = pad_sequences(random_sources(translator, 3), translator.model.config.pad_id)
     with torch.no_grad():
         translator.model.output.bias[0] += 100.0  # as probable as can be, unless it is masked
-    assert all(h.tokens[-1] == 0 for h in greedy_search(translator.model, sources, limit=4))
+    assert all(h.tokens[-1] == 0 for (h,) in greedy_search(translator.model, sources, limit=4))
 
 
 @pytest.mark.parametrize("names", [
@@ -374,7 +374,7 @@ def test_ctranslate2_never_writes_padding(folder: Path, tmp_path: Path):
     words = [[pieces[i] for i in source[:-1]] for source in sources]
     found = [r.hypotheses[0] for r in engine.translate_batch(words, beam_size=1, max_decoding_length=20)]
     batch = pad_sequences(sources, translator.model.config.pad_id)
-    own = [[pieces[i] for i in h.tokens if i != 0] for h in greedy_search(translator.model, batch, limit=20)]
+    own = [[pieces[i] for i in h.tokens if i != 0] for (h,) in greedy_search(translator.model, batch, limit=20)]
     assert found == own
 
 
@@ -402,7 +402,7 @@ def test_a_folder_from_outside_survives_the_round_trip(folders, tmp_path: Path):
         outputs.append([result.hypotheses[0] for result in results])
     assert outputs[0] == outputs[1]
     batch = pad_sequences(sources, translator.model.config.pad_id)
-    own = [[i for i in h.tokens if i != 0] for h in greedy_search(translator.model, batch, limit=30)]
+    own = [[i for i in h.tokens if i != 0] for (h,) in greedy_search(translator.model, batch, limit=30)]
     assert [[pieces[i] for i in row] for row in own] == outputs[1]
     assert [row + [0] * (len(row) < 30) for row in own] == generate(theirs(tmp_path / "marian"), batch, 30, num_beams=1)
 
@@ -537,6 +537,7 @@ BAD = {  # what is wrong; what is named
     "end elsewhere": (change("config.json", eos_token_id=5), "config.json: eos_token_id is 5"),
     "padding elsewhere": (change("config.json", pad_token_id=5), "config.json: pad_token_id is 5"),
     "start outside": (change("config.json", decoder_start_token_id=10**6), "decoder_start_token_id 1000000"),
+    "another size": (change("config.json", vocab_size=9), "config.json: vocab_size 9 and decoder_vocab_size"),
     "size in letters": (change("config.json", decoder_vocab_size="no"), "config.json: .*'no'"),
     "layers without end": (change("config.json", encoder_layers=10**9), "model.safetensors: "),
     "pickle": (no_weights("pytorch_model.bin"), "pytorch_model.bin: a pickle"),
@@ -587,33 +588,33 @@ def test_bad_folders_get_one_line(folder: Path, spoil: Callable, named: str):
 def test_import_translate_and_export(folder: Path, tmp_path: Path, capsys, monkeypatch):
     model, again, engine = (tmp_path / name for name in ("model", "again", "engine"))
     write_json(folder / "generation_config.json", {"num_beams": 2, "do_sample": True})
-    assert main(["import-marian", str(folder), str(model)]) == 0
+    assert main(["import-marian", str(folder), "--output", str(model)]) == 0
     assert "do_sample" in capsys.readouterr().err
     assert main(["info", str(model)]) == 0
     assert "'beam_size': 2" in capsys.readouterr().out
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXTS[:3]).encode())))
     assert main(["translate", str(model), "--device", "cpu"]) == 0
     assert capsys.readouterr().out.splitlines() == load_marian(folder, "cpu").translate(TEXTS[:3])
-    assert main(["export", "--format", "marian", str(model), str(again)]) == 0
+    assert main(["export", "--format", "marian", str(model), "--output", str(again)]) == 0
     assert read_json(again / "vocab.json") == read_json(folder / "vocab.json")
     said = capsys.readouterr().err.splitlines()[-1]
     assert all(f'{name}.from_pretrained("{again}")' in said for name in ("MarianMTModel", "MarianTokenizer"))
-    assert main(["export", "--format", "ctranslate2", str(model), str(engine)]) == 0
+    assert main(["export", "--format", "ctranslate2", str(model), "--output", str(engine)]) == 0
     assert (engine / "model.bin").exists()
     said = capsys.readouterr().err.splitlines()[-1]
     assert all(part in said for part in (f'ctranslate2.Translator("{engine}")', "source.spm", "target.spm"))
-    assert main(["export", "--format", "ctranslate2", "embedded", str(tmp_path / "own")]) == 0
+    assert main(["export", "--format", "ctranslate2", "embedded", "--output", str(tmp_path / "own")]) == 0
     assert capsys.readouterr().err.count("tokenizer.model") == 2
     assert (tmp_path / "own" / "tokenizer.model").read_bytes() == (SHIPPED / "tokenizer.model").read_bytes()
-    for command in (["import-marian", folder, model], ["export", "--format", "ctranslate2", model, engine]):
-        assert main([str(word) for word in command]) == 1
+    for command in (["import-marian", folder], ["export", "--format", "ctranslate2", model]):
+        assert main([str(word) for word in (*command, "--output", engine)]) == 1
         assert "holds a model already" in capsys.readouterr().err
 
 
 def test_a_bad_folder_leaves_no_model_behind(folder: Path, tmp_path: Path, capsys):
     content = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
-    assert main(["import-marian", str(folder), str(tmp_path / "model")]) == 1
+    assert main(["import-marian", str(folder), "--output", str(tmp_path / "model")]) == 1
     assert str(folder / "model.safetensors") in capsys.readouterr().err
     assert not (tmp_path / "model").exists()
 

@@ -71,7 +71,7 @@ def test_greedy_translations_are_the_packages(both: Both):
         [token for token in row if token not in (plain.PAD, plain.EOS)]
         for row in plain.translate(copy, source).tolist()
     ]
-    theirs = [hypothesis.tokens for hypothesis in greedy_search(model, source)]
+    theirs = [hypothesis.tokens for (hypothesis,) in greedy_search(model, source)]
     theirs = [[token for token in row if token not in (plain.PAD, plain.EOS)] for row in theirs]
     assert ours == theirs
 

@@ -115,8 +115,9 @@ def test_lengths_and_their_ratio_are_counted_in_tokens(tokenizer):
 
     assert left(one, max_length=length) == {}
     assert left(one, max_length=length - 1) == {"too long": 1}
-    assert left(" ".join([one] * 3), max_ratio=3.0) == {}
-    assert left(" ".join([one] * 3), max_ratio=2.9) == {"unlikely ratio": 1}
+    assert left(" ".join([one] * 9), max_ratio=9.0) == {}
+    assert left(" ".join([one] * 9), max_ratio=8.9) == {"unlikely ratio": 1}
+    assert left(" ".join([one] * 2), max_ratio=1.0) == {}, "a few tokens more say nothing"
     assert left(" ", max_ratio=100.0) == {"empty": 1}
 
 
@@ -201,6 +202,19 @@ def test_splits_with_text_of_their_own_take_nothing_from_train(tmp_path):
     assert len(made.train) == len(PAIRS)
     assert [(pair.source, pair.target) for pair in made.split("valid")] == [("a b", "c")]
     assert [(pair.source, pair.target) for pair in made.split("test")] == [("e", "f")]
+
+
+@pytest.mark.slow
+def test_much_that_a_rule_leaves_out_is_said_and_the_vocabulary_fits(tmp_path):
+    """Nobody asked for a size: there are fewer pieces than the default, and no error."""
+    lines: list[str] = []
+    many = PAIRS + [(source, target * 5) for source, target in PAIRS[::8]]
+    make(tmp_path / "few", settings=StoreSettings(), say=lines.append)
+    assert "--max" not in "".join(lines)
+    made = make(tmp_path / "many", many, settings=StoreSettings(), say=lines.append)
+    assert len(made.train) <= len(PAIRS)
+    assert 300 < len(made.tokenizer) < 1000
+    assert [line for line in lines if "`--max-ratio`" in line]
 
 
 def test_the_same_again_is_found_and_another_refused(tmp_path):

@@ -16,6 +16,12 @@ ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def program_of(heading: str) -> str:
+    """The lines of Python below a heading."""
+    (found,) = re.findall(rf"## {heading}\n.*?```python\n(.*?)```", TEXT, re.DOTALL)
+    return found
+
+
 def test_the_numbers_are_those_of_the_records():
     assert written(TEXT, ROOT) == TEXT, "run python -m tools.readme"
 
@@ -30,7 +36,7 @@ def test_a_changed_number_is_put_right():
 @pytest.mark.slow
 def test_its_lines_train_on_integers(tmp_path, monkeypatch, capsys):
     """Exactly these lines: they end with the same right answer twice, and with as much on pairs not trained on."""
-    (program,) = re.findall(r"## Train on your own integers\n.*?```python\n(.*?)```", TEXT, re.DOTALL)
+    program = program_of("Train on your own integers")
     assert len(program.splitlines()) <= 15
     monkeypatch.chdir(tmp_path)
     random.seed(0)
@@ -41,8 +47,28 @@ def test_its_lines_train_on_integers(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == f"{wanted}\n{wanted}\n"
     sources, targets = zip(*names["pairs"][:100], strict=True)
     found = annotated.greedy_search(names["model"], torch.tensor(sources))
-    assert sum(one.tokens == target for one, target in zip(found, targets, strict=True)) >= 95
+    assert sum(one.tokens == target for (one,), target in zip(found, targets, strict=True)) >= 95
     assert not list(tmp_path.rglob("tokenizer*"))
+
+
+@pytest.mark.slow
+def test_its_loop_learns_to_stop(capsys):
+    """E1: by nothing but `encode`, `make_batch` and PyTorch; dates that it was shown come out whole."""
+    torch.manual_seed(0)
+    names: dict = {}
+    exec(program_of("A loop of your own"), names)
+    assert capsys.readouterr().out == "['1999-03-12']\n"
+    sources, targets = zip(*names["texts"][:100], strict=True)
+    found = annotated.Translator(names["model"], names["tokenizer"]).translate(sources)
+    assert sum(one == target for one, target in zip(found, targets, strict=True)) >= 95
+
+
+def test_its_first_lines_run():
+    names: dict = {}
+    exec(program_of("In Python").replace(".base(vocab_size=37_000)", "(100, 16, 32, 2, 1)"), names)
+    translator, source = names["translator"], [names["source"]]
+    assert translator.translate(source, prefixes=["Die Ti"])[0].startswith("Die Ti")
+    assert len(translator.score(source, ["Das Tier war zu müde."])[0]) > 3
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])

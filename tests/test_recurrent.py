@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from annotated.base.corpus import SentencePair
 from annotated.base.files import read_json
-from annotated.batching import make_batch
 from annotated.recurrent import AdditiveAttention, RecurrentConfig, RecurrentTranslator, greedy_translation, gru_step
 from annotated.runs.training import train
 from annotated.text.grammar.splits import embedded_split
@@ -181,7 +180,7 @@ def test_the_loop_that_trains_transformers_trains_it():
     pairs = [([w, w + 1, 3], [w + 1, w, 3]) for w in range(4, 44)]
     model = RecurrentTranslator(RecurrentConfig(50, d_model=32, d_hidden=32, dropout=0.0))
     config = TrainingConfig(max_tokens=200, max_steps=120, warmup_steps=20, rate_factor=0.5, label_smoothing=0.0)
-    state = train(model, pairs, [make_batch(pairs)], replace(config, precision="float32", validate_every=60))
+    state = train(model, pairs, pairs, replace(config, precision="float32", validate_every=60))
     losses = [line["valid_loss"] for line in state.history if "valid_loss" in line]
     assert losses[-1] < 0.3 < 2 < state.history[0]["loss"]
 

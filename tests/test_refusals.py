@@ -45,7 +45,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(command.split()) == 0
     run = json.loads((folder / "run" / "run.json").read_text())
     write_json(folder / "run" / "run.json", run | {"corpus": "pairs.tsv"})
-    save_model(folder / "numbers", load_model(folder / "run")[0])
+    save_model(load_model(folder / "run").model, folder / "numbers")
     make(folder / "store")
     (folder / "file").write_text("not a folder")
     return folder
@@ -214,7 +214,7 @@ BAD = [
     Bad(f"{FILES} data --vocab-size 290", "data: 49 pairs are too few",
         put({"data": b"".join(b"%d\t%d\n" % (i, i) for i in range(49))})),
     Bad(f"{FILES} data --vocab-size 290", "left out: 58 unlikely ratio",
-        put({"data": b"".join(b"a b c d e f g h i\t%d\n" % i for i in range(60))})),
+        put({"data": b"".join(b"a b c d e f g h i j k l m n\t%d\n" % i for i in range(60))})),
     Bad("prepare --corpus wmt14 --from nowhere --output new", "nowhere: no such folder"),
     Bad("prepare --corpus wmt14 --from run --output new", "run: no commoncrawl"),
     Bad("prepare --corpus wmt14 --from run --target cs --output new", "from en to cs"),
@@ -266,13 +266,15 @@ BAD = [
     Bad("average run --last 1 --output new", "run/checkpoints: the tensor", others(f"{LAST}.safetensors", False)),
     Bad("average run --last 1 --output new", f"{LAST}.safetensors: not a readable",
         put({f"{LAST}.json": None, f"{LAST}.safetensors": b"not a checkpoint"})),
-    usage("export run new", "required: --format"),
-    Bad("export --format marian run store", "store", lambda _: shutil.copy(WEIGHTS, "store")),
-    Bad("export --format marian nowhere new", "nowhere"),
-    Bad("export --format marian embedded new/folder", "new/folder", full_disk),
-    Bad("import-marian nowhere new", "nowhere: no such folder"),
-    Bad("import-marian run new", "run/config.json: not a Marian model"),
-    Bad("import-marian run numbers", "numbers: holds a model already"),
+    usage("translate run --sample 1 --n-best 2", "--sample: draws one"),
+    usage("export run --output new", "required: --format"),
+    usage("export --format marian run new", "required: --output"),
+    Bad("export --format marian run --output store", "store", lambda _: shutil.copy(WEIGHTS, "store")),
+    Bad("export --format marian nowhere --output new", "nowhere"),
+    Bad("export --format marian embedded --output new/folder", "new/folder", full_disk),
+    Bad("import-marian nowhere --output new", "nowhere: no such folder"),
+    Bad("import-marian run --output new", "run/config.json: not a Marian model"),
+    Bad("import-marian run --output numbers", "numbers: holds a model already"),
     # Other people's models
     usage("check mine.py --seconds 0", "--seconds: a number above 0"),
     usage("hunt", "required: --seed"),
@@ -317,7 +319,8 @@ def test_bad_input_is_one_line_and_changes_nothing(home, tmp_path, monkeypatch, 
 def test_the_page_of_messages_has_what_is_said_and_what_to_do():
     rows = {(module, message): todo for module, message, todo in messages_of(ROOT)}
     assert rows["annotated.base.files", "{path}: no such file"] == COPY_WHOLE
-    assert rows["annotated.runs.checkpoint", "{folder}: no such model folder"].startswith("Check the path.")
+    missing = "{name}: no such model folder here; the installed package carries one, named embedded"
+    assert rows["annotated.runs.checkpoint", missing].startswith("Check the path")
     filled = {name for _, message in rows for name in re.findall(r"\{(.*?)\}", message)}
     assert [name for name in filled if not re.fullmatch("[a-z][a-z ]*", name)] == []
     assert [todo for todo in rows.values() if todo and not todo.endswith(".")] == []

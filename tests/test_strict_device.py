@@ -86,9 +86,9 @@ def test_a_model_computes_learns_and_searches_the_same(device: torch.device, nam
     assert close(logits, model(SOURCE, TARGET))
     long = torch.randint(4, 50, (1, 29 if name == "learned" else 150))
     assert close(moved(long.to(device), long.to(device)), model(long, long))
-    expected = [h.tokens for h in greedy_search(model, SOURCE, limit=6)]
+    expected = [h.tokens for (h,) in greedy_search(model, SOURCE, limit=6)]
     for cache in (True, False):
-        assert [h.tokens for h in greedy_search(moved, SOURCE.to(device), cache=cache, limit=6)] == expected
+        assert [h.tokens for (h,) in greedy_search(moved, SOURCE.to(device), cache=cache, limit=6)] == expected
     assert close(score_outputs(moved, SOURCE.to(device), TARGET.to(device)), score_outputs(model, SOURCE, TARGET))
     heads = [("encoder", 0, 1), ("cross", 1, 3)]
     means = [head_means(one, [BATCHES[0].to(where)]) for one, where in ((model, "cpu"), (moved, device))]
@@ -122,9 +122,9 @@ def test_what_is_faster_computes_the_same(device: torch.device, name: str):
 @pytest.mark.parametrize(("make", "precision"), [(transformer, "bfloat16"), (recurrent, "float32")])
 def test_training_stops_and_goes_on(device: torch.device, tmp_path: Path, make: Callable, precision: str):
     config = replace(CONFIG, precision=precision, clip_norm=1.0, average_decay=0.9, accumulation=2)
-    train(make(dropout=0.2).to(device), EXAMPLES, BATCHES, replace(config, max_steps=1), folder=tmp_path)
-    state = train(make(dropout=0.2).to(device), EXAMPLES, BATCHES, config, folder=tmp_path, resume=True)
-    unbroken = train(make(dropout=0.2).to(device), EXAMPLES, BATCHES, config)
+    train(make(dropout=0.2).to(device), EXAMPLES, EXAMPLES, replace(config, max_steps=1), folder=tmp_path)
+    state = train(make(dropout=0.2).to(device), EXAMPLES, EXAMPLES, config, folder=tmp_path, resume=True)
+    unbroken = train(make(dropout=0.2).to(device), EXAMPLES, EXAMPLES, config)
     assert state.step == CONFIG.max_steps
     for name, weight in state.weights().items():
         assert weight.device == device
@@ -170,7 +170,7 @@ def test_the_shipped_model_translates_the_same(device: torch.device, tmp_path: P
     source, target = TEXTS[0], here.translate(TEXTS[:1])[0]
     maps, expected = (sentence_maps(t.model, t.tokenizer, source, target) for t in (there, here))
     assert all(np.allclose(maps[kind], expected[kind], atol=1e-5) for kind in expected)
-    save_model(tmp_path, there.model, there.tokenizer, dtype=torch.float16)
+    save_model(there.model, tmp_path, there.tokenizer, dtype=torch.float16)
     again, _, _ = load_model(tmp_path, device)
     assert close(again.output.weight, here.model.output.weight, 1e-2)
     Translator.load(SHIPPED, "tester", "bfloat16").translate(TEXTS[:2])
@@ -181,7 +181,7 @@ def test_the_shipped_model_translates_the_same(device: torch.device, tmp_path: P
 def test_nothing_needs_float64(tmp_path: Path, make: Callable):
     with strict_device(float64=False) as device:
         model = make().to(device)
-        train(model, EXAMPLES, BATCHES, CONFIG, folder=tmp_path)
+        train(model, EXAMPLES, EXAMPLES, CONFIG, folder=tmp_path)
         if make is transformer:
             long = torch.randint(4, 50, (1, 150), device=device)  # a longer table of positions
             beam_search(model.eval(), torch.cat([long, long]), limit=5)

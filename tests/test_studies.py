@@ -290,7 +290,7 @@ def test_scores_by_length_tell_early_ends_apart(monkeypatch: pytest.MonkeyPatch)
 
     def search(model, source, **options):
         assert options == {"cache": False}
-        return [Hypothesis(written[tuple(row[row != 0].tolist())], 0.0, 0.0) for row in source]
+        return [[Hypothesis(written[tuple(row[row != 0].tolist())], 0.0, 0.0)] for row in source]
 
     monkeypatch.setattr(length, "greedy_search", search)
     for source, target in tokenize_pairs(tokenizer, pairs, 256):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import threading
 from contextlib import closing, nullcontext
 from dataclasses import replace
@@ -15,12 +16,12 @@ from safetensors.torch import load_file, save
 from torch import nn
 
 from annotated.base.files import InputError, locked, read_json, read_notes, read_tensors, write_json
-from annotated.batching import Batch, make_batch
+from annotated.batching import Batch, check_pair, make_batch
 from annotated.machine.acceleration import FusedAttention, chunked_training_loss
 from annotated.model import Transformer, TransformerConfig
 from annotated.regularization import label_smoothed_loss
 from annotated.runs.checkpoint import load_model, save_model, weights_of
-from annotated.runs.examples import batch_all, batch_groups, check_ids, examples_by_epoch, tokenize_pairs
+from annotated.runs.examples import batch_all, batch_groups, examples_by_epoch, tokenize_pairs
 from annotated.runs.folder import prepare_folder
 from annotated.runs.log import TrainingLog, share_done
 from annotated.runs.state import TrainingState, checkpoints, load_state, new_state, save_checkpoint, weights_in_place
@@ -49,7 +50,7 @@ def flat(model: Transformer) -> torch.Tensor:
 
 def run(config: TrainingConfig = CONFIG, dropout: float = 0.0, seed: int = 0, **options) -> TrainingState:
     """A small model trained on a few pairs."""
-    return train(small_model(dropout, seed), PAIRS, [make_batch(PAIRS)], config, **options)
+    return train(small_model(dropout, seed), PAIRS, PAIRS, config, **options)
 
 
 def same_states(one: TrainingState, other: TrainingState) -> bool:
@@ -120,6 +121,8 @@ def test_plain_and_accelerated_training_have_the_same_losses():
     assert losses[-1] < losses[0] - 0.01
     assert losses == pytest.approx(fast_losses, abs=1e-4)
     torch.testing.assert_close(flat(plain.model), flat(fast.model), rtol=0, atol=1e-3)
+    kinds = [[type(module) for module in model.modules()] for model in (small_model(), fast.model)]
+    assert kinds[0] == kinds[1], "the model has its classes back"
 
 
 @pytest.mark.slow
@@ -226,20 +229,23 @@ def test_pairs_that_are_empty_or_too_long_are_left_out():
 
 def test_what_cannot_be_trained_on_is_said_before_the_first_step():
     """MONAI's research-contributions#181 and pytorch-seq2seq#89: by name, and not after the training."""
-    model, valid = small_model(), [make_batch(PAIRS)]
+    model, valid = small_model(), PAIRS
     untied = Transformer(TransformerConfig(40, **SIZES, tie_embeddings=False, source_vocab_size=60))
-    for given, examples, batches, says in (
+    for given, examples, held, says in (
         (model, [], valid, "to train on"),
         (model, PAIRS, [], "to validate by"),
         (model, [PAIRS[0], ([5, 3], [40, 3])], valid, "pair 2 .*40"),
         (model, [PAIRS[0], ([5, 3], [-1, 3])], valid, "pair 2 .*-1"),
         (model, [PAIRS[0], ([5, 3], [6])], valid, "pair 2 "),
+        (model, [PAIRS[0], ([], [6, 3])], valid, "pair 2 .*empty"),
+        (model, PAIRS, [([5, 3], [6])], "pair 1 .*end"),
         (untied, [([60, 3], [5, 3])], valid, "pair 1 .*60"),
     ):
         with pytest.raises(InputError, match=says):
-            train(given, examples, batches, CONFIG)
-    with pytest.raises(InputError, match=r"pair 1 .*4\.5"):
-        unwrap(check_ids)([([5, 3], [4.5, 3])], model)  # annotations, which tests check and users do not, forbid it
+            train(given, examples, held, CONFIG)
+    for ids in ([4.5, 3], ["▁the", "</s>"]):  # annotations, which tests check and users do not, forbid it
+        with pytest.raises(InputError, match=re.escape(f"pair 1 holds {ids[0]!r}")):
+            unwrap(check_pair)(([5, 3], ids), 1)
     with pytest.raises(InputError, match="piece_dropout"):  # sentencepiece#371's kind: two vocabularies drop no merges
         examples_by_epoch(object.__new__(PairTokenizer), PAIRS, replace(CONFIG, piece_dropout=0.1), model.config)
 
@@ -254,10 +260,7 @@ def test_training_and_validation_use_the_model_s_own_ids():
     with torch.no_grad():
         other.target_embedding.weight.copy_(usual.target_embedding.weight[rows])
     config = replace(CONFIG, max_tokens=100, max_steps=3, precision="float32")
-    losses = [
-        [line["valid_loss"] for line in train(model, PAIRS, batch_all(PAIRS, 100, *ids), config).history]
-        for model, ids in ((usual, ()), (other, (37, 30)))
-    ]
+    losses = [[line["valid_loss"] for line in train(model, PAIRS, PAIRS, config).history] for model in (usual, other)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
@@ -266,11 +269,11 @@ def test_lists_that_are_filled_up_have_the_losses_of_short_ones():
     """transformers#7546's kind; also where all of a batch is padding."""
     filled = [(source + [0] * 3, target + [0] * 5) for source, target in PAIRS]
     config = replace(CONFIG, max_tokens=100, precision="float32")
-    states = [train(small_model(), pairs, [make_batch(pairs)], config) for pairs in (PAIRS, filled)]
+    states = [train(small_model(), pairs, pairs, config) for pairs in (PAIRS, filled)]
     assert states[0].tokens == states[1].tokens
     assert states[0].best_loss == pytest.approx(states[1].best_loss, rel=1e-5)
     torch.testing.assert_close(flat(states[0].model), flat(states[1].model), rtol=1e-4, atol=1e-6)
-    nothing = train(small_model(), [([5, 3], [0, 0])], [make_batch(PAIRS)], config)
+    nothing = train(small_model(), [([5, 3], [0, 0])], PAIRS, config)
     assert flat(nothing.model).isfinite().all()
 
 
@@ -303,6 +306,9 @@ def test_a_run_measures_its_averages_without_dropout_and_goes_on_with_its_own_we
     assert loss == pytest.approx(math.log(40))  # of weights that are all zero
     assert state.history[-1]["largest"] == 0
     assert torch.equal(flat(state.model), own)
+    assert all(module.training for module in state.model.modules())
+    with pytest.raises(ZeroDivisionError):
+        validate(state, [make_batch(PAIRS)], log, kept.append, measure=lambda model: 1 / 0)
     assert all(module.training for module in state.model.modules())
     validate(state, [make_batch(PAIRS)], log, kept.append)
     assert kept == [state]  # not where the loss is no lower
@@ -353,6 +359,16 @@ def test_the_first_limit_reached_ends_the_run():
     assert share_done(TrainingConfig(max_minutes=3.0, max_steps=100), state) == 0.5
     by_epoch = run(TrainingConfig(max_epochs=2, max_tokens=4))
     assert (by_epoch.epoch, by_epoch.batch) == (2, 0)
+
+
+@pytest.mark.slow
+def test_patience_ends_a_run_that_learns_no_more(tmp_path: Path):
+    """With a rate at which no weight changes, the first loss stays the lowest: two validations later it is over."""
+    config = replace(CONFIG, max_steps=90, validate_every=3, rate_factor=1e-12, patience=2)
+    assert run(config, folder=tmp_path).step == 9
+    assert run(config, folder=tmp_path, resume=True).step == 9
+    assert run(replace(config, patience=3), folder=tmp_path, resume=True).step == 12
+    assert run(replace(config, rate_factor=1.0, max_steps=15, patience=2)).step == 15
 
 
 def test_the_time_left_is_counted_from_where_a_run_was_resumed():
@@ -448,6 +464,7 @@ def test_a_run_stopped_before_its_first_validation_leaves_a_model(tmp_path: Path
     options = {"folder": tmp_path, "on_best": lambda state: kept.append((state.step, state.best_loss))}
     run(stop=lambda: next(calls), **options)
     assert kept == [(1, math.inf)]
+    assert checkpoints(tmp_path) == [], "where a run happens to be interrupted is no part of an average"
     run(resume=True, **options)
     assert all(math.isfinite(loss) for _, loss in kept[1:])
     assert len(kept) > 1
@@ -475,9 +492,12 @@ def fresh(**changes) -> TrainingState:
 
 @pytest.mark.parametrize("keep", [1, 3])
 def test_the_last_checkpoints_and_two_states_are_kept(tmp_path: Path, keep: int):
-    saved(tmp_path, 5, keep)
+    state = saved(tmp_path, 5, keep)
     assert [path.stem[-1] for path in checkpoints(tmp_path)] == ["3", "4", "5"][-keep:]
-    assert sorted(path.stem[-1] for path in (tmp_path / "checkpoints").glob("*.state")) == ["4", "5"]
+    state.step = 6
+    save_checkpoint(tmp_path, state, keep, to_average=False)
+    assert [path.stem[-1] for path in checkpoints(tmp_path)] == ["3", "4", "5"][-keep:], "a state takes no place"
+    assert sorted(path.stem[-1] for path in (tmp_path / "checkpoints").glob("*.state")) == ["5", "6"]
 
 
 def test_a_damaged_state_is_named_and_the_one_before_is_used(tmp_path: Path):
@@ -634,9 +654,17 @@ def test_from_raw_text_to_a_model_folder(tmp_path: Path, options: dict):
     assert record["training"]["precision"] == "float32"
     assert {"command", "revision", "device", "threads", "torch", "beyond_the_paper"} <= record.keys()
     assert not list((tmp_path / "run").rglob("*.partial"))
-    assert len(said) == 2
+    assert len(said) == 3
     resumed = options | {"config": replace(options["config"], max_steps=6), "resume": True}
     assert train_on_corpus(**resumed).step == 6
+    record = read_json(tmp_path / "run" / "run.json")
+    for state_file in (tmp_path / "run" / "checkpoints").glob("*.state"):
+        state_file.rename(state_file.with_suffix(".aside"))
+    with pytest.raises(InputError, match="cannot be read"):
+        train_on_corpus(**resumed)
+    assert read_json(tmp_path / "run" / "run.json") == record, "nothing is written before the state is found"
+    for state_file in (tmp_path / "run" / "checkpoints").glob("*.aside"):
+        state_file.rename(state_file.with_suffix(".state"))
     path = tmp_path / "corpus" / "train.tsv"
     path.write_text(path.read_text().replace("dog 3", "dog 4"))
     with pytest.raises(InputError, match=str(tmp_path / "corpus")):
@@ -650,7 +678,7 @@ def test_what_a_run_cannot_begin_with_is_refused_and_leaves_nothing(
         "annotated.runs.examples.train_tokenizer", lambda *_, **__: pytest.fail("a vocabulary was learned")
     )
     monkeypatch.setenv("CXX", "no-such-compiler")
-    save_model(tmp_path / "numbers", small_model())
+    save_model(small_model(), tmp_path / "numbers")
     compiling, corpus = replace(options["config"], compile=True), options["corpus"]
     for changes, says in (
         ({"config": compiling}, r"C\+\+|Python\.h"),

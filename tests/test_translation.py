@@ -18,10 +18,12 @@ from torch import nn
 
 from annotated.base.files import InputError
 from annotated.batching import make_batch
+from annotated.decoding import full_logits
 from annotated.formats.engine import FastTranslator
 from annotated.model import Transformer, TransformerConfig
-from annotated.search.beam import beam_search, greedy_search
-from annotated.search.translation import Translation, Translator, find_model
+from annotated.runs.checkpoint import find_model
+from annotated.search.beam import beam_search, greedy_search, sample_outputs
+from annotated.search.translation import Translation, Translator
 from annotated.text.tokenization import detokenize, tokenize, train_tokenizer
 from annotated.training import PRECISIONS, training_loss
 from tests.forked import children, hearing
@@ -77,6 +79,35 @@ def test_a_translation_begins_with_its_prefix(translator):
         translator.translate(texts[:2], prefixes=[""])
     with pytest.raises(TypeError, match="a list of texts"):
         translator.translate(texts[:2], prefixes="Die")
+
+
+@pytest.mark.slow
+def test_a_prefix_may_end_anywhere(translator):
+    """E6: within a piece the model goes on as if it had not been cut there, and the text begins with it exactly."""
+    (free,) = translator.translate(SOURCES[:1])
+    for end in range(1, len(free)):
+        assert translator.translate(SOURCES[:1], prefixes=[free[:end]]) == [free], free[:end]
+    for prefix in ("Annabel", "Anna  s", "é", "▁x"):
+        (found,) = translator.translate_n_best(SOURCES[:1], prefixes=[prefix])
+        assert all(one.text.startswith(prefix.replace("▁", " ")) for one in found)
+
+
+@pytest.mark.slow
+def test_drawn_translations_have_the_model_s_probabilities(translator):
+    """As often as the model says, whoever is in the batch; the same seed gives the same again."""
+    model, tokens = translator.model, translator.tokenize(["Anna"])
+    wanted = full_logits(model, torch.tensor(tokens))(torch.tensor([[model.config.start_id]]))[0].detach()
+    wanted[[model.config.pad_id, model.config.start_id]] = -math.inf
+    drawn = [one[0].tokens[0] for one in sample_outputs(model, torch.tensor(tokens * 4000), range(4000), limit=1)]
+    shares = torch.bincount(torch.tensor(drawn), minlength=len(wanted)) / 4000
+    assert (shares - wanted.softmax(-1)).abs().max() < 4 * (0.25 / 4000) ** 0.5
+    several = translator.translate(["Anna"] * 6 + SOURCES[:2], temperature=2.0, seed=3)
+    assert len(set(several[:6])) > 1
+    assert several == translator.translate(["Anna"] * 6 + SOURCES[:2], temperature=2.0, seed=3, max_tokens=8)
+    assert several[5:6] == translator.translate(["Anna"], temperature=2.0, seed=8)
+    assert translator.translate(SOURCES[:3], temperature=1e-4) == translator.translate(SOURCES[:3], beam_size=1)
+    with pytest.raises(TypeError, match="beamsize"):
+        translator.translate(SOURCES[:1], beamsize=3)
 
 
 @pytest.mark.slow
@@ -174,7 +205,7 @@ def test_a_long_sentence_is_cut_and_said_and_the_others_are_not_touched(translat
 def test_what_is_no_list_of_texts_and_a_wish_for_several_are_refused(translator):
     with pytest.raises(TypeError, match="a list of texts is needed"):
         translator.translate("Paul sees the dog.")  # else letter by letter
-    with pytest.raises(TypeError, match="call translate_n_best"):
+    with pytest.raises(TypeError, match="translate_n_best"):
         translator.translate(SOURCES[:1], n_best=2)
 
 
@@ -198,7 +229,7 @@ def test_n_best_lists_are_sorted_and_start_with_the_best(translator):
 def test_the_options_reach_the_search(translator):
     """Chapter 91: beam size 1 is greedy search, and the length penalty changes the scores."""
     source = torch.tensor(tokenize(translator.tokenizer, SOURCES[:1]))
-    (greedy,) = greedy_search(translator.model, source)
+    ((greedy,),) = greedy_search(translator.model, source)
     ((found,),) = translator.translate_n_best(SOURCES[:1], beam_size=1, n_best=1, length_penalty=0.0)
     assert found.text == detokenize(translator.tokenizer, [greedy.tokens])[0]
     assert found.score == pytest.approx(greedy.log_probability, abs=1e-4)

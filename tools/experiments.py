@@ -34,7 +34,7 @@ from annotated.machine.acceleration import tune_machine
 from annotated.machine.devices import best_device, describe_machine
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs.checkpoint import load_weights, weights_of
-from annotated.runs.examples import batch_all, examples_by_epoch, tokenize_pairs
+from annotated.runs.examples import examples_by_epoch, tokenize_pairs
 from annotated.runs.folder import resumable
 from annotated.runs.state import TrainingState
 from annotated.runs.training import train
@@ -148,9 +148,7 @@ def train_unit(
     training = examples_by_epoch(tokenizer, examples, config, model.config)
     model = model.to(device)
     measure = pronouns_right(tokenizer, corpus) if plan.get("curve") == "pronouns" else lambda model: {}
-    state = train(
-        model, training, batch_all(valid, 4000), config, folder=folder, resume=resume, measure=measure, stop=stop
-    )
+    state = train(model, training, valid, config, folder=folder, resume=resume, measure=measure, stop=stop)
     return state, tokenizer, corpus
 
 

@@ -24,7 +24,6 @@ import torch
 from safetensors.torch import save
 
 from annotated.base.files import InputError, read_json, verify, write_atomically, write_json
-from annotated.batching import make_batch
 from annotated.command.cli import main as annotated
 from annotated.formats.marian import load_marian, save_marian
 from annotated.machine.devices import describe_machine
@@ -71,7 +70,7 @@ class Training:
         self.unbroken = self.run(None)
 
     def run(self, folder: Path | None, resume: bool = False) -> dict[str, torch.Tensor]:
-        state = train(small_model(), SENTENCES, [make_batch(SENTENCES)], CONFIG, folder=folder, resume=resume)
+        state = train(small_model(), SENTENCES, SENTENCES, CONFIG, folder=folder, resume=resume)
         return {f"average.{name}": weight for name, weight in state.average.items()} | weights_of(state.model)
 
     def prepare(self, folder: Path) -> None:
@@ -101,7 +100,7 @@ class Saving:
         self.weights = {step: weights_of(small_model(len(tokenizer), step)) for step in (1, 2)}
 
     def save(self, folder: Path, step: int) -> None:
-        save_model(folder, small_model(len(self.tokenizer), step), self.tokenizer, step=step)
+        save_model(small_model(len(self.tokenizer), step), folder, self.tokenizer, step=step)
 
     def prepare(self, folder: Path) -> None:
         self.save(folder, 1)
@@ -126,7 +125,7 @@ class Averaging(Saving):
 
     def act(self, folder: Path) -> None:
         mean = average_weights([folder.with_name(f"weights-{step}") for step in (1, 2)])
-        save_model(folder, small_model(len(self.tokenizer)), self.tokenizer, mean, step=3)
+        save_model(small_model(len(self.tokenizer)), folder, self.tokenizer, mean, step=3)
 
     def check(self, folder: Path, disk: FaultyDisk, completed: bool) -> str:
         if completed or (folder / "manifest.json").exists():
@@ -162,7 +161,7 @@ class Scoring:
         self.tokenizer = tokenizer
 
     def prepare(self, folder: Path) -> None:
-        save_model(folder / "model", small_model(len(self.tokenizer)), self.tokenizer)
+        save_model(small_model(len(self.tokenizer)), folder / "model", self.tokenizer)
         lines = [f"the dog {i} sees\tder Hund {i} sieht\n" for i in range(50)]
         write_atomically(folder / "pairs.tsv", "".join(lines).encode())
         for name in ("scores.json", "translations.txt"):
@@ -243,7 +242,7 @@ def torn(places: int = 3000) -> dict[str, Any]:
     tokenizer = train_tokenizer(TEXTS, 300)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "model"
-        save_model(folder, small_model(len(tokenizer)), tokenizer)
+        save_model(small_model(len(tokenizer)), folder, tokenizer)
         listed = sorted(read_json(folder / "manifest.json")["files"])
         for number in range(places):
             path = folder / listed[number % len(listed)]

@@ -225,7 +225,7 @@ def search_exactly(translator: Translator, theirs, source: torch.Tensor, setting
 def own_outputs(model, search: dict, sources: torch.Tensor, settings: dict) -> list[list[int]]:
     """Our best outputs by the settings of `generate`."""
     if settings["num_beams"] == 1:
-        return [hypothesis.tokens for hypothesis in greedy_search(model, sources, limit=NEW_TOKENS)]
+        return [hypothesis.tokens for (hypothesis,) in greedy_search(model, sources, limit=NEW_TOKENS)]
     options = search | {"beam_size": settings["num_beams"], "length_penalty": settings["length_penalty"]}
     return [found[0].tokens for found in beam_search(model, sources, **options, limit=NEW_TOKENS)]
 
@@ -288,7 +288,7 @@ def way_back(translator: Translator, texts: list[str], folder: Path) -> dict[str
     for start in range(0, len(sources), 50):
         batch = pad_sequences(sources[start : start + 50], translator.model.config.pad_id)
         limits = output_limits(translator.model, batch).tolist()
-        own = [hypothesis.tokens for hypothesis in greedy_search(translator.model, batch)]
+        own = [hypothesis.tokens for (hypothesis,) in greedy_search(translator.model, batch)]
         outputs = generate(theirs, batch, max(limits), num_beams=1)
         equal["transformers"] += sum(ours == row[:limit] for ours, row, limit in zip(own, outputs, limits))
         words = [tokenizer.convert_ids_to_tokens(source[:-1]) for source in sources[start : start + 50]]  # it ends them

@@ -41,11 +41,19 @@ from annotated.machine.acceleration import PROCESS_SETTINGS, tune_machine
 from annotated.machine.devices import best_device, choose_precision, describe_machine
 from annotated.machine.distributed import Abandoned, first_to_tell, from_first, processes, rank, world_size
 from annotated.model import Transformer, TransformerConfig
-from annotated.runs.checkpoint import average_weights, load_config, load_model, load_weights, own_tokenizer, save_model
+from annotated.runs.checkpoint import (
+    average_weights,
+    find_model,
+    load_config,
+    load_model,
+    load_weights,
+    own_tokenizer,
+    save_model,
+)
 from annotated.runs.recipes import recipe_for
 from annotated.runs.state import TrainingState, check_checkpoint, checkpoints
 from annotated.runs.training import train_on_corpus
-from annotated.search.translation import Translator, find_model, search_from
+from annotated.search.translation import Translator, search_from
 from annotated.text.corpora import NAMED, files_of, load_corpus, shared_pairs
 from annotated.text.evaluation import antecedent_accuracy, bleu_by_ruler, choose_ruler, evaluate_translations, too_short
 from annotated.text.preparation import StoreSettings, prepare, text_of, wmt14
@@ -117,6 +125,9 @@ def train_command(arguments: argparse.Namespace) -> int:
     if arguments.begin_from:
         begun += f", beginning with {arguments.begin_from}"
     say(f"{begun}; beyond the paper: {beyond}")
+    if not run and training.max_steps and training.max_steps < training.warmup_steps:
+        say(f"the run ends at step {training.max_steps}, while the rate still rises for {training.warmup_steps} steps: "
+            f"`--warmup-steps {max(1, training.max_steps // 4)}` would be over by then")  # fmt: skip
     if not run and arguments.accumulation is None and training.accumulation < world_size():
         training = replace(training, accumulation=world_size())
         say(f"a step takes a batch of each of the {world_size()} processes: accumulation {world_size()}")
@@ -227,11 +238,17 @@ def translate_command(arguments: argparse.Namespace) -> None:
     tuned(arguments.accelerate)
     size = arguments.chunk or from_first(lambda: 1 if sys.stdin and sys.stdin.isatty() else 1000 * world_size())
     workers = arguments.workers or (1 if size == 1 or world_size() > 1 else torch.get_num_threads())
+    if arguments.sample is not None and (arguments.n_best or arguments.prefixes or arguments.min_length):
+        arguments.error("argument --sample: draws one translation a line, without --n-best, --prefixes, --min-length")
     translator, n_best = load_translator(arguments, workers), arguments.n_best or 1
     options = search_options(arguments, translator.search)
     if n_best > options["beam_size"]:
         arguments.error(f"argument --n-best: a beam of {options['beam_size']} has no {n_best} translations")
     options |= {"max_tokens": arguments.max_tokens, "n_best": n_best}
+    if arguments.sample is not None:
+        options |= {"temperature": arguments.sample}
+    if arguments.prefixes and arguments.engine == "ctranslate2":
+        say("CTranslate2 keeps the pieces of a prefix as they are: end it at the end of a word")
     printed = flushed = 0  # lines; those that are only printed come out at the end, unless the output itself fails
     try:
         with ended_like_ctrl_c(), translator.workers(workers):
@@ -240,6 +257,7 @@ def translate_command(arguments: argparse.Namespace) -> None:
                     lines, _, options["prefixes"] = zip(*map(columns, lines), strict=True)
                 else:
                     lines = [line.strip() for line in lines]
+                options |= {"seed": 1_000_003 * arguments.seed + printed} if arguments.sample is not None else {}
                 for translations in translator.translate_n_best(lines, warn=about_lines(printed), **options):
                     number = printed + 1
                     if arguments.n_best is None:
@@ -384,8 +402,8 @@ def corpus_to_score(arguments: argparse.Namespace, notes: dict[str, Any]) -> Cor
     """The corpus that the user names, or the one that the model was trained on."""
     languages = arguments.source or notes.get("source", "en"), arguments.target or notes.get("target", "de")
     if arguments.corpus:
-        return load_corpus(arguments.corpus, *languages)
-    return known_corpus(notes.get("corpus", "embedded"), *languages)
+        return load_corpus(arguments.corpus, *languages, arguments.download)
+    return known_corpus(notes.get("corpus", "embedded"), *languages, arguments.download)
 
 
 def known_corpus(name: str, source: str, target: str, download: bool = False) -> Corpus:
@@ -463,7 +481,7 @@ def average_command(arguments: argparse.Namespace) -> None:
     load_weights(model, average_weights(paths), folder / "checkpoints")
     notes = {key: value for key, value in notes.items() if key not in ("format", "model", "step", "valid_loss")}
     names = [path.name for path in paths]
-    save_model(output, model, tokenizer, **notes, average_of=names)
+    save_model(model, output, tokenizer, **notes, average_of=names)
     say(f"the average of {', '.join(names)} is in {output}")
 
 

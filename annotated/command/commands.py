@@ -45,11 +45,11 @@ COMMANDS = {  # name: usage, description, and its line in the list of all comman
     "info": ("[MODEL]",
         "Say what a model folder holds, or, without one, what this installation is and which device it would use.",
         "Say what a model folder holds, or, without one, what this installation is."),
-    "import-marian": ("FOLDER OUTPUT",
+    "import-marian": ("FOLDER --output FOLDER",
         "Make a model folder from one in Hugging Face's MarianMT format, such as a downloaded OPUS-MT model with "
         "weights in model.safetensors. Beam size and length penalty come with it.",
         "Make a model folder from one in Hugging Face's MarianMT format."),
-    "export": (f"--format {'|'.join(READERS)} MODEL OUTPUT",
+    "export": (f"MODEL --format {'|'.join(READERS)} --output FOLDER",
         f"Write a model for {', or for '.join(READERS.values())}.",
         "Write a model in another system's format."),
     "check": ("FILE.py[:NAME] [options]",

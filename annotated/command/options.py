@@ -13,10 +13,9 @@ from annotated.command.commands import READERS
 from annotated.formats.ctranslate2 import save_ctranslate2
 from annotated.formats.marian import save_marian
 from annotated.model import CHOICES, TransformerConfig
-from annotated.runs.checkpoint import load_config
+from annotated.runs.checkpoint import find_model, load_config
 from annotated.runs.recipes import RECIPES, TINY, recipe_for
 from annotated.search.beam import PENALTIES, STOPS
-from annotated.search.translation import find_model
 from annotated.text.corpora import NAMED
 from annotated.text.evaluation import LANGUAGE_RULERS, RULERS
 from annotated.text.grammar.splits import SPLITS
@@ -70,11 +69,12 @@ TRAINING_HELP = {
     "clip_norm": "largest norm of the gradient (beyond the paper; default: no limit)",
     "average_decay": "decay of an exponential average of the weights (beyond the paper; default: no average)",
     "piece_dropout": "how often training leaves out a merge of byte-pair encoding (beyond the paper)",
+    "patience": "end after so many validations in a row without a lower loss (beyond the paper; default: never)",
 }
 HELP.update(TRAINING_HELP)
 FIXED = ("vocab_size", "source_vocab_size", "pad_id", "start_id", "end_id")  # these follow from the tokenizer
 LIMITS = ("max_steps", "max_epochs", "max_minutes")
-CHANGEABLE = (*LIMITS, "compile")  # what a resumed run may have otherwise than before
+CHANGEABLE = (*LIMITS, "patience", "compile")  # what a resumed run may have otherwise than before
 LISTED = CHOICES | TRAINING_CHOICES  # the options that have a list of values
 
 
@@ -233,14 +233,14 @@ def add_import_options(command: argparse.ArgumentParser) -> None:
     """The options of `import-marian`."""
     command.add_argument("folder", metavar="FOLDER", help="folder with config.json, model.safetensors, source.spm, "
         "target.spm and vocab.json, such as a downloaded OPUS-MT model")  # fmt: skip
-    command.add_argument("output", metavar="OUTPUT", help="folder for the model")
+    add_output(command, "the model")
 
 
 def add_export_options(command: argparse.ArgumentParser) -> None:
     """The options of `export`."""
     command.add_argument("--format", choices=tuple(FORMATS), required=True, help="the format to write")
     command.add_argument("model", **MODEL)
-    command.add_argument("output", metavar="OUTPUT", help="folder for the exported model")
+    add_output(command, "the exported model")
 
 
 EXAMPLES = {
@@ -260,7 +260,8 @@ EXAMPLES = {
         echo "The old aunt found the keys yesterday." | annotated translate embedded
         annotated translate runs/multi30k < input.txt > output.txt
         echo "A dog runs through the snow." | annotated translate runs/multi30k --n-best 4
-        printf 'The cat sleeps.\\tHeute' | annotated translate embedded --prefixes
+        printf 'The cat sleeps.\\tHeu' | annotated translate embedded --prefixes
+        echo "The cat sleeps." | annotated translate embedded --sample 0.8 --seed 3
         annotated translate runs/multi30k --engine ctranslate2 --penalty power < input.txt""",
     "score": """
         printf 'The cat sleeps.\\tDie Katze schläft.\\n' | annotated score embedded""",
@@ -275,11 +276,11 @@ EXAMPLES = {
         annotated info
         annotated info runs/multi30k""",
     "import-marian": """
-        annotated import-marian opus-mt-en-de models/opus-mt-en-de
+        annotated import-marian opus-mt-en-de --output models/opus-mt-en-de
         annotated translate models/opus-mt-en-de < input.txt""",
     "export": """
-        annotated export --format marian runs/multi30k marian
-        annotated export --format ctranslate2 runs/multi30k ctranslate2""",
+        annotated export runs/multi30k --format marian --output marian
+        annotated export runs/multi30k --format ctranslate2 --output ctranslate2""",
     "check": """
         annotated check my_transformer.py
         annotated check my_transformer.py:Transformer --learn
@@ -312,17 +313,33 @@ MODEL = {"metavar": "MODEL", "help": "model folder, or embedded: the book's own 
 DEVICE = {"default": "auto", "metavar": "NAME", "help": "cpu, cuda, cuda:1 ...; auto takes a GPU if there is one"}
 
 
+CORPUS = (
+    f"{', '.join(NAMED)}, a folder with train.en and train.de (or train.tsv), a TSV file, or two text files joined by "
+    "a comma, packed or not"
+)
+
+
+def add_corpus(
+    command: argparse.ArgumentParser, about: str, languages: tuple[str, str] = ("en", "de"), **how: Any
+) -> None:
+    """Which corpus, and in which languages: alike in all commands that read one."""
+    command.add_argument("--corpus", metavar="NAME", help=about, **how)
+    for option, default in zip(("source", "target"), languages, strict=True):
+        command.add_argument(f"--{option}", metavar="CODE",
+            help=f"{option} language, as in the files' names (default: {default})")  # fmt: skip
+    command.add_argument("--download", action="store_true", help="fetch multi30k from its public repository")
+
+
+def add_output(command: argparse.ArgumentParser, what: str) -> None:
+    """Where a command writes."""
+    command.add_argument("--output", required=True, metavar="FOLDER", help=f"folder for {what}")
+
+
 def add_train_options(command: argparse.ArgumentParser) -> None:
     """The options of `train`."""
-    command.add_argument("--corpus", metavar="NAME",
-        help=f"{', '.join(NAMED)}, a folder with train.en and train.de (or train.tsv), a TSV file, "
-             "two text files joined by a comma, packed or not, or a store; needed unless --resume. A TSV file has "
-             "source, tab, target in each line; of a file alone, every 50th pair is kept for test, the one before for "
-             "valid")  # fmt: skip
-    command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
-    command.add_argument("--target", metavar="CODE", help="target language (default: de)")
-    command.add_argument("--download", action="store_true", help="fetch multi30k from its public repository")
-    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for model, metrics and checkpoints")
+    add_corpus(command, f"{CORPUS}, or a store; needed unless --resume. A TSV file has source, tab, target in each "
+        "line; of a file alone, every 50th pair is kept for test, the one before for valid")  # fmt: skip
+    add_output(command, "model, metrics and checkpoints")
     command.add_argument("--resume", action="store_true",
         help="go on with the run in the output folder, with its settings; only the limits may change")  # fmt: skip
     command.add_argument("--recipe", choices=RECIPES, help="settings to start from (default: embedded for that "
@@ -351,16 +368,11 @@ STORE_OPTIONS = {  # name: parser, what it is
 
 def add_prepare_options(command: argparse.ArgumentParser) -> None:
     """The options of `prepare`."""
-    command.add_argument("--corpus", metavar="NAME", nargs="+", required=True,
-        help=f"{', '.join(NAMED)}, folders with train.en and train.de (or train.tsv), TSV files, pairs of text files "
-             "joined by a comma, packed or not; or wmt14")  # fmt: skip
+    add_corpus(command, f"{CORPUS}, or wmt14; several are read one after the other", nargs="+", required=True)
     command.add_argument("--from", dest="folder", metavar="FOLDER", help="where the files of wmt14 were unpacked")
-    command.add_argument("--source", metavar="CODE", help="source language, as in the files' names (default: en)")
-    command.add_argument("--target", metavar="CODE", help="target language (default: de)")
-    command.add_argument("--download", action="store_true", help="fetch multi30k from its public repository")
-    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the store")
+    add_output(command, "the store")
     for name, (parse, metavar, what) in STORE_OPTIONS.items():
-        default = getattr(StoreSettings, name)
+        default = getattr(StoreSettings, name) or "by the number of pairs"
         command.add_argument(flag(name), type=parse, metavar=metavar, help=f"{what} (default: {default})")
     command.add_argument("--workers", type=count, metavar="N", help="processes that encode (default: one a core)")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -401,7 +413,11 @@ def add_translate_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--n-best", type=count, metavar="N",
         help="print up to N lines a sentence, at most the beam's size: line number, score, translation")  # fmt: skip
     command.add_argument("--prefixes", action="store_true",
-        help="a line is a source, a tab, and the text that its translation begins with")  # fmt: skip
+        help="a line is a source, a tab, and what its translation begins with, even within a word")  # fmt: skip
+    command.add_argument("--sample", type=positive, metavar="T", help="draw each token by its probability instead of "
+        "searching for the best: at 1 as the model has it, below 1 the likelier ones more often")  # fmt: skip
+    command.add_argument("--seed", type=NUMBERS["seed"], default=1, metavar="N",
+        help="of --sample: the same again gives the same translations (default: 1)")  # fmt: skip
     command.add_argument("--chunk", type=count, metavar="N",
         help="lines to read before translating them (default: 1000, on a terminal 1)")  # fmt: skip
     add_search_options(command)
@@ -419,9 +435,7 @@ def add_score_options(command: argparse.ArgumentParser) -> None:
 def add_evaluate_options(command: argparse.ArgumentParser) -> None:
     """The options of `evaluate`."""
     command.add_argument("model", **MODEL)
-    command.add_argument("--corpus", metavar="NAME", help="default: the corpus that the model was trained on")
-    command.add_argument("--source", metavar="CODE", help="source language (default: the model's)")
-    command.add_argument("--target", metavar="CODE", help="target language (default: the model's)")
+    add_corpus(command, f"{CORPUS} (default: what the model was trained on)", ("the model's", "the model's"))
     command.add_argument("--split", default="test", metavar="NAME",
         help=f"part of the corpus; the book's own has {', '.join(SPLITS)} (default: test)")  # fmt: skip
     command.add_argument("--max-words", type=count, metavar="N", help="only sources of at most N words")
@@ -438,7 +452,7 @@ def add_average_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("run_folder", metavar="RUN", help="folder of a training run")
     command.add_argument("--last", type=count, default=5, metavar="N",
         help="how many checkpoints (default: 5, as in the paper for the base model; 20 for the big one)")  # fmt: skip
-    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the averaged model")
+    add_output(command, "the averaged model")
 
 
 def add_info_options(command: argparse.ArgumentParser) -> None:

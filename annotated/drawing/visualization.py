@@ -44,6 +44,8 @@ def attention_maps(
 
     def keep(kind: str, module: nn.Module, args: tuple) -> None:
         x, memory, mask, *_ = (*args, None)
+        if not hasattr(module, "weights"):
+            raise ValueError(f"{kind}: a {type(module).__name__} has no method weights(x, memory, mask) for maps")
         kept[kind].append(module.weights(x, memory, mask))
 
     with ExitStack() as hooks:  # removes them at its end

@@ -18,9 +18,9 @@ from annotated.formats.ctranslate2 import save_ctranslate2
 from annotated.formats.marian import vocabularies
 from annotated.machine.devices import best_device, choose_precision
 from annotated.machine.distributed import from_first, world_size
-from annotated.runs.checkpoint import weights_of
+from annotated.runs.checkpoint import find_model, weights_of
 from annotated.search.beam import PENALTIES
-from annotated.search.translation import Translator, find_model
+from annotated.search.translation import Translator
 
 __all__ = ["FastTranslator", "check_search"]
 
@@ -71,7 +71,8 @@ class FastTranslator(Translator):
 
     In float32 its outputs are those of our own search but for ties, and for where it stops: as soon as `beam_size`
     hypotheses are finished, even if a prefix leads. With `min_length` a beam of several can differ, too: below it the
-    engine spreads the end's probability over the other tokens. Scores are always those of the model. `workers` batches
+    engine spreads the end's probability over the other tokens. A prefix keeps its own pieces here, so end it at the end
+    of a word. Scores are always those of the model. `workers` batches
     are translated at a time, by threads. Needs the package ctranslate2, of the extra `fast`.
     """
 
@@ -115,6 +116,9 @@ class FastTranslator(Translator):
 
     def search_own(self, batches: Sequence[list[list[int]]], options: dict) -> Iterator[list[list[Hypothesis]]]:
         """The outputs of this process's batches. Raises InputError for a penalty that CTranslate2 does not have."""
+        if "temperature" in options:  # drawn by the model itself
+            yield from super().search_own(batches, options)
+            return
         check_search(options)
         begun = []
         for batch in batches:

@@ -14,7 +14,7 @@ from annotated.base.files import InputError, read_json, read_tensors, write_atom
 from annotated.machine.devices import best_device
 from annotated.model import Transformer, TransformerConfig
 from annotated.positional_encoding import sinusoidal_encoding
-from annotated.runs.checkpoint import build, check_finite, load_weights, weights_of
+from annotated.runs.checkpoint import build, check_described, check_finite, load_weights, weights_of
 from annotated.search.translation import Translator
 from annotated.text.tokenization import PairTokenizer, Tokenizer, check_vocabulary, naming, read_model_file
 
@@ -124,6 +124,12 @@ def marian_config(values: Mapping[str, Any], path: Path) -> TransformerConfig:
                 "Correct the number: ids are from 0 to the size of the vocabulary, less one.",
             )
     settings |= {"activation": known[activation], "attention_bias": True, "output_bias": True}
+    sizes = [settings.get("source_vocab_size") or settings["vocab_size"], settings["vocab_size"]]
+    if settings.get("tie_embeddings") and sizes[0] != sizes[1]:
+        raise InputError(
+            f"{path}: vocab_size {sizes[0]} and decoder_vocab_size {sizes[1]} differ, but both sides share a matrix",
+            CORRECT_IT,
+        )
     try:
         return TransformerConfig(**settings, positions="concatenated", norm_eps=NORM_EPS)
     except (TypeError, ValueError) as error:
@@ -407,7 +413,10 @@ def option_limits(translator: Translator, table: Mapping[str, Any]) -> dict[str,
 
 
 def check_options(translator: Translator, system: str, table: Mapping[str, Any]) -> None:
-    """Raises InputError for what a format cannot express: the option, its value and those that fit."""
+    """Raises InputError for what a format cannot express: the option, its value and those that fit.
+
+    Likewise for weights that are not finite, and for parts that the configuration does not describe.
+    """
     config, limits = translator.model.config, option_limits(translator, table)
     for field in fields(config):
         value, known = getattr(config, field.name), limits.get(field.name, (field.default,))
@@ -417,6 +426,8 @@ def check_options(translator: Translator, system: str, table: Mapping[str, Any])
                 f"{system} cannot express {field.name} {value!r} (only {fit})",
                 "Export in another format, or train with one of the values that are named.",
             )
+    check_described(translator.model)
+    check_finite(weights_of(translator.model), system)
 
 
 def save_marian(translator: Translator, folder: str | Path) -> None:

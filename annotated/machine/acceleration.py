@@ -31,12 +31,14 @@ from annotated.recurrent import RecurrentTranslator
 from annotated.stacks import DecoderLayer
 
 __all__ = [
+    "PLAIN",
     "PROCESS_SETTINGS",
     "accelerate",
     "check_compiler",
     "chunked_training_loss",
     "compiled",
     "hidden_states",
+    "own_classes",
     "products_of_few_rows",
     "start_fast_decoding",
     "top_tokens",
@@ -122,6 +124,17 @@ def accelerate(model: AnyModule, on: bool = True) -> AnyModule:
     for module in model.modules():
         module.__class__ = (FASTER if on else PLAIN).get(type(module), type(module))
     return model
+
+
+@contextmanager
+def own_classes(model: nn.Module) -> Iterator[None]:
+    """Whatever happens within it, a model's parts have their classes back afterwards."""
+    classes = [(module, type(module)) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, own in classes:
+            module.__class__ = own
 
 
 def loss_and_surplus(

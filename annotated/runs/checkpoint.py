@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from importlib.resources import files
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from safetensors.torch import save
@@ -20,13 +21,17 @@ from annotated.base.files import (
     verify,
     write_together,
 )
+from annotated.machine.acceleration import PLAIN
 from annotated.model import Transformer, TransformerConfig
 from annotated.text.tokenization import Tokenizer, load_tokenizer
 
 __all__ = [
     "average_weights",
     "build",
+    "SavedModel",
+    "check_described",
     "check_finite",
+    "find_model",
     "load_config",
     "load_model",
     "load_weights",
@@ -38,6 +43,7 @@ __all__ = [
 ]
 
 
+KEEP_OWN = "`load_model` could not make it. Keep parts of your own by `torch.save(model.state_dict(), ...)`."
 SAME_FOLDER = "Take weights and `config.json` from the same folder."
 
 
@@ -73,8 +79,8 @@ def load_weights(model: torch.nn.Module, weights: Mapping[str, Tensor], origin: 
 
 
 def save_model(
-    folder: str | Path,
     model: torch.nn.Module,
+    folder: str | Path,
     tokenizer: Tokenizer | None = None,
     weights: Mapping[str, Tensor] | None = None,
     dtype: torch.dtype | None = None,
@@ -84,9 +90,13 @@ def save_model(
 
     The model is a `Transformer`, compiled or not. One that works on token ids alone needs no tokenizer; `config.json`
     then says that there is none. `weights` replace the model's own (an average, say); `dtype` stores them in another
-    precision; `notes` go into `config.json` beside the configuration. Raises InputError when a weight is not finite.
+    precision; `notes` go into `config.json` beside the configuration. Raises InputError when a weight is not finite,
+    and for a model that its configuration does not describe, which `load_model` could not make.
     """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"save_model(model, folder): {model!r} is no model")
     tensors = weights_of(model) if weights is None else weights
+    check_described(model)
     tensors = {name: tensor.to(dtype or tensor.dtype).contiguous().cpu() for name, tensor in tensors.items()}
     check_finite(tensors, Path(folder) / "model.safetensors")
     config = {"format": "annotated-1", "model": asdict(model.config), **notes}
@@ -95,6 +105,27 @@ def save_model(
     contents = {} if tokenizer is None else tokenizer.files()
     contents |= {"config.json": json_bytes(config)}
     write_together(Path(folder), contents | {"model.safetensors": save(tensors)})
+
+
+def check_described(model: torch.nn.Module) -> None:
+    """Raise InputError, naming the first part that differs, unless the model's configuration makes such a model."""
+    config = getattr(uncompiled(model), "config", None)
+    if not isinstance(config, TransformerConfig):
+        raise InputError(f"a model with a TransformerConfig is needed, not {type(model).__name__}", KEEP_OWN)
+    with torch.device("meta"):
+        made = Transformer(config)
+    own, wanted = (parts_of(uncompiled(one)) for one in (model, made))
+    if odd := [name for name in own | wanted if own.get(name) != wanted.get(name)]:
+        here, there = (found.get(odd[0], "nothing") for found in (own, wanted))
+        raise InputError(
+            f"the model is not what its configuration describes: {odd[0]} is {here}, not {there}", KEEP_OWN
+        )
+
+
+def parts_of(model: torch.nn.Module) -> dict[str, str]:
+    """Every module of a model with its class, the plain one where it has a faster one, and every weight's shape."""
+    found = {name: PLAIN.get(type(module), type(module)).__qualname__ for name, module in model.named_modules()}
+    return found | {name: str(list(weight.shape)) for name, weight in weights_of(model).items()}
 
 
 def check_finite(tensors: Mapping[str, Tensor], origin: object) -> None:
@@ -177,23 +208,43 @@ def num_weights(config: TransformerConfig) -> int:
     return layers + tables * d + config.vocab_size * config.output_bias
 
 
-def load_model(folder: str | Path, device: torch.device | str = "cpu") -> tuple[Transformer, Tokenizer | None, dict]:
-    """The model (in evaluation mode, float32), its tokenizer and the notes of `config.json`.
+class SavedModel(NamedTuple):
+    """What a model folder holds."""
 
-    The tokenizer is None where the model was saved without one. Raises InputError, naming the file, when one is
-    missing, is not what was written, or does not belong to the others.
+    model: Transformer  # in evaluation mode, float32
+    tokenizer: Tokenizer | None  # None where the model was saved without one
+    notes: dict[str, Any]  # of `config.json`
+
+
+def find_model(name: str | Path) -> Path:
+    """The model folder of that name, else, for `embedded`, the book's own model, which comes with the package.
+
+    An installed package holds it in `models`; in a clone it lies in `data/models`, beside the package.
+    Raises InputError when there is none.
     """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(
-            f"{folder}: no such model folder",
-            "Check the path. A model is the folder that `annotated train` wrote to, not a file in it.",
-        )
+    places, package = [Path()], Path(str(files("annotated")))
+    if str(name) == "embedded":
+        places += [package / "models", package.parent / "data" / "models"]
+    for place in places:
+        if (place / name).is_dir():
+            return place / name
+    raise InputError(
+        f"{name}: no such model folder here; the installed package carries one, named embedded",
+        "Check the path: a model is the folder that `annotated train` wrote to, not a file in it. Or write `embedded`.",
+    )
+
+
+def load_model(folder: str | Path, device: torch.device | str = "cpu") -> SavedModel:
+    """The model in a folder, or `embedded`, with its tokenizer and the notes of its `config.json`.
+
+    Raises InputError, naming the file, when one is missing, is not what was written, or does not belong to the others.
+    """
+    folder = find_model(folder)
     while True:
         before = manifest_of(folder)
         try:
             model, tokenizer, notes = read_model(folder)
-            return model.to(device).eval(), tokenizer, notes
+            return SavedModel(model.to(device).eval(), tokenizer, notes)
         except InputError as error:
             if manifest_of(folder) != before:
                 continue  # a training run has saved a better model meanwhile

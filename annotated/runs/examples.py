@@ -8,7 +8,7 @@ from typing import Any
 
 from annotated.base.corpus import Corpus, SentencePair
 from annotated.base.files import InputError
-from annotated.batching import Batch, Example
+from annotated.batching import Batch, Example, check_pair
 from annotated.machine.distributed import rank, world_size
 from annotated.model import Transformer, TransformerConfig
 from annotated.runs.checkpoint import load_with_tokenizer
@@ -47,28 +47,20 @@ def examples_by_epoch(
 
 
 def check_ids(examples: Sequence[Example], model: Model) -> None:
-    """Raises InputError, naming the pair, for an id unknown or no whole number, and a target without end."""
-    size, end = model.config.vocab_size, model.config.end_id
+    """Raises InputError, naming the pair, for an id that the model does not know, and for what `check_pair` refuses."""
+    if examples and isinstance(examples[0], Batch):
+        raise InputError("`train` makes its batches itself", "Give it pairs of lists of ids, to validate by as well.")
+    size = model.config.vocab_size
     sizes = getattr(model.config, "source_vocab_size", None) or size, size
     for number, pair in enumerate(examples, start=1):
+        check_pair(pair, number, model.config.pad_id, model.config.end_id)
         for ids, size in zip(pair, sizes, strict=True):
-            if odd := [one for one in ids if not hasattr(one, "__index__")]:
-                raise InputError(
-                    f"pair {number} holds {odd[0]!r}, and ids are whole numbers",
-                    "Give lists of ids, as a tokenizer makes them.",
-                )
-            if ids and not 0 <= min(ids) <= max(ids) < size:
+            if not 0 <= min(ids) <= max(ids) < size:
                 wrong = min(ids) if min(ids) < 0 else max(ids)
                 raise InputError(
                     f"pair {number} holds the id {wrong}, and the model knows 0 to {size - 1}",
                     "Give the configuration the size of the vocabulary, or look where the id comes from.",
                 )
-        target = [one for one in pair[1] if one != model.config.pad_id]
-        if target and target[-1] != end:
-            raise InputError(
-                f"the target of pair {number} does not end with {end}, so no output would ever end",
-                "Put the id that the configuration names `end_id` at the end of each target.",
-            )
 
 
 def batch_all(examples: Sequence[Example], max_tokens: int, pad_id: int = 0, start_id: int = 2) -> list[Batch]:

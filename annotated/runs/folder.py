@@ -154,7 +154,7 @@ def save_best(
             copy_model(folder, folder / SCHEDULED)
         notes = {name: run[name] for name in ("corpus", "source", "target", "begun_from", "search") if name in run}
         notes |= {"step": state.step, **best_of(state, "valid_loss")}
-        save_model(folder, state.model, tokenizer, state.weights(), **notes)
+        save_model(state.model, folder, tokenizer, state.weights(), **notes)
 
 
 def back_on_schedule(folder: Path) -> None:

@@ -82,6 +82,9 @@ BAR = "{desc} {percentage:3.0f}% |{bar:20}| {postfix}, {elapsed} gone, {remainin
 def share_done(config: TrainingConfig, state: TrainingState) -> float:
     """How much of the training is over, from 0 to 1, by whichever limit comes first."""
     shares = [0.0]
+    if config.patience is not None and state.step % config.validate_every == 0:
+        losses = [line["valid_loss"] for line in state.history if "valid_loss" in line]
+        shares.append(float(bool(losses) and len(losses) - 1 - losses.index(min(losses)) >= config.patience))
     if config.max_steps is not None:
         shares.append(state.step / config.max_steps)
     if config.max_epochs is not None:

@@ -103,10 +103,10 @@ def state_content(state: TrainingState, random: Mapping[str, Tensor], losses: Se
     return save(tensors, {"counters": json.dumps(counters)})
 
 
-def load_state(folder: Path, state: TrainingState, warn: Callable[[str], None] = lambda text: None) -> None:
-    """Restore the newest whole checkpoint of a run; `warn` is told of a damaged one that is newer.
+def newest_state(folder: Path) -> tuple[Path, list[str]]:
+    """The file of a run's newest whole checkpoint, and what is wrong with newer ones.
 
-    Raises InputError when there is none, or when it belongs to another model or other options.
+    Raises InputError when there is none.
     """
     damaged: list[str] = []
     for manifest in manifests(folder):
@@ -119,17 +119,24 @@ def load_state(folder: Path, state: TrainingState, warn: Callable[[str], None] =
         except InputError as error:
             damaged.append(str(error))
             continue
-        restore(path, state)
+        return path, damaged
+    path = folder / "state.safetensors"  # of a run before there were manifests
+    if not path.exists():
         if damaged:
-            warn(f"{damaged[0]}; going on from step {state.step}, which is whole")
-        break
-    else:
-        path = folder / "state.safetensors"  # of a run before there were manifests
-        if not path.exists():
-            if damaged:
-                raise InputError(damaged[0], "Copy the folder again, or start in another one.")
-            raise InputError(f"{folder}: nothing to resume there: start in another folder")
-        restore(path, state)
+            raise InputError(damaged[0], "Copy the folder again, or start in another one.")
+        raise InputError(f"{folder}: nothing to resume there: start in another folder")
+    return path, []
+
+
+def load_state(folder: Path, state: TrainingState, warn: Callable[[str], None] = lambda text: None) -> None:
+    """Restore the newest whole checkpoint of a run; `warn` is told of a damaged one that is newer.
+
+    Raises InputError when there is none, or when it belongs to another model or other options.
+    """
+    path, damaged = newest_state(folder)
+    restore(path, state)
+    if damaged:
+        warn(f"{damaged[0]}; going on from step {state.step}, which is whole")
 
 
 def restore(path: Path, state: TrainingState) -> None:
@@ -196,11 +203,12 @@ def weights_in_place(model: Model, weights: dict[str, Tensor]) -> Iterator[None]
         load_weights(model, own, "own weights")
 
 
-def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> None:
+def save_checkpoint(folder: Path, state: TrainingState, keep: int, to_average: bool = True) -> None:
     """Write `checkpoints/step-N`: weights to average, the state to resume from, and the manifest of both.
 
-    Kept are the last `keep` weights and the last two states. Raises InputError when a weight is no longer a number:
-    then the checkpoints before stay.
+    Kept are the last `keep` weights and the last two states. Where a run is interrupted there is a state only, since
+    its weights are no later than others by as much as the rest, and averages are of such. Raises InputError when a
+    weight is no longer a number: then the checkpoints before stay.
     """
     tensors = {name: tensor.contiguous().cpu() for name, tensor in weights_of(state.model).items()}
     for weights in (tensors, state.average or {}):
@@ -209,15 +217,17 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> None:
     if rank():
         return  # one process writes
     name = f"step-{state.step:07d}"
-    contents = {f"{name}.safetensors": save(tensors)} if state.step else {}  # nobody averages a model before training
+    contents = {f"{name}.safetensors": save(tensors)} if state.step and to_average else {}
     write_together(
         folder / "checkpoints", contents | {f"{name}.state": state_content(state, random, losses)}, f"{name}.json"
     )
+    averaged = checkpoints(folder)[-keep:]
     for number, manifest in enumerate(manifests(folder)):
-        if number >= max(keep, 2):
+        weights = manifest.with_suffix(".safetensors")
+        if number >= 2 and weights not in averaged:
             disk.remove(manifest)
-        if number >= keep:
-            disk.remove(manifest.with_suffix(".safetensors"))
+        if weights not in averaged:
+            disk.remove(weights)
         if number >= 2:
             disk.remove(manifest.with_suffix(".state"))
 

@@ -16,13 +16,14 @@ from torch import Tensor
 
 from annotated.base.corpus import Corpus
 from annotated.base.files import InputError, write_atomically, write_json
-from annotated.batching import Batch
+from annotated.batching import Batch, Example
 from annotated.machine.acceleration import (
     accelerate,
     check_compiler,
     chunked_training_loss,
     compiled,
     hidden_states,
+    own_classes,
     working_copy,
 )
 from annotated.machine.devices import choose_precision
@@ -52,7 +53,7 @@ from annotated.runs.examples import (
 )
 from annotated.runs.folder import back_on_schedule, refuse_begun, result_of, run_folder, run_record, save_best
 from annotated.runs.log import TrainingLog, share_done
-from annotated.runs.state import TrainingState, load_state, new_state, save_checkpoint, weights_in_place
+from annotated.runs.state import TrainingState, load_state, new_state, newest_state, save_checkpoint, weights_in_place
 from annotated.text.corpora import shared_pairs
 from annotated.text.pairs import prefetch
 from annotated.text.store import Store
@@ -76,8 +77,10 @@ def validate(
     """Measure the validation loss, record it, and call `on_best` when it is the lowest so far."""
     with weights_in_place(state.model, state.weights()):
         loss = summed(total_loss(state.model, own_share(valid), loss_of)) / sum(batch.num_tokens for batch in valid)
-        measured = measure(state.model.eval())
-        state.model.train()
+        try:
+            measured = measure(state.model.eval())
+        finally:
+            state.model.train()
     if not math.isfinite(loss):
         raise InputError(
             f"the validation loss is {loss} at step {state.step}: the last good model is kept",
@@ -141,7 +144,7 @@ def ready(groups: Iterator[Group], device: torch.device) -> Iterator[Group]:
 def train(
     model: Model,
     examples: Examples,
-    valid: Sequence[Batch],
+    valid: Sequence[Example],
     config: TrainingConfig,
     *,
     folder: str | Path | None = None,
@@ -155,7 +158,8 @@ def train(
 ) -> TrainingState:
     """Train `model` in place until `config`, or `stop()`, says enough; return the final state with its history.
 
-    `examples` may be a function that gives those of an epoch, as `examples_by_epoch` makes one for `piece_dropout`.
+    `examples` to learn from and `valid` to validate by are pairs of lists of ids, each with the end symbol. `examples`
+    may be a function that gives those of an epoch, as `examples_by_epoch` makes one for `piece_dropout`.
     With a `folder`, `metrics.jsonl` and checkpoints are written there, the first before the first step. `on_best` is
     called when the validation loss is the lowest so far, and once where `stop` ends a run before there is one; the
     figures that `measure` gives are recorded with each validation loss; `warn` is called when a damaged checkpoint is
@@ -171,13 +175,13 @@ def train(
             "it was. A new run of the command does so itself.",
         )
     model = uncompiled(model)
-    if not any(batch.num_tokens for batch in valid):
-        raise InputError(
-            "there are no examples to validate by",
-            "Give `train` at least one batch with a target, made by `make_batch`.",
-        )
-    if isinstance(examples, list | tuple):
-        check_ids(examples, model)
+    for some in (examples, valid):
+        if isinstance(some, list | tuple):
+            check_ids(some, model)
+    ids = model.config.pad_id, model.config.start_id
+    batches = batch_all(valid, config.max_tokens, *ids) if valid else []
+    if not any(batch.num_tokens for batch in batches):
+        raise InputError("there are no examples to validate by", "Give `train` at least one pair with a target.")
     folder = None if folder is None else Path(folder)
     device = model.target_embedding.weight.device
     if config.compile:
@@ -193,10 +197,8 @@ def train(
         save_checkpoint(folder, state, config.keep_checkpoints)
     path = folder / "metrics.jsonl" if folder and not rank() else None
     log = TrainingLog(config, state, path, progress, report=report)
-    ids = model.config.pad_id, model.config.start_id
     groups = prefetch(ready(batch_groups(examples, config, state.epoch, state.batch, *ids), device))
     start, saved = time.perf_counter() - state.seconds, state.seconds
-    step_loss, valid_loss = losses_of(model, state.optimizer, config)
 
     def taken() -> Iterator[list[Batch]]:
         nonlocal group
@@ -204,25 +206,26 @@ def train(
             yield group.batches
 
     group = Group([], 0, state.epoch, state.batch)  # the last one that was taken
-    steps = training_steps(
-        model, state.optimizer, taken(), config, state.step, step_loss, state.scaler, lambda _: group.num_tokens
-    )
-    with closing(log.bar), closing(groups):
+    with closing(log.bar), closing(groups), own_classes(model):
+        step_loss, valid_loss = losses_of(model, state.optimizer, config)
+        steps = training_steps(
+            model, state.optimizer, taken(), config, state.step, step_loss, state.scaler, lambda _: group.num_tokens
+        )
         while not any_process(share_done(config, state) >= 1 or stop()):
             rate, loss = next(steps)
             state.epoch, state.batch = group.epoch, group.batch
             state.advance(group.num_tokens, config, time.perf_counter() - start)
             log.after_step(loss, rate)
             if state.step % config.validate_every == 0:
-                validate(state, valid, log, on_best, valid_loss, measure)
+                validate(state, batches, log, on_best, valid_loss, measure)
             if folder and any_process(state.seconds - saved > 60 * config.checkpoint_minutes):
                 save_checkpoint(folder, state, config.keep_checkpoints)
                 saved = state.seconds
-        if folder:  # before a last validation, which a longer run would not have here
-            save_checkpoint(folder, state, config.keep_checkpoints)
         over = any_process(share_done(config, state) >= 1)
+        if folder:  # before a last validation, which a longer run would not have here
+            save_checkpoint(folder, state, config.keep_checkpoints, to_average=over)
         if over and not any(line["step"] == state.step and "valid_loss" in line for line in state.history):
-            validate(state, valid, log, on_best, valid_loss, measure)
+            validate(state, batches, log, on_best, valid_loss, measure)
         elif not over and math.isinf(state.best_loss):
             on_best(state)  # stopped before the first validation, which will replace this model
     return state
@@ -286,14 +289,15 @@ def train_on_corpus(
                 warn(f"{count} of {total} {what} are left out: a side is empty, or longer than max_length")
         run = run_record(before, corpus, examples, left_out, model, config, settings, device) | kept
         if not rank():
+            if resume:
+                newest_state(folder)  # before anything is written
             back_on_schedule(folder)
             write_json(folder / "run.json", before | run | {"finished": False})
             for name, content in {} if resume else tokenizer.files().items():
                 write_atomically(folder / name, content)
         state = train(
             model, examples_by_epoch(tokenizer, examples, config, model.config),
-            batch_all(valid, config.max_tokens, model.config.pad_id, model.config.start_id), config, folder=folder,
-            resume=resume, progress=progress, stop=stop, warn=warn,
+            valid, config, folder=folder, resume=resume, progress=progress, stop=stop, warn=warn,
             on_best=partial(save_best, folder, tokenizer, run, config), report=report,
         )  # fmt: skip
         if not rank():

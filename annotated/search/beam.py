@@ -7,20 +7,21 @@ from functools import partial
 from typing import NoReturn, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import Module
 
+from annotated.attention import MultiHeadAttention
 from annotated.base.files import InputError
 from annotated.decoding import (
     Hypothesis,
     block_special_tokens,
-    full_logits,
     inference,
     length_penalty,
     output_limits,
     start_decoding,
 )
+from annotated.masks import padding_mask
 from annotated.model import Transformer
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "cached_logits",
     "cut_after",
     "greedy_search",
+    "sample_outputs",
     "length_power",
     "score_outputs",
     "score_tokens",
@@ -62,6 +64,49 @@ def log_softmax(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch 
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
 
 
+@dataclass
+class WholeDecoding:
+    """The state of a search without a cache: at each step the decoder runs over all tokens again.
+
+    It asks a model for `encode`, `decode` and `output` only, and so does for attentions of any form.
+    """
+
+    memory: Float[Tensor, "batch source d_model"]
+    source_mask: Bool[Tensor, "batch 1 1 source"]
+    tokens: Int[Tensor, "batch width step"]
+
+    def next_logits(self, model: Transformer, tokens: Int[Tensor, "batch width"]) -> Float[Tensor, "batch width vocab"]:
+        self.tokens = torch.cat([self.tokens, tokens[:, :, None]], dim=2)
+        width = tokens.shape[1]
+        memory, mask = (part.repeat_interleave(width, dim=0) for part in (self.memory, self.source_mask))
+        hidden = model.decode(self.tokens.flatten(0, 1), memory, mask)[:, -1]
+        return model.output(hidden).view(*tokens.shape, -1)
+
+    def reorder(self, parents: Int[Tensor, "batch width"]) -> None:
+        self.tokens = self.tokens.gather(1, parents[:, :, None].expand_as(self.tokens))
+
+    def select(self, rows: Int[Tensor, " kept"]) -> None:
+        self.memory, self.source_mask, self.tokens = self.memory[rows], self.source_mask[rows], self.tokens[rows]
+
+
+def start_whole(model: Transformer, source: Int[Tensor, "batch source"], width: int, capacity: int) -> WholeDecoding:
+    """A state without a cache."""
+    source_mask = padding_mask(source, model.config.pad_id)
+    return WholeDecoding(model.encode(source, source_mask), source_mask, source.new_empty(len(source), width, 0))
+
+
+def has_cache(model: Module) -> bool:
+    """Whether a cache of keys and values computes what the model does.
+
+    Not where a decoder's attention has a `forward` or `project` of its own, which say nothing of single steps.
+    """
+    if not isinstance(model, Transformer):
+        return True
+    parts = [part for layer in model.decoder.layers for part in (layer.self_attention, layer.cross_attention)]
+    plain = (MultiHeadAttention.forward, MultiHeadAttention.project)
+    return all((type(part).forward, getattr(type(part), "project", None)) == plain for part in parts)
+
+
 def cached_logits(
     model: Module, source: Int[Tensor, "batch source"], capacity: int, start: Start = start_decoding
 ) -> Callable[[Tensor], Tensor]:
@@ -90,11 +135,12 @@ def greedy_search(
     cache: bool = True,
     start: Start = start_decoding,
     rescore: Rescore | None = None,
-) -> list[Hypothesis]:
-    """The most probable token at every step, until eos or the length limit.
+    choose: Callable[[Tensor], Tensor] = lambda scores: scores.argmax(dim=-1),
+) -> list[list[Hypothesis]]:
+    """The most probable token at every step, until eos or the length limit: one hypothesis a sentence, in a list.
 
-    `cache=False` runs the decoder over the whole prefix again at each step: the same result, only slower. `start` and
-    `rescore` are those of `beam_search`. Raises ValueError where `rescore` allows nothing.
+    `choose` makes another choice from the log-probabilities (batch, vocab); the other arguments, and the lists, are
+    those of `beam_search`. Raises ValueError where `rescore` allows nothing.
     """
     if not len(source):
         return []
@@ -102,21 +148,47 @@ def greedy_search(
     output = torch.full((len(source), 1), model.config.start_id, device=source.device)
     total = torch.zeros(len(source), device=source.device)
     done = torch.zeros(len(source), dtype=torch.bool, device=source.device)
-    next_logits = cached_logits(model, source, int(limits.max()), start) if cache else full_logits(model, source)
+    start = start if cache and has_cache(model) else start_whole
+    next_logits = cached_logits(model, source, int(limits.max()), start)
     while not done.all():
         scores = block_special_tokens(model, log_softmax(next_logits(output)))
         for row in (~done).nonzero().flatten().tolist() if rescore else ():
             scores[row] = rescore(row, output[row, 1:].tolist(), scores[row])
-        best, token = scores.max(dim=-1)
-        if (~best.isfinite() & ~done).any():
+        if (~scores.amax(dim=-1).isfinite() & ~done).any():
             no_output("rescore allows nothing more, and the output has not ended", rescore)
+        token = choose(scores)
+        best = scores.gather(-1, token[:, None]).squeeze(-1)
         token = token.masked_fill(done, model.config.end_id)  # finished sentences wait for the others
         total += best.masked_fill(done, 0.0)
         output = torch.cat([output, token[:, None]], dim=1)
         done |= (token == model.config.end_id) | (output.shape[1] > limits)
     rows = zip(output[:, 1:].tolist(), limits.tolist(), total.tolist(), strict=True)
     tokens = [(cut_after(row[:limit], model.config.end_id), score) for row, limit, score in rows]
-    return [Hypothesis(row, score, score) for row, score in tokens]
+    return [[Hypothesis(row, score, score)] for row, score in tokens]
+
+
+def sample_outputs(
+    model: Module,
+    source: Int[Tensor, "batch source"],
+    seeds: Sequence[int],
+    *,
+    temperature: float = 1.0,
+    limit: int | None = None,
+    start: Start = start_decoding,
+) -> list[list[Hypothesis]]:
+    """One output for each sentence, in a list, each token drawn from softmax(logits / temperature).
+
+    Every sentence draws with a seed of its own, so that its neighbours in the batch make no difference. Its
+    log-probability is the model's, at a temperature of 1.
+    """
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def draw(scores: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
+        shares = (scores / temperature).softmax(dim=-1).cpu()
+        drawn = [torch.multinomial(row, 1, generator=one) for row, one in zip(shares, generators, strict=True)]
+        return torch.cat(drawn).to(scores.device)
+
+    return greedy_search(model, source, limit=limit, start=start, choose=draw)
 
 
 def cut_after(tokens: list[int], end_id: int) -> list[int]:
@@ -309,6 +381,7 @@ def beam_search(
     limit: int | None = None,
     min_length: int = 0,
     prefixes: Sequence[Sequence[int]] = (),
+    cache: bool = True,
     penalty: str = "gnmt",
     stop: str = "bound",
     topk: TopK = torch.topk,
@@ -324,7 +397,8 @@ def beam_search(
     beat the `n_best`-th finished output, so that the first does not depend on `n_best`. `penalty` is lp, by its name in
     `PENALTIES`, and `length_penalty` its exponent. No output ends before it has
     `min_length` tokens, eos not counted; each begins with the tokens that `prefixes` has for its sentence, whose
-    log-probabilities count.
+    log-probabilities count. `cache=False` runs the decoder over the whole prefix again at each step: the same outputs,
+    only slower. So it is with attentions of one's own, too.
 
     `topk` is what finds the best tokens, and `start` makes the state whose steps are taken (`SearchState`), which may
     be that of any model whose `config` has `pad_id`, `start_id`, `end_id` and `max_length`.
@@ -355,7 +429,7 @@ def beam_search(
     allowed = Allowed([list(prefix) for prefix in prefixes], min_length, rescore)
     beam = first_beam(model, source, beam_size)
     finished = [Finished(beam_size, reading) for _ in limits]
-    state = start(model, source, beam_size, max(limits))
+    state = (start if cache and has_cache(model) else start_whole)(model, source, beam_size, max(limits))
     while beam.sentences:
         continuations = extend(model, beam, state, topk, allowed)
         collect_finished(model, beam, continuations, finished, limits, divisor)

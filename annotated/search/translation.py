@@ -1,14 +1,15 @@
 """Sentences in, sentences out: a model with its tokenizer."""
 
+import math
 import multiprocessing
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.resources import files
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 
@@ -20,11 +21,12 @@ from annotated.machine.devices import best_device, choose_precision, prepare_wor
 from annotated.machine.distributed import from_all, own_share, world_size
 from annotated.model import Transformer
 from annotated.runs.checkpoint import load_with_tokenizer, save_model
-from annotated.search.beam import PENALTIES, STOPS, beam_search, score_tokens
+from annotated.search.beam import PENALTIES, STOPS, beam_search, sample_outputs, score_tokens
+from annotated.search.prefixes import Spellings, begun_with
 from annotated.text.pairs import in_batches
 from annotated.text.tokenization import Tokenizer, detokenize, tokenize
 
-__all__ = ["Translation", "Translator", "find_model", "search_from"]
+__all__ = ["Translation", "Translator", "search_from"]
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,26 @@ def search_from(values: Any) -> dict[str, Any]:
 
 
 class Source(list[int]):
-    """The token ids of a text, and those that its translation begins with."""
+    """The token ids of a text, those that its translation begins with, and the seed of a translation that is drawn."""
 
     prefix: Sequence[int] = ()
+    seed: int = 0
+
+
+class SearchOptions(TypedDict, total=False):
+    """The options of `Translator.translate`, which are those of `translate_n_best` but for `n_best`."""
+
+    beam_size: int | None
+    length_penalty: float | None
+    penalty: str | None
+    stop: str | None
+    limit: int | None
+    min_length: int
+    prefixes: Sequence[str] | None
+    temperature: float | None
+    seed: int
+    max_tokens: int
+    warn: Callable[[str], None] | None
 
 
 class Translator:
@@ -113,22 +132,26 @@ class Translator:
         """
         place = best_device(device)
         dtype = choose_precision(precision, place)
-        model, tokenizer, notes = load_with_tokenizer(find_model(folder), place)
+        model, tokenizer, notes = load_with_tokenizer(folder, place)
         return cls(model.to(dtype), tokenizer, notes, accelerated)
 
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write the model folder; `dtype=torch.float16` halves its size."""
         notes = {key: value for key, value in self.notes.items() if key not in ("format", "model")}
-        save_model(folder, self.model, self.tokenizer, dtype=dtype, **notes)
+        save_model(self.model, folder, self.tokenizer, dtype=dtype, **notes)
 
     def tokenize(self, texts: Sequence[str], warn: Callable[[str], None] | None = None) -> list[list[int]]:
         """Token ids of the sources; one longer than the model's `max_length` is cut there, and `warn` is told."""
         return tokenize_sources(self.tokenizer, texts, self.model.config.max_length, warn)
 
-    def translate(self, texts: Sequence[str], **options) -> list[str]:
-        """The best translation of each text; the options are those of `translate_n_best`, but for `n_best`."""
-        if "n_best" in options:
-            raise TypeError("translate gives one translation of each text: call translate_n_best for n_best of them")
+    def translate(self, texts: Sequence[str], **options: Unpack[SearchOptions]) -> list[str]:
+        """The best translation of each text; the options are those of `translate_n_best`, but for `n_best`.
+
+        Raises TypeError for an option that there is not.
+        """
+        if unknown := options.keys() - SearchOptions.__annotations__.keys():
+            known = ", ".join(SearchOptions.__annotations__)
+            raise TypeError(f"translate has no option {min(unknown)}, only {known}; n_best is translate_n_best's")
         return [best[0].text for best in self.translate_n_best(texts, n_best=1, **options)]
 
     def translate_n_best(
@@ -143,6 +166,8 @@ class Translator:
         limit: int | None = None,
         min_length: int = 0,
         prefixes: Sequence[str] | None = None,
+        temperature: float | None = None,
+        seed: int = 1,
         max_tokens: int = 2048,
         warn: Callable[[str], None] | None = None,
     ) -> list[list[Translation]]:
@@ -151,8 +176,12 @@ class Translator:
         `beam_size` (1 is greedy search), `length_penalty` (alpha), `penalty` (one of PENALTIES) and `stop` (one of
         STOPS, chapter 60) are those of `search` if not given, and `n_best` is the beam's size. A translation has at
         most `limit` tokens, by default 50 more than its source, and at least `min_length`; it begins with the text
-        that `prefixes` has for it, whose log-probability counts. Batches hold at most `max_tokens` source tokens,
-        padding counted. Raises InputError for a prefix that leaves no room for a translation.
+        that `prefixes` has for it, whose log-probability counts; its last word may be cut short, and go on. Batches
+        hold at most `max_tokens` source tokens, padding counted. Raises InputError for a prefix that leaves no room for
+        a translation.
+
+        With a `temperature` nothing is searched for: each token is drawn, by the model's own probabilities at 1, the
+        likelier ones more often below it. Text i draws with `seed` + i, whatever batch it is in.
         """
         if isinstance(texts, str) or isinstance(prefixes, str):
             raise TypeError("a list of texts is needed, not a single text, whose letters would be translated")
@@ -165,7 +194,14 @@ class Translator:
                 f"a beam of {width} is wider than the vocabulary, which has {self.model.config.vocab_size}",
                 "Lower `--beam-size`; more than ten seldom helps.",
             )
-        sources = self.with_prefixes(self.tokenize(texts, warn), prefixes, limit)
+        if temperature is not None:
+            if not 0 < temperature < math.inf or prefixes is not None or (n_best or 1) > 1 or min_length:
+                raise ValueError(f"temperature {temperature}: one above 0, without prefixes, n_best or min_length")
+            options = {"temperature": temperature, "limit": limit}
+        sources = [Source(ids) for ids in self.tokenize(texts, warn)]
+        for number, source in enumerate(sources):
+            source.seed = seed + number
+        self.take_prefixes(sources, prefixes, limit)
         wanted = [source for source in sources if len(source) > 1]  # more than eos
         found = iter(in_batches(wanted, max_tokens, lambda batches: self.search_all(batches, options)))
         return [
@@ -173,16 +209,13 @@ class Translator:
             for source in sources
         ]
 
-    def with_prefixes(
-        self, sources: list[list[int]], prefixes: Sequence[str] | None, limit: int | None
-    ) -> list[list[int]]:
-        """The sources with what their translations begin with, where that is given."""
+    def take_prefixes(self, sources: list[Source], prefixes: Sequence[str] | None, limit: int | None) -> None:
+        """Give the sources what their translations begin with, where that is wanted."""
         if prefixes is None:
-            return sources
+            return
         if len(prefixes) != len(sources):
             raise ValueError(f"{len(prefixes)} prefixes for {len(sources)} texts")
-        found = [Source(source) for source in sources]
-        for number, (source, ids) in enumerate(zip(found, tokenize(self.tokenizer, list(prefixes), target=True)), 1):
+        for number, (source, ids) in enumerate(zip(sources, tokenize(self.tokenizer, list(prefixes), target=True)), 1):
             source.prefix = ids[:-1]  # without eos
             room = int(output_limits(self.model, torch.tensor([source]), limit=limit))
             if len(source.prefix) >= room:
@@ -190,7 +223,6 @@ class Translator:
                     f"sentence {number}: its prefix has {len(source.prefix)} tokens, and translations at most {room}",
                     "Shorten the prefix, or raise `--limit`.",
                 )
-        return found
 
     def score(
         self,
@@ -259,6 +291,11 @@ class Translator:
                 self.pool.shutdown(cancel_futures=True)
                 self.pool = None
 
+    @cached_property
+    def spellings(self) -> Spellings:
+        """The vocabulary by what its pieces write, for prefixes."""
+        return Spellings(self.tokenizer)
+
     def to_text(self, hypothesis: Hypothesis) -> Translation:
         pieces = tuple(map(self.tokenizer.piece, hypothesis.tokens))
         return Translation(self.reading(hypothesis.tokens), hypothesis.score, hypothesis.log_probability, pieces)
@@ -285,31 +322,15 @@ def search_in_worker(sources: list[list[int]], options: dict) -> list[list[Hypot
 
 
 def search_batch(translator: Translator, sources: list[list[int]], options: dict) -> list[list[Hypothesis]]:
-    """Beam search for one batch of sources."""
+    """Beam search for one batch of sources, or what is drawn for them."""
     model = translator.model
     batch = pad_sequences(sources, model.config.pad_id).to(model.target_embedding.weight.device)
-    prefixes = [source.prefix for source in sources if isinstance(source, Source)]
+    if "temperature" in options:
+        return sample_outputs(model, batch, [source.seed for source in sources], start=translator.start, **options)
+    prefixes = [getattr(source, "prefix", ()) for source in sources]
     with products_of_few_rows(len(sources) * options["beam_size"]):
-        own = {"topk": translator.topk, "start": translator.start, "prefixes": prefixes}
-        own |= (
-            {"reading": translator.reading} if options.get("n_best", 1) > 1 else {}
-        )  # one text can be cut in several ways
+        own = {"topk": translator.topk, "start": translator.start}
+        own |= begun_with(translator.spellings, prefixes) if any(prefixes) else {}
+        if options.get("n_best", 1) > 1:  # one text can be cut in several ways
+            own["reading"] = translator.reading
         return beam_search(model, batch, **own, **options)
-
-
-def find_model(name: str | Path) -> Path:
-    """The model folder of that name, else, for `embedded`, the book's own model, which comes with the package.
-
-    An installed package holds it in `models`; in a clone it lies in `data/models`, beside the package.
-    Raises InputError when there is none.
-    """
-    places, package = [Path()], Path(str(files("annotated")))
-    if str(name) == "embedded":
-        places += [package / "models", package.parent / "data" / "models"]
-    for place in places:
-        if (place / name).is_dir():
-            return place / name
-    raise InputError(
-        f"{name}: no such model folder here; the installed package carries one, named embedded",
-        "Check the path, or write `embedded`.",
-    )

@@ -152,14 +152,22 @@ def wmt14(folder: Path, source: str = "en", target: str = "de") -> Text:
     return Text("wmt14", source, target, {split: partial(chained, found) for split, found in splits.items()})
 
 
+FEW = 10  # tokens: in a date or a name, a difference of so few makes any ratio, and says nothing
+
+
+def fitting_size(pairs: int) -> int:
+    """A vocabulary for so many pairs: the paper's 37,000 for many, fewer pieces where each would be seen too seldom."""
+    return 1000 if pairs < 10_000 else 8000 if pairs < 100_000 else 37_000
+
+
 @dataclass(frozen=True)
 class StoreSettings:
     """How a store is made; lengths and their ratio are counted in tokens. Raises ValueError for values of no use."""
 
-    vocab_size: int | str = 37_000  # section 5.1; or "characters"
+    vocab_size: int | str | None = None  # None: what fits the number of pairs (`fitting_size`); or "characters"
     normalization: str = "identity"  # of text before it is cut
     max_length: int = 250  # of a side, eos included
-    max_ratio: float = 1.5  # of the longer side to the shorter
+    max_ratio: float = 1.5  # of the longer side to the shorter, where they differ by more than FEW tokens
     sample: int = 500_000  # pairs to learn the vocabulary from
     held_out: int = 3000  # pairs for valid and for test, where the corpus has none; at most a fiftieth
     seed: int = 1
@@ -168,7 +176,7 @@ class StoreSettings:
         if self.normalization not in NORMALIZATIONS:
             raise ValueError(f"normalization must be one of {', '.join(NORMALIZATIONS)}, not {self.normalization!r}")
         for name, least in {"vocab_size": 1, "max_length": 2, "max_ratio": 1, "sample": 1, "held_out": 1}.items():
-            if getattr(self, name) != CHARACTERS and not getattr(self, name) >= least:
+            if getattr(self, name) not in (None, CHARACTERS) and not getattr(self, name) >= least:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
 
 
@@ -263,7 +271,7 @@ def encode_chunk(
             left_out["empty"] += 1
         elif longer > settings.max_length:
             left_out["too long"] += 1
-        elif longer - 1 > settings.max_ratio * (shorter - 1):
+        elif longer - shorter > FEW and longer - 1 > settings.max_ratio * (shorter - 1):
             left_out["unlikely ratio"] += 1
         else:
             for side, one in enumerate(found):
@@ -415,9 +423,9 @@ def write_store(
 ) -> None:  # fmt: skip
     """Learn the vocabulary, encode the pairs, and write everything, all or nothing."""
     begun = time.perf_counter()
-    tokenizer = train_tokenizer(
-        itertools.chain.from_iterable(found.sample), settings.vocab_size, settings.normalization
-    )
+    size = notes["settings"]["vocab_size"]
+    texts = itertools.chain.from_iterable(found.sample)
+    tokenizer = train_tokenizer(texts, size, settings.normalization, at_most=settings.vocab_size is None)
     say(f"{len(tokenizer):,} pieces learned from {2 * len(found.sample):,} sentences "
         f"in {time.perf_counter() - begun:.0f} s")  # fmt: skip
     found.sample.clear()
@@ -429,6 +437,9 @@ def write_store(
     all_left_out = dict(Counter(found.left_out) + Counter(left_out))
     pairs = files["train.source.offsets"]["bytes"] // 8 - 1
     say(f"{pairs:,} pairs encoded; {counted(left_out)}")
+    for why, option in {"unlikely ratio": "--max-ratio", "too long": "--max-length"}.items():
+        if (number := left_out.get(why, 0)) > (pairs + sum(left_out.values())) / 10:
+            say(f"{why}: {number:,} pairs are more than a tenth; if they are good ones, raise `{option}`")
     if not pairs:
         raise InputError(
             f"{text.name}: no pairs are left to train on; {counted(all_left_out)}",
@@ -480,8 +491,9 @@ def made_or_found(
     say(f"{len(found.kept):,} pairs read; {counted(found.left_out)}")
     place, held = hold_out(text, found, settings)
     notes = {"format": FORMAT, "corpus": text.name, "source": text.source_language, "target": text.target_language}
-    notes["settings"] = asdict(settings)
-    about = json.dumps([FORMAT, text.source_language, text.target_language, asdict(settings), found.digest, held])
+    size = settings.vocab_size or fitting_size(int(found.kept.sum()))
+    notes["settings"] = asdict(settings) | {"vocab_size": size}
+    about = json.dumps([FORMAT, text.source_language, text.target_language, notes["settings"], found.digest, held])
     notes["key"] = hashlib.sha256(about.encode()).hexdigest()
     if not (folder / "store.json").exists():
         write_store(folder, text, settings, found, place, held, notes, workers, say, progress)

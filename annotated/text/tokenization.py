@@ -80,7 +80,8 @@ class Tokenizer:
     """Text to token ids and back: SentencePiece BPE with one vocabulary for both languages (section 5.1).
 
     Ids 0 to 3 are pad, unk, bos and eos. Every byte has a piece of its own, so that no text is unknown. `normalization`
-    names the rule for text before it is cut; where `exact`, text comes back as it was, but for U+2581, a space's mark.
+    names the rule for text before it is cut; where `exact`, text comes back as it was, but for U+2581 (▁), the mark of
+    a space, which comes back as one.
     """
 
     pad_id, unk_id, bos_id, eos_id = 0, 1, 2, 3
@@ -101,7 +102,20 @@ class Tokenizer:
     def __len__(self) -> int:
         return self.target_size
 
+    def encode(self, text: str, target: bool = False) -> list[int]:
+        """The token ids of a text, eos at the end: what a model reads, and what it learns to write.
+
+        `target` matters where the languages have models of their own. Raises InputError for a text with a surrogate
+        on its own, which is half a character and cannot be encoded.
+        """
+        return tokenize(self, [text], target)[0]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of target ids; special tokens are left out."""
+        return self.to_text(list(ids))
+
     def to_ids(self, text: str, target: bool = False) -> list[int]:
+        """The ids without eos, for a part of a text."""
         return self.processor.encode(text) if text.strip() else []  # blanks alone are nothing
 
     def to_text(self, ids: list[int]) -> str:
@@ -117,10 +131,7 @@ class Tokenizer:
 
 
 def tokenize(tokenizer: Tokenizer, texts: list[str], target: bool = False) -> list[list[int]]:
-    """Token ids of each text, with eos at the end. `target` matters where the languages have models of their own.
-
-    Raises InputError for a text with a surrogate on its own, which is half a character and cannot be encoded.
-    """
+    """`Tokenizer.encode` for each text. Raises InputError, naming the text, as it does."""
     try:
         return [[*tokenizer.to_ids(text, target), tokenizer.eos_id] for text in texts]
     except (RuntimeError, UnicodeEncodeError):

@@ -23,7 +23,7 @@ from annotated.doctor.functions import Scripted
 from annotated.doctor.mistakes import Mistake
 from annotated.masks import causal_mask, padding_mask
 from annotated.regularization import smoothed_targets
-from annotated.search.translation import find_model
+from annotated.runs.checkpoint import find_model
 from annotated.text.tokenization import Tokenizer, detokenize, load_tokenizer, tokenize
 
 __all__ = [

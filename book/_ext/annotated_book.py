@@ -233,6 +233,9 @@ DEFINED = re.compile(r"Defined in chapter (\d+): `([^`]+)`\.")
 
 def docstring(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
     """Docstrings are plain text with code between backticks; their last line leads to the chapter."""
+    lines[:] = [
+        line for line in lines if not line.startswith("Alias for field number")
+    ]  # Python's own, of a NamedTuple
     text = "\n".join(lines)
     parts = re.split(r"(`[^`]+`)", DEFINED.sub(r"\0\1#\2\0", text))
     for number, part in enumerate(parts):
@@ -245,6 +248,11 @@ def docstring(app: Sphinx, what: str, name: str, thing: object, options: object,
         (path,) = (ROOT / "book").glob(f"{chapter:0>2}_*.ipynb")
         text = text.replace(f"\0{chapter}#{cell}\0", f"Defined in :cell:`{path.stem}#{cell}`.".replace("\\", ""))
     lines[:] = text.split("\n")
+
+
+def signature(app: Sphinx, what: str, name: str, thing: object, options: object, text: str | None, result: str | None):
+    """A default that a dataclass makes anew each time is no Python; without it Sphinx can read the types beside it."""
+    return text and text.replace("<factory>", "..."), result
 
 
 class Repository(SphinxDirective):
@@ -349,6 +357,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("html-page-context", show_code, priority=451)
     app.connect("html-page-context", stuck_links, priority=600)  # behind all that reads a page
     app.connect("autodoc-process-docstring", docstring)
+    app.connect("autodoc-process-signature", signature)
     app.connect("build-finished", copy_tippy)
     app.connect("build-finished", repair_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
