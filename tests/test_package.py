@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import annotated
+from tests.typed.program import main
 from tools import limits
 from tools.export import LEVELS, imported_modules
 
@@ -248,3 +249,8 @@ def more_than_the_paper(tree: ast.Module) -> list[str]:
 def test_the_model_stands_alone_and_computes_with_what_the_paper_gives(module):
     assert foreign_imports(tree_of(module)) == []
     assert more_than_the_paper(tree_of(module)) == []
+
+
+@pytest.mark.slow
+def test_a_users_program_that_pyright_reads_runs(tmp_path):
+    assert len(main(tmp_path / "model")) == 1

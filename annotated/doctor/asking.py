@@ -693,8 +693,8 @@ def check_layers(subject: Subject) -> Verdict:
     """Each layer has weights of its own, drawn on their own, and the optimiser will be given all of them."""
     if subject.module is None:
         return Verdict(UNTRIED, "", "a function has no parameters to look at: hand over the module")
-    strays = [shape for shape, constant in subject.seen.strays.values() if not constant]
-    if strays:
+    strays = [tuple(one.shape) for one in subject.seen.strays.values() if (one != one.flatten()[0]).any()]
+    if strays:  # but for gains of 1 and shifts of 0, which a normalisation made in each call brings along
         return Verdict(
             WRONG, "not registered", f"{len(strays)} parameters are used that it does not name, one {strays[0]}"
         )

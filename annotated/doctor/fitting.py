@@ -30,6 +30,7 @@ ROLES = [  # what an argument is, by its name in small letters; the first that f
     ("d_k", r"^(d_?[kqv]|[kqv]_?dim|dim_?[kqv]|d_?(key|value|query|head)s?)$|head_?(dim|size)|(dim|size)_?(per_)?head"),
     ("heads", r"head|^h$|^nh$"),
     ("expansion", r"expan|(ff|mlp|hidden)\w*_?(mult|ratio|factor)"),
+    ("d_model", r"ff\w*_in(put)?s?$"),
     ("d_ff", r"ff|feed_?forward|^pf_|inner|intermediate|filter|mlp|d_hid|position_?wise"),
     ("layers", r"layers?$|^(num|n)_layer|^[nl]$|(^|_)(n|num)_?(enc|dec)(oders?)?$|blocks?$|stacks?$|depth"),
     ("words", r"(to|2)_?(index|idx|id|ix)$|stoi$|^(\w+_)?(tokenizer|field|lang)$"),
@@ -70,7 +71,7 @@ def role(name: str, beside: Iterable[str] = ()) -> str:
     """What an argument is, by its name and by those that stand beside it; empty where nothing is known."""
     found, others = kind(name), {kind(one) for one in beside if one != name}
     if found == "hidden":
-        return "d_ff" if "d_model" in others else "d_model"
+        return "d_ff" if "d_model" in others and "d_ff" not in others else "d_model"
     if found == "side":  # how many words, or how wide
         if "vocab" not in others and others & {"d_model", "hidden"}:
             return "vocab" if len(tokens_of(name)) > 1 else ""
@@ -270,7 +271,8 @@ class Maker:
             return None
         about = {ALIKE.get(token, token) for token in tokens_of(getattr(owner, "__name__", ""))}
         words = {part: {ALIKE.get(token, token) for token in tokens_of(part.__name__)} for part in free}
-        fits = [part for part in free if wanted <= words[part] and ("layer" in wanted or "layer" not in words[part])]
+        inner = {"layer", "block", "cell"} - wanted
+        fits = [part for part in free if wanted <= words[part] and not inner & words[part]]
         return min(fits, key=lambda part: (-len(words[part] & about), len(words[part])), default=None)
 
     def settings_for(self, one: inspect.Parameter, owner: Any, above: tuple) -> tuple[Any] | None:
@@ -402,7 +404,8 @@ def candidates(names: dict[str, Any], module: str) -> list[str]:
         texts = len([one for one in signature(classes[name].forward)[1:] if one.default is one.empty])
         inner = any(name in words for words in uses.values())
         likely = re.search("transformer|seq2seq|model|translat|encoderdecoder|net", name.lower())
-        part = re.search("layer|block|attention|embed|encoding|norm|generator|loss|^encoder$|^decoder$", name.lower())
+        part = re.search("layer|block|attention|embed|encoding|norm|generator|loss", name.lower())
+        part = part or re.search("^[a-z]*encoder$|^(?!.*encoder)[a-z]*decoder$", name.lower())
         return (name not in own, inner, bool(part), texts < 2, not likely, list(classes).index(name))
 
     large = [name for name in found if modules.get(name, 0) > LARGE]

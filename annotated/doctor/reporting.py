@@ -115,7 +115,7 @@ def summary(findings: tuple[Finding, ...]) -> str:
 
 
 def check(
-    model: Callable,
+    model: Callable[..., Any],
     call: Callable[[Any, Tensor, Tensor], Tensor] | None = None,
     *,
     pad: int = 0,

@@ -281,8 +281,8 @@ def look_for(
         except InputError:
             if len(models) == 1:
                 raise
-        except Raising as error:
-            raising = raising or (one, error.model, None)
+        except Raising as error:  # a part tells nothing of a whole that could not be entered
+            raising = raising or (None if errors else (one, error.model, None))
         except (Exception, SystemExit, StillRunning, Absent) as error:
             errors[one] = error
     if raising:

@@ -134,9 +134,7 @@ class Watch(TorchDispatchMode):
         self.bent: list[str] = []
         self.taken = 0  # how often what a layer returned is taken away
         self.early = 0  # how often what goes round the layers is bent
-        self.strays: dict[
-            int, tuple[tuple[int, ...], bool]
-        ] = {}  # of parameters that the model does not name: shape, constant
+        self.strays: dict[int, Tensor] = {}  # parameters that the model does not name
         self.used: Counter[tuple[str, int]] = Counter()  # how often a matrix was used, by name and place
         self.outside: dict[int, str] = {}  # names for parameters without one
         self.projected: list[Note | None] = []  # what all that was projected was
@@ -217,7 +215,7 @@ class Watch(TorchDispatchMode):
             learned = isinstance(one, nn.Parameter) or (one.is_leaf and one.requires_grad)
             name = self.names.get(id(one), "")
             if learned and not name:
-                self.strays[id(one)] = (tuple(one.shape), bool((one == one.flatten()[0]).all()))
+                self.strays[id(one)] = one
             if learned or (one.dim() and id(one) not in self.buffers):
                 name = name or self.outside.setdefault(id(one), f"?{len(self.outside)}")
                 self.number(one)
