@@ -276,10 +276,13 @@ def test_blind_spots_in_three_styles(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("vocab", [40, 2000])
-@pytest.mark.parametrize(("draw", "verdict"), [("xavier_uniform_", WRONG), ("normal_", VARIANT)])
-def test_an_embedding_that_is_not_scaled_whatever_the_vocabulary(vocab, draw, verdict):
-    """Words that positions drown are wrong, and words of their size are a variant."""
-    edits = [(" * math.sqrt(self.table.embedding_dim)", ""), ("std=d**-0.5", ""), ("normal_(", f"{draw}(")]
+@pytest.mark.parametrize(
+    ("draw", "std", "verdict"),
+    [("normal_", "std=d**-0.5", WRONG), ("xavier_uniform_", "", VARIANT), ("normal_", "", VARIANT)],
+)
+def test_an_embedding_that_is_not_scaled_whatever_the_vocabulary(vocab, draw, std, verdict):
+    """Words that were drawn for the factor are wrong without it; those drawn as all matrices are, or large, are not."""
+    edits = [(" * math.sqrt(self.table.embedding_dim)", ""), ("std=d**-0.5", std), ("normal_(", f"{draw}(")]
     report = check(with_edits(by_modules, edits)["Model"](vocab))
     (found,) = [one.verdict for one in report.findings if one.found == "embedding not scaled"]
     assert found == verdict

@@ -22,6 +22,7 @@ from annotated.doctor.subject import (
     StillRunning,
     Subject,
     Verdict,
+    WithoutDropout,
     raised,
 )
 from annotated.doctor.watching import ENDS, Attention, Watch
@@ -64,18 +65,23 @@ def check_dropout(subject: Subject) -> Verdict:
     if subject.module is None:
         return Verdict(UNTRIED, "", "a function cannot be put into training: hand over the module")
     pairs = subject.pairs(2)
-    if subject.far(*(subject(*pairs, training=True, dropout=True) for _ in range(2))).max():
-        return Verdict(RIGHT, "", "in training the same input gives other outputs")
+    alive = subject.far(*(subject(*pairs, training=True, dropout=True) for _ in range(2))).max()
     modules = list(subject.module.modules())
-    rate = max((value for one in modules for value in rates(one)), default=0.0)
-    if rate:
-        says = f"a rate of {rate:g} stands in the model, and in training the same input gives the same output"
-        return Verdict(WRONG, "dropout never drops", says)
     ignored = next(
         (found for kind in {type(one) for one in modules} for found in unread(kind) if re.search("drop|^p$", found)), ""
     )
     if ignored:
-        return Verdict(WRONG, "dropout never drops", f"nothing reads the argument {ignored!r}")
+        says = "dropout argument unread" if alive else "dropout never drops"
+        return Verdict(WRONG, says, f"nothing reads the argument {ignored!r}")
+    if alive:
+        return Verdict(RIGHT, "", "in training the same input gives other outputs")
+    out = subject(*pairs, training=True, watch=(mode := WithoutDropout()))
+    if mode.coins and subject.far(out[:1], out[1:]).max():  # and something comes through
+        return Verdict(WRONG, "dropout never drops", "numbers are dropped, and the result is not used")
+    rate = max((value for one in modules for value in rates(one)), default=0.0)
+    if rate:
+        says = f"a rate of {rate:g} stands in the model, and in training the same input gives the same output"
+        return Verdict(WRONG, "dropout never drops", says)
     given = argument(subject.module, "drop")
     if given and given.default and not any("drop" in name for name in vars(subject.module)):
         says = f"no rate of dropout is above 0, and {given.name}={given.default} stands in its class"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from annotated.doctor.fitting import Settings, kind, signature, tokens_of, tree_of
-from annotated.doctor.subject import Broken, Subject, logits_in
+from annotated.doctor.subject import Broken, Subject, logits_in, raised
 
 __all__ = ["Call", "Input", "OneText", "fitted", "inputs_of"]
 
@@ -364,6 +364,8 @@ def fitted(model: Callable, names: dict[str, Any], values: dict[str, Any], sizes
     ways = [(cut, order, (0, 0, 0)) for cut in (False, True) for order in (True, False)]
     ways += [(False, True, size) for size in sizes]
     for cut, order, size in ways:
+        if any(size) and best is None and calls and not masks and like_lengths(subject, calls[0]):
+            raise Broken("raises where lengths differ", raised(first))
         for one in calls if best is None else ():
             call = Call(inputs, values, one.masks, one.says)
             call.orders, call.size, call.steps, call.first = (order,), size, steps, first_inputs
@@ -392,6 +394,17 @@ def fitted(model: Callable, names: dict[str, Any], values: dict[str, Any], sizes
     if best.finish:
         best.says += f"{'; ' * bool(best.says)}logits by its {best.finish}"
     return best
+
+
+def like_lengths(subject: Subject, call: Call) -> bool:
+    """Whether the model answers where source and target have as many ids, and no padding."""
+    subject.call, subject.batch_first, subject.shifts = call, True, False
+    try:
+        with torch.no_grad():
+            subject(*subject.pairs(2, 5, 5))
+    except (Exception, SystemExit):
+        return False
+    return True
 
 
 def unused(subject: Subject) -> str:

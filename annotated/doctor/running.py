@@ -20,7 +20,7 @@ from annotated.doctor.fitting import SIZES, Hole, candidates, is_size, kind, mis
 from annotated.doctor.functions import check_loss, check_schedule, check_search, parameters, required
 from annotated.doctor.opening import Absent, Opened, opened
 from annotated.doctor.reporting import Finding, Report, check
-from annotated.doctor.subject import StillRunning, Verdict, raised
+from annotated.doctor.subject import Broken, StillRunning, Verdict, raised
 from annotated.doctor.wrapping import lines_for
 
 __all__ = ["FUNCTIONS", "Closed", "at_most", "check_file", "names_in", "run_file"]
@@ -201,6 +201,7 @@ def entered(file: Opened, name: str, values: dict[str, Any]) -> tuple[Any, Call 
         except (Exception, SystemExit) as error:
             first = first or error
             own = (is_whole or not required(value)) and not (file.failures and isinstance(error, NameError))
+            own = own or (isinstance(error, Broken) and error.verdict.found == "raises where lengths differ")
             if own and not isinstance(error, OneText) and all(one.what != "mask" for one in inputs_of(model)):
                 first = Raising(model)
     raise first

@@ -688,8 +688,10 @@ class Watch(TorchDispatchMode):
 
 
 def is_number(one: Any) -> bool:
+    """Whether it is one number, of Python's or of PyTorch's."""
     return not isinstance(one, Tensor) or one.numel() == 1
 
 
 def lowest(one: float, other: float | None) -> float:
+    """The smaller of two numbers, the second of which may be missing."""
     return one if other is None else min(one, other)
