@@ -305,6 +305,7 @@ def test_weights_that_nobody_has_registered_are_seen_as_weights():
     assert (wrong(report), variants(report)) == ({}, set())
     assert untried(report) == ["dropout", "layers", "gradients"]
     noisy = check(lambda source, target: by_functions.run(w, source, target, True))
+    assert wrong(noisy) == {"repeats": "random in evaluation"}
     assert "model.eval()" in next(one.says for one in noisy.findings if one.check == "repeats")
 
 

@@ -150,7 +150,8 @@ class Watch(TorchDispatchMode):
         name = func.overloadpacket.__name__
         notes = [self.note(one) for one in args]  # before the call, which may work in place
         numbers = [self.number(one) for one in args]
-        out = func(*args, **(kwargs or {}))
+        coins = name == "bernoulli_"  # of a dropout that is alive: each falls on its mean
+        out = args[0].fill_(args[1] if len(args) > 1 else 0.5) if coins else func(*args, **(kwargs or {}))
         self.look(name, args, notes, numbers, out)
         return out
 
@@ -292,7 +293,10 @@ class Watch(TorchDispatchMode):
         if isinstance(one, Tensor) and one.numel() == 1 and isinstance(other, Tensor):
             one, other, notes = other, one, notes[1::-1]
         kinds = [note.kind if note else "" for note in notes[:2]]
-        if self.numbers.get(id(one), 0) == self.numbers.get(id(other), -1):
+        if "coins" in kinds:
+            self.keep(out, notes[1 - kinds.index("coins")])
+            self.number(out, self.number((other, one)[kinds.index("coins")]))
+        elif self.numbers.get(id(one), 0) == self.numbers.get(id(other), -1):
             self.square(one, notes[0], out)
         elif self.see_norm((one, other), notes, out) or self.see_norm((other, one), notes[1::-1], out):
             return
@@ -321,6 +325,13 @@ class Watch(TorchDispatchMode):
                 self.masked += 1
                 found = replace(found, fill=-torch.inf if "exp" in found.steps else lowest(0.0, found.fill))
             self.keep(out, found and replace(found, cut=found.cut or found.kind == "weights"))
+
+    def see_bernoulli(self, args: tuple, notes: list, out: Tensor) -> None:
+        self.keep(out, Note("coins"))
+
+    def see_native_dropout(self, args: tuple, notes: list, out: tuple) -> None:
+        self.keep(out[0], notes[0])
+        self.number(out[0], self.number(args[0]))
 
     def see_div(self, args: tuple, notes: list, out: Tensor) -> None:
         one, other = args[:2]
