@@ -43,7 +43,7 @@ TYPICAL = {  # a wrong solution of each station, by its name in the checks of `a
 
 SEEN = {  # what the owner of a mistake notices, where the command of hunts does not say it
     "mask in the opposite sense": "The loss is not a number, from the first step on.",
-    "mean of the rows' means": "A short sentence counts as much as a long one, so the loss depends on who shares a batch.",
+    "mean of the rows' means": "A short sentence counts as much as a long one in the same batch.",
     "search takes the first position": "Trained well, it writes the same token over and over.",
 }
 
