@@ -1,7 +1,4 @@
-"""Copies of mistakes (chapter 82): small edits of the plain file, told by their names, also in a stranger's model.
-
-That each is caught by the check meant for it, and leaves the fingerprint that is stored, the chapter asserts.
-"""
+"""Copies of mistakes (chapter 82): small edits of the plain file, told by their names, also in a stranger's model."""
 
 import re
 from pathlib import Path
@@ -11,13 +8,22 @@ import torch
 
 from annotated import check, plain
 from annotated.doctor.asking import WRONG
-from annotated.doctor.mistakes import MISTAKES, hunt, planted
+from annotated.doctor.mistakes import MISTAKES, fingerprints, hunt, planted
 from annotated.doctor.reporting import Finding, known_fingerprints, likely
 from annotated.doctor.running import FUNCTIONS
 from tests import afresh, strangers
 from tests.planted_afresh import PLANTED
 
 SMALL = {"d_model": 32, "d_ff": 48, "num_heads": 4, "num_layers": 2}
+
+
+@pytest.mark.slow
+def test_a_mistake_leaves_the_fingerprint_that_is_stored():
+    """Among it what the check that is meant for it finds."""
+    left = fingerprints()
+    assert left == known_fingerprints()
+    checks = {one.name: one.check for one in MISTAKES}
+    assert all(any(mark.startswith(f"{checks[name]}: ") for mark in marks) for name, marks in left.items())
 
 
 @pytest.mark.slow

@@ -43,8 +43,8 @@ TYPICAL = {  # a wrong solution of each station, by its name in the checks of `a
 
 SEEN = {  # what the owner of a mistake notices, where the command of hunts does not say it
     "mask in the opposite sense": "The loss is not a number, from the first step on.",
-    "model reads the answer": "The loss falls towards zero, and what it writes by itself is nonsense.",
-    "search leaves the model in evaluation": "From the first translation on, it trains without dropout.",
+    "mean of the rows' means": "A short sentence counts as much as a long one in the same batch.",
+    "search takes the first position": "Trained well, it writes the same token over and over.",
 }
 
 
