@@ -252,7 +252,7 @@ def test_a_hunt_is_laid_true_and_found(learner):
     assert "Hunt 2:" not in learner.pass_until(STATIONS[2]).save()
     text = learner.path.with_name("hunt_2.py").read_text(encoding="utf-8")
     hunt = learn.hunt_for(2, learner.record["seed"])
-    assert text == hunt.text != learn.hunt_for(2, 2).text
+    assert text == hunt.text != learn.hunt_for(2, 3).text
     assert len({*hunt.options, tuple(learn.right_payoff(2))}) == 4
     names = stations.made_of(solution())
     names.update({name: value for name, value in stations.made_of(text).items() if name in pieces(solution())})

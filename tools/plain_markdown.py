@@ -133,6 +133,8 @@ class Page:
                 return chapter_table(self.root)
             case "evening":
                 return listed(self.root)
+            case "repository":  # a copy is read beside it, or was opened from it
+                return ""
             case "literalinclude":
                 code = quoted((self.root / "book" / argument).read_text(encoding="utf-8"), options["pyobject"])
                 return f"`{options['caption'].strip('`')}`\n\n```python\n{code}\n```"
