@@ -108,6 +108,7 @@ NEARLY = {  # parts that a reader took for right, and so did the stations once
         ("target.shape[1] <= source.shape[1] + extra", "target.shape[1] <= extra"),
         ("source.shape[1] + extra", "source.shape[1] + extra + 3"),
         ("return target[:, 1:]", "return target"),
+        ("return target[:, 1:]", "return nn.functional.pad(target[:, 1:], (0, 1))"),
     ],
 }
 
@@ -115,12 +116,13 @@ NEARLY = {  # parts that a reader took for right, and so did the stations once
 @pytest.mark.slow
 @with_example
 def test_every_mistake_is_noticed_and_named(station):
-    """Copied layers cannot be seen where numbers are given."""
+    """Copied layers, and gradients that go nowhere, cannot be seen where numbers are given."""
+    unseen = ("layers copied", "encoder cut off from the loss")
     named = set()
     for one, names in learn.copies(station):
         theirs = mine(solution(), **names)
         judged = learn.judge(station.cases, theirs)
-        assert judged.verdict == ("right" if one.name in ("layers copied", "encoder cut off from the loss") else "wrong"), one.name
+        assert judged.verdict == ("right" if one.name in unseen else "wrong"), one.name
         kind = one in station.more
         if judged.part and kind not in named:
             assert one in learn.alike(station, theirs, judged.part)
@@ -229,6 +231,39 @@ def test_what_fails_is_told_by_the_lines_of_its_owner(monkeypatch):
     assert "(2, 2), (2,), where (3, 2), (3,), (2, 3), (2,) are due" in judged.lines[-1]
 
 
+def test_nothing_is_asked_where_pytorch_names_the_cure():
+    judged = learn.judge(STATIONS[2].cases, edited(("mixed.transpose(1, 2).flatten(2)", "mixed.mT.view(x.shape)")))
+    assert "Use .reshape(...) instead" in judged.lines[-1]
+    assert not judged.question
+
+
+@pytest.mark.parametrize(
+    ("station", "edit", "line"),
+    [
+        (6, ("value.item()", "value.detach()"), "found     a tensor"),
+        (6, ("optimizer.param_groups[0]", "optimizer.defaults"), "found     as before the step"),
+    ],
+)
+def test_an_answer_is_told_as_what_it_is(station, edit, line):
+    """That no number is returned, or that no rate is set, and not that rates differ."""
+    judged = learn.judge(STATIONS[station].cases, edited(edit))
+    assert line in "\n".join(judged.lines)
+
+
+def test_an_old_residual_is_seen_in_one_word_of_two_numbers():
+    station = STATIONS[3]
+    one, names = next(copy for copy in learn.copies(station) if copy[0].name.startswith("the second sum adds"))
+    judged = learn.judge(station.cases, theirs := mine(solution(), **names))
+    assert judged.lines[-1].split() == ["1", "-1", "-1", "1"]
+    assert judged.question.startswith("Your second add and norm")
+    assert learn.alike(station, theirs, judged.part) == [one]
+
+
+def test_a_loss_that_is_no_number_prefers_nothing():
+    nan = dict(reference(), loss=lambda *given: torch.tensor(torch.nan))
+    assert all(line.endswith("no smallest: all are nan") for line in stations.judged(nan))
+
+
 def test_time_that_other_programs_take_does_not_count(monkeypatch):
     """A thread that got no processor yet is not late; one that never gets any, or sleeps, ends all the same."""
     monkeypatch.setattr(running.time, "thread_time", lambda: 0.0)
@@ -294,5 +329,5 @@ def test_emptied_keeps_what_stands_around():
         '        """Doc."""',
         "        ...",
     ]
-    assert "        y = ...\n        return y" in stations.emptied(text, ("A.f",), by_line=True)
+    assert "        y = ...\n        return y" in stations.emptied(text, ("A.f",), {"A.f": "y = ...\nreturn y"})
     assert stations.emptied(text, ()) == text

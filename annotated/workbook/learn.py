@@ -124,6 +124,8 @@ def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
         except (Exception, StillRunning) as error:
             lines = [f"{case.part} fails. It was asked with", *shown, *(f"    {one}" for one in failure(error))]
             how, question = ("late", LATE) if isinstance(error, StillRunning) else ("raised", RAISED)
+            if re.search(r"\buse\b.* instead\b", str(error), re.IGNORECASE | re.DOTALL):
+                question = ""  # PyTorch names the cure
             return Judgement("wrong", lines, case.part, how, question, case.shows + question)
         if not same(expected, found):
             lines = [
@@ -239,19 +241,14 @@ def heading(station: Station) -> str:
 
 
 def minutes(station: Station) -> tuple[float, ...]:
-    """How long it takes to read, to guess and explain, to write, and to answer the small inputs: counted, not measured.
+    """How long it takes to read, to guess and explain, to write, and to be refused: counted, not measured.
 
-    A minute has 200 words. A guess, a sentence and a line to write take a minute each. So does each small input for
-    what is to be written, since every second one refuses what one has, and that takes two.
+    A minute has 200 words. A guess, a sentence and a line take a minute each. There are three refusals; each takes two
+    minutes to find out why, and a line to change.
     """
     read = " ".join([station.example, station.task, station.asks, *station.options.values(), station.because,
                      station.explain, station.answer])  # fmt: skip
-    lines = 0
-    for whole in (pieces(solution())[name] for name in station.pieces):
-        left = emptied(whole, station.blanks, station.by_line)
-        lines += whole.count("\n") - left.count("\n") + len(re.findall(r"^ *\.\.\.$|= \.\.\.", left, re.MULTILINE))
-    inputs = sum(case.part in station.blanks for case in station.cases)
-    return len(read.split()) / 200, 2.0, float(lines), float(inputs)
+    return len(read.split()) / 200, 2.0, float(station.lines), 9.0
 
 
 def introduced(station: Station) -> list[str]:
@@ -304,7 +301,8 @@ the names of functions and classes; inside them, name things as you like.
 
 Where a part fails, you see what was expected beside what it gave. If it fails again in the same way, you get a
 question, and after that the name of the mistake. A comment `# ?` in the part asks for the name at once. To begin
-station 3 anew, write PREDICT_3 = "anew"; to pass over it, PREDICT_3 = "pass", and the book's own code is filled in.
+station 3 anew, its sentence and its transfer too, write PREDICT_3 = "anew"; to pass over it, PREDICT_3 = "pass", and
+the book's own code is filled in.
 """
 
 '''
@@ -337,7 +335,7 @@ def template(station: Station, full: bool = True) -> str:
         )
         end += [[*comment(hunt), f'HUNT_{n} = (0, "")']]
     parts = [right[name] for name in station.given]
-    parts += [emptied(right[name], station.blanks, station.by_line and full) for name in station.pieces]
+    parts += [emptied(right[name], station.blanks, station.begun if full else {}) for name in station.pieces]
     return "\n\n\n".join(["\n".join(begin), *parts, *("\n".join(one) for one in end)]) + "\n"
 
 
@@ -473,7 +471,10 @@ def rearranged(path: Path, record: dict[str, Any]) -> list[str]:
     return lines
 
 
-SAID = {"anew": "it begins anew.", "pass": "passed over; the book's own code is in your file now."}
+SAID = {
+    "anew": "it begins anew, and so do its sentence and its transfer.",
+    "pass": "passed over; the book's own code is in your file now.",
+}
 
 
 def look(path: Path, record: dict[str, Any], first: bool = False) -> Look:
@@ -612,7 +613,8 @@ def extras(
             mine.names.update(run_file(path, seconds=SECONDS))
         judged, state["transfer tried"] = judge(transfer.cases, mine), mark
         state["transfer"] = judged.verdict == "right"
-        lines += ["", f"Transfer {n}: {'right.' if state['transfer'] else ''}", *judged.lines]
+        said, *more = judged.lines or ["right."]
+        lines += ["", f"Transfer {n}: {said}", *more]
     guess = given.get(f"HUNT_{n}")
     if guess is not None and not state.get("hunt") and (first or state.get("hunt guess") != repr(guess)):
         state["hunt guess"] = repr(guess)
@@ -622,17 +624,23 @@ def extras(
     return lines
 
 
+def of_stations(what: str, numbers: list[int]) -> str:
+    """Of which stations something is open, in words."""
+    *others, last = map(str, numbers)
+    return f"{what}s of stations {', '.join(others)} and {last}" if others else f"{what} of station {last}"
+
+
 def left(stations: Sequence[Station], done: Sequence[Station], record: dict[str, Any]) -> str:
     """Which station is next, how many are left, and which transfers and hunts are open."""
     here = stations[len(done)] if len(done) < len(stations) else None
     stations, done = ([one for one in some if one is not EXAMPLE] for some in (stations, done))
     states = [(number(one), record[one.name]) for one in done if "again" not in record]
-    transfers = [str(n) for n, state in states if not state.get("transfer")]
-    hunts = [str(n) for n, state in states if n % 2 == 0 and not state.get("hunt")]
+    transfers = [n for n, state in states if not state.get("transfer")]
+    hunts = [n for n, state in states if n % 2 == 0 and not state.get("hunt")]
+    open_ones = [of_stations(*one) for one in (("transfer", transfers), ("hunt", hunts)) if one[1]]
     over = sum("over" in state for _, state in states)
     more = f", {over} passed over" if over else ""
-    more += f"; open transfers: {', '.join(transfers)}" if transfers else ""
-    more += f"; open hunts: {', '.join(hunts)}" if hunts else ""
+    more += f"; open: {', '.join(open_ones)}" if open_ones else ""
     if here is None:
         return f"All {len(done)} stations are done{more}."
     tries = record[here.name]["attempts"]
@@ -916,7 +924,7 @@ def notebook() -> dict[str, Any]:
     for station in ALL:
         n, right = number(station), pieces(solution())
         options = "\n".join(f"- **{letter}** {option}" for letter, option in station.options.items())
-        blanks = [emptied(right[name], station.blanks, station.by_line) for name in station.pieces]
+        blanks = [emptied(right[name], station.blanks, station.begun) for name in station.pieces]
         transfer = station.transfer
         cells += [
             ("markdown", f"## {heading(station)}"),

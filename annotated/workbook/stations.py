@@ -138,20 +138,14 @@ def functions(tree: ast.AST, of: str = "") -> Iterator[tuple[str, ast.FunctionDe
             yield from functions(node, f"{node.name}.")
 
 
-def emptied(text: str, blanks: tuple[str, ...], by_line: bool = False) -> str:
-    """A piece with blanks: the bodies of some functions or, by line, what is assigned in them."""
+def emptied(text: str, blanks: tuple[str, ...], begun: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A piece with blanks in the place of some functions' bodies, or with what is begun of them."""
     lines = text.splitlines()
     for name, node in reversed([*functions(ast.parse(text))]):
-        if name not in blanks:
-            continue
-        if by_line:
-            for one in node.body:
-                if isinstance(one, ast.Assign):
-                    line, after = lines[one.lineno - 1], lines[one.end_lineno - 1][one.value.end_col_offset :]
-                    lines[one.lineno - 1 : one.end_lineno] = [f"{line[: one.value.col_offset]}...{after}"]
-        else:
+        if name in blanks:
             body = node.body[1:] if ast.get_docstring(node) else node.body
-            lines[body[0].lineno - 1 : node.end_lineno] = [" " * body[0].col_offset + "..."]
+            left = textwrap.indent(begun.get(name, "...").strip(), " " * body[0].col_offset)
+            lines[body[0].lineno - 1 : node.end_lineno] = left.splitlines()
     return "\n".join(lines)
 
 
@@ -387,6 +381,8 @@ def beside(expected: Any, found: Any, returns: tuple[str, ...] = ()) -> list[str
     left, right = rows(expected), rows(found)
     width = max(map(len, [*left, "expected"])) + 6
     where = f"      (first difference: at [{', '.join(map(str, place))}])" if any(place) else ""
+    if isinstance(expected, Tensor) and max(expected.shape, default=0) > 6:
+        where += "      (cut to six rows and columns)"
     lines = [f"{'expected':{width}}found{where}"]
     return [*lines, *(f"{a:{width}}{b}" for a, b in zip_longest(left, right, fillvalue=""))]
 
@@ -489,40 +485,32 @@ def searched(
     except Broken:
         return "no end after 400 steps"
     if found is None or about == "ids":
-        return cut(found)
+        return found.tolist() if isinstance(found, Tensor) else found
     if about == "modes":
         how = "training" if True in model.modes else "evaluation"
         return f"asked in {how}, left in {'training' if model.training else 'evaluation'}"
     if about == "length":
-        return f"{max(map(len, cut(found)))} ids"
+        return f"{max(map(len, found))} ids"
     return f"{'at most' if model.calls < 8 else 'more than'} 7 steps"
 
 
-def cut(found: Any) -> Any:
-    """Rows of ids, with as much padding as the longest needs."""
-    if not isinstance(found, (Tensor, list)):
-        return found
-    written = []
-    for row in found.tolist() if isinstance(found, Tensor) else found:
-        row = list(map(int, row))
-        while row and row[-1] == plain.PAD:
-            row.pop()
-        written.append(row)
-    longest = max(map(len, written), default=0)
-    return [row + [plain.PAD] * (longest - len(row)) for row in written]
-
-
 def three_steps(names: dict[str, Any], about: str = "losses") -> Any:
-    """The losses of three training steps, or their rates."""
+    """The losses of three training steps, their rates, whether there is a new rate at all, or what a step returns."""
     model, losses, rates = Says(), [], []
     optimizer = names["make_optimizer"](model)
+    before = optimizer.param_groups[0]["lr"]
     source, target = tokens([5, 6], [7, 8]), tokens([2, 5, 6, 3], [2, 7, 3, 0])
     for step in (1, 2, 3):
         losses.append(names["train_step"](model, optimizer, step, source, target, 2))
-        if not isinstance(losses[-1], float):
-            return losses[-1]
         rates.append(optimizer.param_groups[0]["lr"])
-    return torch.tensor(losses if about == "losses" else rates)
+    if about == "change":
+        return "as before the step" if rates[0] == before else "another than before the step"
+    if about == "kind" and isinstance(losses[0], (float, Tensor)):
+        history = " with its history" if isinstance(losses[0], Tensor) and losses[0].requires_grad else ""
+        return "a Python number" if isinstance(losses[0], float) else f"a tensor{history}"
+    return (
+        losses[0] if about == "kind" else torch.tensor([float(one) for one in (losses if about == "losses" else rates)])
+    )
 
 
 def settings(names: dict[str, Any]) -> Any:
@@ -554,6 +542,7 @@ class Station(NamedTuple):
     transfer: Transfer | None
     more: tuple[Mistake, ...]
     task: str
+    lines: int  # to be written, by one who does one thing a line
     asks: str  # a guess before anything runs: what comes of a mistake in this part
     options: dict[str, str]
     right: str
@@ -564,8 +553,8 @@ class Station(NamedTuple):
     cell: str
     example: str
     cells: Mapping[str, str] = MappingProxyType({})
+    begun: Mapping[str, str] = MappingProxyType({})
     given: tuple[str, ...] = ()
-    by_line: bool = False
 
     def watch(self) -> list[str]:
         """A worked example: its text, with what is computed in the place of braces."""
@@ -700,7 +689,7 @@ ATTENTION_STATION = station(
         Case("batch_second", "3 queries and 5 keys of 4 numbers, 5 values of 6, for 2 sentences",
              lambda names: names["batch_second"](
                  sequence(3, 2, 4), sequence(5, 2, 4, seed=1), sequence(5, 2, 6, seed=2))),
-    ), by_line=True,
+    ),
     more=(
         ("divided by the root of the number of keys", "attention",
          ("math.sqrt(k.shape[-1])", "math.sqrt(k.shape[-2])")),
@@ -822,6 +811,30 @@ def watch_layers() -> dict[str, Any]:
 
 SMALL = {"inner.weight": torch.tensor([[1.0, 0], [0, 1], [1, -1]]), "inner.bias": torch.zeros(3),
          "outer.weight": torch.tensor([[1.0, 1, 1], [0, 1, 2]]), "outer.bias": torch.zeros(2)}  # fmt: skip
+BY_HAND = """the attention's matrices leave a vector as it is
+inner.weight  2 1     outer.weight  0
+                                    1.5
+There are no biases. Of two numbers, the normalisation makes the larger 1 and the smaller -1."""
+SEEN = torch.ones(1, 1, dtype=torch.bool)
+
+
+def by_hand(layer: nn.Module) -> nn.Module:
+    """A layer of width 2 with so few numbers that it can be followed by hand."""
+    feed_forward = {"inner.weight": torch.tensor([[2.0, 1]]), "outer.weight": torch.tensor([[0], [1.5]])}
+    for name, part in reference()[type(layer).__name__](2, 1, 1, 0.0).named_children():
+        if "attention" in name and "around" not in name:
+            hand_over(getattr(layer, name), dict.fromkeys("qkvo", torch.eye(2)))
+        elif isinstance(part, reference()["FeedForward"]):
+            hand_over(getattr(layer, name), feed_forward)
+    return layer.eval()
+
+
+SELF = "self.around_self_attention(x, self.self_attention(x, x, mask))"
+CROSS = "self.around_cross_attention(x, self.cross_attention(x, memory, memory_mask))"
+LAST, OTHER = (
+    "return self.around_feed_forward(x, self.feed_forward(x))",
+    "return self.around_feed_forward(y, self.feed_forward(x))",
+)
 LAYERS_STATION = station(
     "layers", ("FeedForward", "AddNorm", "EncoderLayer", "DecoderLayer"),
     ("FeedForward.forward", "AddNorm.forward", "EncoderLayer.forward", "DecoderLayer.forward"), watch_layers,
@@ -836,8 +849,13 @@ LAYERS_STATION = station(
         Case("AddNorm.forward", "one word of 4 numbers, in training; all of y is dropped\nx  1 2 3 4     y  0 0 0 8",
              lambda names: names["AddNorm"](4, 1.0).train()(torch.tensor([[[1.0, 2, 3, 4]]]),
                                                             torch.tensor([[[0.0, 0, 0, 8]]]))),
+        Case("EncoderLayer.forward", f"one word of 2 numbers; {BY_HAND}\nx  1 0",
+             lambda names: by_hand(names["EncoderLayer"](2, 1, 1, 0.0))(torch.tensor([[[1.0, 0]]]), SEEN)),
         Case("EncoderLayer.forward", "2 sentences of 5 words, padded differently; 8 numbers, 2 heads",
              lambda names: filled(names, "EncoderLayer", 8, 16, 2, 0.0)(sequence(2, 5, 8, seed=1), PADDED)),
+        Case("DecoderLayer.forward", f"one word of 2 numbers, and a memory of one; {BY_HAND}\nx  3 0     memory  0 2.5",
+             lambda names: by_hand(names["DecoderLayer"](2, 1, 1, 0.0))(
+                 torch.tensor([[[3.0, 0]]]), torch.tensor([[[0, 2.5]]]), SEEN, SEEN)),
         Case("DecoderLayer.forward", "3 words of each target, 5 of each source, padded differently; 8 numbers, 2 heads",
              lambda names: filled(names, "DecoderLayer", 8, 16, 2, 0.0)(
                  sequence(2, 3, 8), sequence(2, 5, 8, seed=1), torch.ones(3, 3).tril().bool(), PADDED)),
@@ -854,6 +872,17 @@ LAYERS_STATION = station(
         ("dropout on what goes in", "AddNorm", ("x + self.dropout(y)", "self.dropout(x) + y")),
         ("dropout forgotten", "AddNorm", ("self.norm(x + self.dropout(y))", "self.norm(x + y)")),
         ("ReLU at the end", "FeedForward", ("self.outer(self.inner(x).relu())", "self.outer(self.inner(x)).relu()")),
+        ("the second sum adds the layer's input, not what went into the feed-forward layer", "EncoderLayer",
+         (f"x = {SELF}\n        {LAST}", f"y, x = x, {SELF}\n        {OTHER}")),
+        ("the feed-forward layer gets the layer's input", "EncoderLayer",
+         (f"x = {SELF}\n        {LAST}", f"y = {SELF}\n        {OTHER}")),
+        ("the second sum adds the layer's input, not what went into the attention", "DecoderLayer",
+         (f"x = {SELF}\n        x = {CROSS}", f"y, x = x, {SELF}\n        x = {CROSS.replace('(x', '(y', 1)}")),
+        ("the last sum adds the layer's input, not what went into the feed-forward layer", "DecoderLayer",
+         (f"x = {SELF}\n        x = {CROSS}\n        {LAST}",
+          f"y, x = x, {SELF}\n        x = {CROSS}\n        {OTHER}")),
+        ("the last sum adds what went into the attention to the memory", "DecoderLayer",
+         (f"x = {CROSS}\n        {LAST}", f"y, x = x, {CROSS}\n        {OTHER}")),
         ("memory before the target", "DecoderLayer",
          ("        x = self.around_self_attention(x, self.self_attention(x, x, mask))\n"
              "        x = self.around_cross_attention(x, self.cross_attention(x, memory, memory_mask))\n",
@@ -948,9 +977,10 @@ def judged(names: dict[str, Any]) -> list[str]:
         source = book().source[row : row + 1]
         with torch.no_grad():
             values = [float(names["loss"](model, source, book().ids(one), 0.0)) for one in translations]
-        best = ("es", "sie", "er")[values.index(min(values))]
         losses = f"es {values[0]:.2f}, sie {values[1]:.2f}, er {values[2]:.2f}"
-        lines.append(f"... too {word}: loss of a translation with {losses}; the smallest  ->  {best}")
+        known = {value: pronoun for pronoun, value in zip(("es", "sie", "er"), values) if value == value}
+        best = f"the smallest  ->  {known[min(known)]}" if known else "no smallest: all are nan"
+        lines.append(f"... too {word}: loss of a translation with {losses}; {best}")
     return lines
 
 
@@ -1008,16 +1038,19 @@ def taught(names: dict[str, Any]) -> list[str]:
 
 
 STEP_STATION = station(
-    "step", ("learning_rate", "make_optimizer", "train_step"), ("learning_rate", "make_optimizer", "train_step"),
-    watch_step,
+    "step", ("learning_rate", "make_optimizer", "train_step"), ("learning_rate", "train_step"), watch_step,
     (
         Case("learning_rate", "d = 4, a warm-up of 4, the steps 1, 4 and 16",
              lambda names: torch.tensor([float(names["learning_rate"](step, 4, 4)) for step in (1, 4, 16)])),
         Case("learning_rate", "d = 512, the paper's warm-up, the steps 1, 4000 and 100000",
              lambda names: torch.tensor([float(names["learning_rate"](step, 512)) for step in (1, 4000, 100_000)])),
         Case("make_optimizer", "its settings", settings),
+        Case("train_step", "a small model, one step: the optimizer's rate afterwards",
+             lambda names: three_steps(names, about="change")),
         Case("train_step", "a small model with 14 words and d = 8, three steps, a warm-up of 2; the rates that are set",
              lambda names: three_steps(names, about="rates")),
+        Case("train_step", "a small model, one step: what is returned",
+             lambda names: three_steps(names, about="kind")),
         Case("train_step", "a small model, the same batch three times, a warm-up of 2; the losses", three_steps),
     ), taught,
     transfer=(
@@ -1034,7 +1067,7 @@ STEP_STATION = station(
          ("    value.backward()\n    optimizer.step()\n", "    optimizer.step()\n    value.backward()\n")),
         ("gradients cleared before the move", "train_step",
          ("    optimizer.step()\n", "    optimizer.zero_grad()\n    optimizer.step()\n")),
-        ("the rate is never set", "train_step",
+        ("the rate never reaches the optimizer's `param_groups`", "train_step",
          ("    optimizer.param_groups[0][\"lr\"] = learning_rate(step, model.target_embedding.weight.shape[1], "
              "warmup)\n",
           "")),
