@@ -40,7 +40,7 @@ def test_a_mistake_is_called_by_its_name():
     assert not report.ok
     assert report.causes[0] == "layers copied"
     assert "likely: layers copied" in str(report)
-    assert "explained: chapter 31_stacks, cell chain" in str(report)
+    assert "explained: chapter 31_stacks#chain" in str(report)
     assert "layers copied" in report._repr_html_()
     assert 'href="31_stacks.html#cell-chain"' in report._repr_html_()
 

@@ -174,7 +174,8 @@ def check_schedule(rate: Callable[..., float], d_model: int = 512, warmup: int =
 
     try:
         rates = [float(rate(step, **others)) for step in steps]
-        peak = max(range(1, 10 * warmup, max(1, warmup // 100)), key=lambda step: rate(step, **others))
+        stride = max(1, warmup // 100)
+        peak = max(range(stride, 10 * warmup, stride), key=lambda step: rate(step, **others))
     except Exception as error:
         if asked and not named(asked, STEP):
             return other_arguments(rate, "step, d_model, warmup")
@@ -200,7 +201,9 @@ def check_schedule(rate: Callable[..., float], d_model: int = 512, warmup: int =
             if same:
                 return Verdict(RIGHT, "", says)
             return Verdict(VARIANT, "another factor", f"{says}; {found[0]:.4g} times the paper's")
-    return Verdict(WRONG, "another shape", says)
+    paper = [d_model**-0.5 * forms[""](step) for step in steps]
+    step, found, wanted = max(zip(steps, rates, paper, strict=True), key=lambda one: abs(one[1] - one[2]))
+    return Verdict(WRONG, "another shape", f"{says}; at step {step} it is {found:.3g}, the paper's {wanted:.3g}")
 
 
 class Scripted(nn.Module):

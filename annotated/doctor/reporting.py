@@ -79,7 +79,7 @@ class Report:
             lines.append(f"{one.check:20} {one.verdict:{wide}} {says}")
             if one.verdict == WRONG:
                 lines += [f"{'':{wide + 21}} seen as: {one.symptom}"] if one.symptom else []
-                lines += [f"{'':{wide + 21}} explained: chapter {one.cell.replace('#', ', cell ')}"] if one.cell else []
+                lines += [f"{'':{wide + 21}} explained: chapter {one.cell}"] if one.cell else []
         if self.causes:
             lines.append(f"likely: {'; or '.join(self.causes)}")
         elif self.unknown:
