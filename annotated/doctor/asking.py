@@ -890,7 +890,7 @@ CHECKS = [
         "scale",
         check_scale,
         "32_attention#variance",
-        "Heads that look at one word from the first step, and learning that is slow.",
+        "Attention that is too sharp or too even from the first step, and learning that is slow.",
     ),
     Check(
         "masks",
