@@ -313,6 +313,14 @@ def test_weights_that_nobody_has_registered_are_seen_as_weights():
 
 
 @pytest.mark.slow
+def test_a_table_that_does_not_learn_is_told():
+    """Some freeze it on purpose, and some by `from_pretrained`."""
+    frozen = plain.Transformer(14, **SMALL)
+    frozen.target_embedding.requires_grad_(False)
+    assert "table of words frozen" in variants(check(frozen))
+
+
+@pytest.mark.slow
 def test_a_small_vocabulary_and_other_ids():
     assert check(plain.Transformer(7, **SMALL), vocab=7).ok
     config = replace(TINY, num_layers=2, pad_id=1)

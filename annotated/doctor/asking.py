@@ -282,9 +282,11 @@ def check_attentions(subject: Subject) -> Verdict:
     if encoder and not others and 0 < cross < decoder:
         return Verdict(WRONG, "cross-attention in some layers", says)
     if not encoder or cross != decoder or others:
-        if check_source(subject).verdict == RIGHT and check_batch(subject).verdict == RIGHT:
+        apart = check_batch(subject).verdict == RIGHT
+        if check_source(subject).verdict == RIGHT and apart:
             return Verdict(UNTRIED, "", f"not all attentions were seen: {says}, {others} others")
-        found = "no cross-attention" if cross < decoder and not others else "odd attentions"
+        odd = "attentions of other lengths" if apart else "odd attentions"
+        found = "no cross-attention" if cross < decoder and not others else odd
         inputs = {(layer_of(one.scores.by), one.layer) for one in subject.attentions("decoder")}
         if found == "no cross-attention" and not cross and len(inputs) > len({layer for layer, _ in inputs}):
             found = "cross-attention reads the decoder"
@@ -766,6 +768,9 @@ def check_gradients(subject: Subject) -> Verdict:
             lost = {layer for layer, by in uses if by in left} & {layer for layer, by in uses if by not in left}
             found = "layers beside each other" if lost else "whole layers cut off" if whole else "cut off"
         return Verdict(WRONG, found, f"{len(left)} of {len(named)} parameters get no gradient, one is {left[0]}")
+    frozen = {one.words.by for one in subject.seen.ends} - {"", *(name for name, _ in named)}
+    if frozen:
+        return Verdict(VARIANT, "table of words frozen", f"{', '.join(sorted(frozen))} does not ask for a gradient")
     return Verdict(RIGHT, "", "a gradient reaches every parameter")
 
 
