@@ -283,7 +283,7 @@ def wanted_height(axes: Axes) -> float:
 
 def enlarge(figure: Figure) -> None:
     """Make letters so large that they can be read on a phone."""
-    for _ in range(6):  # a larger label widens what is drawn
+    for _ in range(3):  # a larger label widens what is drawn
         figure.draw_without_rendering()
         wide = 72 * (figure.get_tightbbox().width + 0.2)  # with the edge that a file gets
         least = LETTERS * max(wide / PHONE, 0.75)
