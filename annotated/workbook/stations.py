@@ -40,6 +40,7 @@ __all__ = [
     "leading",
     "made_of",
     "pieces",
+    "places",
     "reference",
     "same",
     "solution",
@@ -391,6 +392,8 @@ def leading(case: Case, expected: Any, found: Any) -> str:
     """A question that leads to what is wrong: about the kind of an answer, its shape, or what the case is about."""
     if isinstance(expected, tuple) and isinstance(found, (tuple, list)) and len(expected) == len(found):
         expected, found = next(pair for pair in zip(expected, found) if not same(*pair))
+    if found is None:
+        return ""  # that nothing came back says it
     if not (isinstance(expected, Tensor) and isinstance(found, Tensor)):
         return case.question
     if (expected.dtype == torch.bool) != (found.dtype == torch.bool):
@@ -511,6 +514,13 @@ def three_steps(names: dict[str, Any], about: str = "losses") -> Any:
     return (
         losses[0] if about == "kind" else torch.tensor([float(one) for one in (losses if about == "losses" else rates)])
     )
+
+
+def rates_of(names: dict[str, Any], *given: int, steps: tuple[int, ...]) -> Any:
+    """The learning rates of some steps; if one is no number, what it is."""
+    found = [names["learning_rate"](step, *given) for step in steps]
+    odd = [one for one in found if numel(one) != 1 or not isinstance(one, (int, float, Tensor))]
+    return odd[0] if odd else torch.tensor([float(one) for one in found])
 
 
 def settings(names: dict[str, Any]) -> Any:
@@ -695,6 +705,7 @@ ATTENTION_STATION = station(
          ("math.sqrt(k.shape[-1])", "math.sqrt(k.shape[-2])")),
         ("divided by the root of the number of queries", "attention",
          ("math.sqrt(k.shape[-1])", "math.sqrt(q.shape[-2])")),
+        ("divided by the root of d_v", "attention", ("math.sqrt(k.shape[-1])", "math.sqrt(v.shape[-1])")),
         ("divided after the softmax", "attention",
          (" / math.sqrt(k.shape[-1])", ""), (".softmax(-1)  # 2", ".softmax(-1) / math.sqrt(k.shape[-1])")),
         ("keys mixed instead of values", "attention", ("weights @ v", "weights @ k")),
@@ -1001,6 +1012,9 @@ LOSS_STATION = station(
              lambda names: names["smoothed"](sequence(4, 7), torch.tensor([3, 0, 1, 6]), 0.1)),
     ),
     more=(
+        ("the shift the wrong way round", "loss",
+         ("model(source, target[:, :-1])", "model(source, target[:, 1:])"),
+         ("wanted = target[:, 1:]", "wanted = target[:, :-1]")),
         ("smoothing forgotten", "loss", (", label_smoothing=smoothing", "")),
         ("a sum instead of a mean", "loss",
          ("label_smoothing=smoothing)", 'label_smoothing=smoothing, reduction="sum")')),
@@ -1041,9 +1055,9 @@ STEP_STATION = station(
     "step", ("learning_rate", "make_optimizer", "train_step"), ("learning_rate", "train_step"), watch_step,
     (
         Case("learning_rate", "d = 4, a warm-up of 4, the steps 1, 4 and 16",
-             lambda names: torch.tensor([float(names["learning_rate"](step, 4, 4)) for step in (1, 4, 16)])),
+             lambda names: rates_of(names, 4, 4, steps=(1, 4, 16))),
         Case("learning_rate", "d = 512, the paper's warm-up, the steps 1, 4000 and 100000",
-             lambda names: torch.tensor([float(names["learning_rate"](step, 512)) for step in (1, 4000, 100_000)])),
+             lambda names: rates_of(names, 512, steps=(1, 4000, 100_000))),
         Case("make_optimizer", "its settings", settings),
         Case("train_step", "a small model, one step: the optimizer's rate afterwards",
              lambda names: three_steps(names, about="change")),
@@ -1116,6 +1130,10 @@ SEARCH_STATION = station(
         Case("beam", "width 2; a sentence that ends at once has 0.4, one that ends later 0.6",
              lambda names: names["beam"](lambda words: SHORT[words[:1]], 2)),
         Case("beam", "width 1", lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 1)),
+    ),
+    more=(
+        ("the longest answer one id too short", "translate",
+         ("target.shape[1] <= source.shape[1] + extra", "target.shape[1] < source.shape[1] + extra")),
     ),
 )  # fmt: skip
 STATIONS = (ATTENTION_STATION, MASKS_STATION, HEADS_STATION, LAYERS_STATION, ENDS_STATION, LOSS_STATION, STEP_STATION,
