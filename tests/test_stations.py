@@ -243,6 +243,7 @@ def test_nothing_is_asked_where_pytorch_names_the_cure():
         (6, ("value.item()", "value.detach()"), "found     a tensor"),
         (6, ("return d**-0.5", "d**-0.5"), "found     nothing (is a return missing?)"),
         (6, ("optimizer.param_groups[0]", "optimizer.defaults"), "found     as before the step"),
+        (5, ("target[:, :-1]", "target[:, 1:]"), "your loss asked the model with  [[5, 3]]"),
     ],
 )
 def test_an_answer_is_told_as_what_it_is(station, edit, line):

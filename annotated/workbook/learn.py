@@ -130,11 +130,8 @@ def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
                 question = ""  # PyTorch names the cure
             return Judgement("wrong", lines, case.part, how, question, case.shows + question)
         if not same(expected, found):
-            lines = [
-                f"{case.part} is asked with",
-                *shown,
-                *(f"    {one}" for one in beside(expected, found, case.returns)),
-            ]
+            compared = [*beside(expected, found, case.returns), *case.more()]
+            lines = [f"{case.part} is asked with", *shown, *(f"    {one}" for one in compared)]
             question = leading(case, expected, found)
             return Judgement("wrong", lines, case.part, "", question, case.shows + question)
     return Judgement("right")

@@ -309,7 +309,7 @@ def beam(next_scores: Callable[[tuple], dict[str, float]], width: int) -> tuple:
 class Case(NamedTuple):
     """A small input for a part: which function it asks, what it looks like, how it is asked, and what it returns.
 
-    Where an answer is wrong twice, a question leads to the mistake.
+    Where an answer is wrong, there may be more to show; where it is wrong twice, a question leads to the mistake.
     """
 
     part: str
@@ -317,6 +317,7 @@ class Case(NamedTuple):
     run: Callable[[dict[str, Any]], Any]
     returns: tuple[str, ...] = ()
     question: str = ""
+    more: Callable[[], list[str]] = list
 
 
 def same(one: Any, other: Any) -> bool:
@@ -465,13 +466,14 @@ class Says(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(sequence(14, 8, seed=5))
+        self.weight, self.read = nn.Parameter(sequence(14, 8, seed=5)), None
 
     @property
     def target_embedding(self) -> nn.Module:
         return self
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        self.read = target
         return (self.weight[target] + 0.1 * self.weight[source].sum(1, keepdim=True)) @ self.weight.T
 
 
@@ -995,15 +997,37 @@ def judged(names: dict[str, Any]) -> list[str]:
     return lines
 
 
+def loss_case(shows: str, source: Tensor, target: Tensor, *smoothing: float) -> Case:
+    """A case for the loss: beside its answer stand what the model was asked with, and what each id to predict costs."""
+    asked: list[Says] = []  # the model that was asked last
+
+    def run(names: dict[str, Any]) -> Any:
+        asked[:] = [Says()]
+        return names["loss"](asked[0], source, target, *smoothing)
+
+    def costs() -> list[str]:
+        read, wanted = asked[0].read, target[:, 1:]
+        with torch.no_grad():
+            chances = Says()(source, target[:, :-1]).log_softmax(-1)
+        rows = [["the cost of each, -log of its chance", -chances.gather(-1, wanted[..., None])]]
+        rows += [["the mean cost of all 14 words there", -chances.mean(-1)]] if not smoothing else []
+        predicted = ["what it had to predict", *map(str, wanted.flatten().tolist())]
+        return [
+            f"your loss asked the model with  {'nothing' if read is None else read.tolist()}",
+            *table(predicted, *([name, *values.flatten().tolist()] for name, values in rows)),
+        ]
+
+    return Case("loss", shows, run, more=costs)
+
+
 LOSS_STATION = station(
     "loss", ("loss",), ("loss",), watch_loss,
     (
-        Case("loss", "one target: 2 5 3 (beginning, a word, end), without smoothing",
-             lambda names: names["loss"](Says(), tokens([5]), tokens([2, 5, 3]), 0.0)),
-        Case("loss", "two targets, one with padding (0): 2 5 6 7 3 and 2 8 3 0 0, without smoothing",
-             lambda names: names["loss"](Says(), tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0]), 0.0)),
-        Case("loss", "two targets, 2 5 6 7 3 and 2 8 3 0 0, with a smoothing of 0.1",
-             lambda names: names["loss"](Says(), tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0]))),
+        loss_case("one target: 2 5 3 (beginning, a word, end), without smoothing", tokens([5]), tokens([2, 5, 3]), 0.0),
+        loss_case("two targets, one with padding (0): 2 5 6 7 3 and 2 8 3 0 0, without smoothing",
+                  tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0]), 0.0),
+        loss_case("two targets, 2 5 6 7 3 and 2 8 3 0 0, with a smoothing of 0.1",
+                  tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0])),
     ), judged,
     transfer=(
         Case("smoothed", "one word of three, the second is right; smoothing 0.3\nscores  0 1 2",
