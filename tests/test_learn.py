@@ -58,6 +58,12 @@ class Learner:
             self.put((now[name], new))
         return self
 
+    def transfer(self, station):
+        """It asks the solution."""
+        name, arguments = station.transfer.name, station.transfer.arguments
+        body = f"from annotated.workbook import stations\n    return stations.{name}({arguments})"
+        return self.put((f"def {name}({arguments}):\n    ...", f"def {name}({arguments}):\n    {body}"))
+
     def pass_until(self, station):
         """The stations before this one are right, and known to be."""
         for one in STATIONS[: STATIONS.index(station)]:
@@ -187,12 +193,32 @@ def test_a_station_is_passed_over_and_begun_anew(learner, encoding):
     assert "Station 2 of 8" in learner.save()
     learner.path.write_bytes(learner.path.read_bytes().decode(encoding).encode())
     learner.guess(STATIONS[1]).write(STATIONS[1]).explain(STATIONS[1])
-    assert "3 of 8 stations done, 1 passed over" in learner.save()
+    assert "2 of 8 stations done, 1 passed over" in learner.save()
+
+
+def test_a_station_that_is_begun_anew_leaves_those_after_it_done(learner):
+    learner.pass_until(STATIONS[3]).put(('PREDICT_2 = "b"', 'PREDICT_2 = "anew"'))
+    learn.rearranged(learner.path, learner.record)
+    assert "[masks; 2 of 8 stations done" in learner.save()
+
+
+@pytest.mark.slow
+def test_only_a_change_of_the_part_that_fails_is_an_attempt(learner):
+    learner.pass_until(STATIONS[1]).guess(STATIONS[1]).write(STATIONS[1], (".tril()", ".triu()")).save()
+    learner.put(("(source != PAD)", "(source.ne(PAD))")).save()
+    assert learner.record["masks"]["attempts"] == 1
+    learner.put((".triu()", ".triu(0)")).save()
+    assert learner.record["masks"]["attempts"] == 2
 
 
 def test_a_comment_asks_for_the_name(learner):
-    learner.guess(FIRST).write(FIRST, WRONG).put(("weights @ v  # 3", "weights @ v  # 3\n    # ?"))
-    assert ": softmax over the queries." in learner.save()
+    """Anywhere in the part, also before another comment and at the part's end."""
+    learner.guess(FIRST).write(FIRST, WRONG).save()
+    for old, new in (("v  # 3", "v  # ?  # 3"), ("mixed\n\n", "mixed\n    # ? why\n")):
+        learner.put((old, new))
+        assert ": softmax over the queries." in learner.save()
+        learner.put((new, old))
+        assert ": softmax over the queries." not in learner.save()
     assert learner.record["attention"]["attempts"] == 1
 
 
@@ -217,8 +243,9 @@ def test_what_was_right_is_asked_again_when_anything_changes(learner, edit, said
         found, learner.fine = str(error), False
     assert said in found
     assert not learner.fine
-    learner.put(edit[::-1] if edit[1] else ("import math\n", "import math\nimport torch\n")).save()
+    mended = learner.put(edit[::-1] if edit[1] else ("import math\n", "import math\nimport torch\n")).save()
     assert learner.fine
+    assert ("Right again" in mended) == ("import" not in edit[0])
 
 
 def test_small_inputs_are_not_all(learner):
@@ -242,10 +269,18 @@ def test_transfers_wait_and_are_told_once(learner):
     said = learner.save()
     assert "Transfer 1: batch_second fails" in said
     assert "1 of 8 stations done; open: transfer of station 1]" in said
+    assert not learner.fine
+    assert "Transfer 1" not in learner.save()
+    assert not learner.fine
+    assert "cell solutions-text" in learner.put(("q, k, v, True)", "q, k, v, True)  # ?")).save()
+    learner.put(("True)  # ?", "True)"))
     right = "q, k, v = (x.transpose(0, 1) for x in (q, k, v))\n    mask = torch.ones(q.shape[1], k.shape[1]).bool()"
     learner.put(("return attention(q, k, v, True)", f"{right}\n    return attention(q, k, v, mask)[1].transpose(0, 1)"))
     assert "Transfer 1: right." in learner.save()
     assert "Transfer 1" not in learner.save()
+    assert learner.fine
+    assert "no longer in the file" in learner.put(("def batch_second", "def second")).save()
+    assert not learner.fine
 
 
 @pytest.mark.slow
@@ -267,8 +302,10 @@ def test_a_hunt_is_laid_true_and_found(learner):
     wrong = next(line for line in range(1, 99) if line not in hunt.lines)
     learner.put(('HUNT_2 = (0, "")', f'HUNT_2 = ({wrong}, "{hunt.right}")'))
     assert f"Line {wrong} is as it should be. The letter is right." in learner.save()
+    assert not learner.fine
     learner.put((f"HUNT_2 = ({wrong},", f"HUNT_2 = ({hunt.lines[0]},"))
     assert "Hunt 2: found." in learner.save()
+    assert learner.fine
     assert "Hunt 2" not in learner.save()
 
 
@@ -313,21 +350,28 @@ def test_nothing_in_a_file_breaks_the_command(learner, capfd, monkeypatch):
 
 @pytest.mark.slow
 def test_the_command_watches_until_all_is_done(learner):
-    """A thread saves while the command watches: the last station is said, and the record is kept."""
+    """A thread saves while the command watches: the last station, and then its transfer, which is still open."""
     said = []
 
     def save():
         while not any("PREDICT_8" in line for line in said):
             time.sleep(0.05)
         learner.guess(STATIONS[-1]).write(STATIONS[-1]).explain(STATIONS[-1])
+        while "All 8 stations are done; open: transfer of station 8." not in said:
+            time.sleep(0.05)
+        learner.transfer(STATIONS[-1])
 
     learner.pass_until(STATIONS[-1]).record["end"] = learn.today()
+    for station in STATIONS:
+        learner.record.setdefault(station.name, {"attempts": 0})["hunt"] = True
+        if station is not STATIONS[-1]:
+            learner.transfer(station)
     learner.keep()
     thread = threading.Thread(target=save)
     thread.start()
     assert learn.watch_file(learner.path, said.append, seed=1) == 0
     thread.join()
-    assert all("passed" in learner.kept()[station.name] for station in STATIONS)
+    assert all(learner.kept()[station.name]["transfer"] for station in STATIONS)
 
 
 @pytest.mark.parametrize("reached", [True, False])
@@ -339,6 +383,12 @@ def test_the_end_comes_when_all_stations_are_done(learner, monkeypatch, reached)
     assert learn.watch_file(learner.path, said.append, once=True) == 0
     assert said == ["it learns"]
     assert bool(learner.kept()["end"]) == reached
+    learn.watch_file(learner.path, said.append, once=True)
+    assert said == ["it learns", "it learns"], "also where the command starts again"
+    learner.record |= {"heads": {"over": learn.today(), "passed": learn.today()}}
+    learner.keep()
+    learn.watch_file(learner.path, said.append, once=True)
+    assert len(said) == 2, "a station is the book's"
 
 
 def test_what_lies_beside_the_file_is_checked(learner):

@@ -241,13 +241,16 @@ def test_nothing_is_asked_where_pytorch_names_the_cure():
     ("station", "edit", "line"),
     [
         (6, ("value.item()", "value.detach()"), "found     a tensor"),
+        (6, ("return d**-0.5", "d**-0.5"), "found     nothing (is a return missing?)"),
         (6, ("optimizer.param_groups[0]", "optimizer.defaults"), "found     as before the step"),
+        (5, ("target[:, :-1]", "target[:, 1:]"), "your loss asked the model with  [[5, 3]]"),
     ],
 )
 def test_an_answer_is_told_as_what_it_is(station, edit, line):
-    """That no number is returned, or that no rate is set, and not that rates differ."""
+    """That no number is returned, or that no rate is set, and not that rates differ. Of nothing, nothing is asked."""
     judged = learn.judge(STATIONS[station].cases, edited(edit))
     assert line in "\n".join(judged.lines)
+    assert bool(judged.question) == ("nothing" not in line)
 
 
 def test_an_old_residual_is_seen_in_one_word_of_two_numbers():

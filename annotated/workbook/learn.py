@@ -20,6 +20,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from datetime import datetime, timedelta
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, distribution
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ from annotated.workbook.stations import (
     leading,
     made_of,
     pieces,
+    places,
     reference,
     replaced,
     same,
@@ -128,11 +130,8 @@ def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
                 question = ""  # PyTorch names the cure
             return Judgement("wrong", lines, case.part, how, question, case.shows + question)
         if not same(expected, found):
-            lines = [
-                f"{case.part} is asked with",
-                *shown,
-                *(f"    {one}" for one in beside(expected, found, case.returns)),
-            ]
+            compared = [*beside(expected, found, case.returns), *case.more()]
+            lines = [f"{case.part} is asked with", *shown, *(f"    {one}" for one in compared)]
             question = leading(case, expected, found)
             return Judgement("wrong", lines, case.part, "", question, case.shows + question)
     return Judgement("right")
@@ -183,9 +182,12 @@ def named(station: Station, mine: Mine, judged: Judgement) -> list[str]:
     found = alike(station, mine, judged.part)
     if found:
         comes = "This usually comes of" if judged.how else "A known mistake gives exactly these answers"
-        seen = [check.symptom for check in CHECKS if check.name == found[0].check and "See the" not in check.symptom]
+        seen = [check.symptom for check in CHECKS if check.name == found[0].check]
         names = ", or ".join(one.name for one in found[:3])
-        return [f"{comes}: {names}.", *(f"In training: {one}" for one in seen if one)]
+        return [
+            f"{comes}: {names}.",
+            *(f"In training: {one}" for one in seen if one and not re.search("See the|this check", one)),
+        ]
     page, _, cell = station.cells.get(judged.part, station.cell).partition("#")
     where = f"{judged.part} is explained in chapter {page[:2]}, cell {cell}."
     known = [] if judged.how else ["No single mistake that the book knows gives these answers."]
@@ -387,6 +389,11 @@ def hunt_for(count: int, seed: int) -> Hunt:
     return Hunt(text, name, lines, tuple(options), "abc"[options.index(first)])
 
 
+def is_answer(guess: Any) -> bool:
+    """Whether somebody has answered a hunt: with a line and a letter."""
+    return isinstance(guess, tuple) and len(guess) == 2 and bool(guess[0])
+
+
 def hunted(station: Station, seed: int, folder: Path, guess: Any) -> list[str]:
     """Write the file of a hunt, if it is not there, and say whether a guess is right."""
     n = number(station)
@@ -399,7 +406,7 @@ def hunted(station: Station, seed: int, folder: Path, guess: Any) -> list[str]:
     ]
     for letter, option in zip("abc", hunt.options):
         lines += [f"  {letter}  {option[0]}", *(f"     {one}" for one in option[1:])]
-    if not (isinstance(guess, tuple) and len(guess) == 2 and guess[0]):
+    if not is_answer(guess):
         return [
             *lines,
             f"When you know the line and the letter, write them into HUNT_{n}. Of a missing line, take the next.",
@@ -454,6 +461,7 @@ def rearranged(path: Path, record: dict[str, Any]) -> list[str]:
     if not wishes:
         return []
     content, lines = path.read_bytes(), []
+    record.pop("end", None)  # it comes again when all is written
     kept = path.with_name(f"{path.stem}_before_{datetime.now():%Y-%m-%d_%H%M%S}.py")
     write_atomically(kept, content)
     for station, wish in wishes:
@@ -496,7 +504,7 @@ def look(path: Path, record: dict[str, Any], first: bool = False) -> Look:
     stations = [one for one in STATIONS if one.name in record.get("again", [one.name])]
     if "again" not in record and "softmax" in mine.nodes:
         stations.insert(0, EXAMPLE)
-    lines, done, verdict = [], [], "done"
+    lines, here, verdict, fine = [], None, "done", True
     with redirect_stderr(printed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for station in stations:
@@ -507,15 +515,14 @@ def look(path: Path, record: dict[str, Any], first: bool = False) -> Look:
                 said, verdict = visit(station, state, mine, given, first)
                 lines += said
             if verdict != "done":
+                here, fine = station, fine and verdict != "wrong"
                 break
-            done.append(station)
-            lines += extras(station, state, mine, given, path, record, first)
+            said, right = extras(station, state, mine, given, path, record, first)
+            lines, fine = lines + said, fine and right
     record["file"] = mark if verdict == "done" else ""
-    if first and not lines and len(done) < len(stations):
-        lines = [*introduced(stations[len(done)]), "", *asked(stations[len(done)])]
-    return Look(
-        [*heard(printed), *lines, "", left(stations, done, record)], record, verdict != "wrong", verdict == "done"
-    )
+    if first and not lines and here:
+        lines = [*introduced(here), "", *asked(here)]
+    return Look([*heard(printed), *lines, "", *left(stations, here, record)], record, fine, verdict == "done")
 
 
 def heard(printed: io.StringIO) -> list[str]:
@@ -539,8 +546,14 @@ def visit(station: Station, state: dict[str, Any], mine: Mine, given: dict, firs
         state["guess"] = guess
         lines += ["", *guessed(station, guess)]
     judged = judge(station.cases, mine)
+    mended = ["", f"Right again: station {n}, {station.name}."]
     if judged.verdict == "right" and was_right:
-        return [], "done"
+        return mended if state.pop("broken", False) else [], "done"
+    shown = payoff(station, mine.names) if not judged.how and not any(map(mine.is_blank, station.blanks)) else []
+    if judged.verdict == "right" and [one.strip() for one in shown] != right_payoff(n):
+        judged = Judgement("wrong", [f"{station.name}: all small inputs are answered as they should be, but look:"])
+    if judged.verdict != "right" and ("right" in state or was_right):
+        state["broken"] = True
     if judged.verdict == "unwritten" and (first or "told" not in state):
         state["told"] = True
         return [*lines, "", *folded(f"Now it is your turn. {station.task}")], "waiting"
@@ -549,14 +562,13 @@ def visit(station: Station, state: dict[str, Any], mine: Mine, given: dict, firs
     if judged.how == "gone":
         undo = f'Undo in your editor, or write PREDICT_{n} = "anew".' if guess is not None else "Undo in your editor."
         return [*lines, "", f"{judged.lines[0]} {undo}"], "wrong"
-    shown = payoff(station, mine.names) if not judged.how and not any(map(mine.is_blank, station.blanks)) else []
-    if judged.verdict == "right" and [one.strip() for one in shown] != right_payoff(n):
-        judged = Judgement("wrong", [f"{station.name}: all small inputs are answered as they should be, but look:"])
     if judged.verdict == "wrong":
         return [*lines, "", *judged.lines, *missed(station, state, mine, judged, shown)], "wrong"
     if "right" not in state:
         state["right"] = today()
         lines += ["", "Right. With your part in it, the book's model gives:", *shown]
+    elif state.pop("broken", False):
+        lines += mended
     reason = given.get(f"EXPLAIN_{n}")
     if reason is not None and len(str(reason).split()) < 4:
         found = f"{reason!r} is too short. " if reason else ""
@@ -581,19 +593,28 @@ def settings_in(tree: ast.Module) -> dict[str, Any]:
     return found
 
 
+def asks_for_name(text: str, names: Sequence[str]) -> bool:
+    """Whether a comment begins with `?` in one of these definitions, or below it, still indented."""
+    lines, there = text.splitlines(), places(text)
+    for place in (there[name] for name in names if name in there):
+        below = takewhile(lambda line: not line.strip() or line[0].isspace(), lines[place.stop :])
+        if any(re.search(r"#\s*\?", line) for line in [*lines[place], *below]):
+            return True
+    return False
+
+
 def missed(station: Station, state: dict[str, Any], mine: Mine, judged: Judgement, shown: list[str]) -> list[str]:
     """Count an attempt, and give a hint by degrees.
 
     When the same small input fails again in the same way there is a question; from the third time on, or where it is
-    asked for, the name of the mistake.
+    asked for, the name of the mistake. It is no attempt unless the part that fails has changed.
     """
-    mark, times = mine.mark(station.blanks), state.setdefault("times", 0)
+    mark, times = mine.mark([judged.part] if judged.part else station.blanks), state.setdefault("times", 0)
     if state.get("failed") != mark:
         again = state.get("kind") == judged.kind
         times = times + 1 if again else 1
         state |= {"attempts": state["attempts"] + 1, "failed": mark, "kind": judged.kind, "times": times}
-    written = [pieces(mine.text).get(name, "") for name in station.pieces]
-    wants = any(re.search(r"#\s*\?\s*$", one, re.MULTILINE) for one in written)
+    wants = state.pop("name it", False) or asks_for_name(mine.text, station.pieces)
     lines = ["", "With this part the book's model gives:", *shown] if shown else []
     if judged.part and (times > 2 or wants) and judged.how != "late":
         return [*lines, "", *(part for one in named(station, mine, judged) for part in folded(one))]
@@ -602,26 +623,35 @@ def missed(station: Station, state: dict[str, Any], mine: Mine, judged: Judgemen
 
 def extras(
     station: Station, state: dict[str, Any], mine: Mine, given: dict, path: Path, record: dict, first: bool
-) -> list[str]:
-    """The transfer and the hunt of a station that is passed, if there is something new to say."""
+) -> tuple[list[str], bool]:
+    """What is new of the transfer and the hunt of a station that is passed, and whether nothing in them is wrong."""
     n, lines, transfer = number(station), [], station.transfer
     if transfer is None:
-        return []
-    mark = mine.mark([transfer.name])
-    if transfer.name in mine.nodes and not mine.is_blank(transfer.name) and state.get("transfer tried") != mark:
+        return [], True
+    there, tried = transfer.name in mine.nodes, state.get("transfer tried")
+    mark, wants = mine.mark([transfer.name]), asks_for_name(mine.text, [transfer.name])
+    told = tried == mark and (state.get("transfer") or not (first or wants))
+    if there and mine.is_blank(transfer.name):
+        state["transfer"] = False
+        state.pop("transfer tried", None)
+    elif (there or tried) and not told:
         if not mine.names:
             mine.names.update(run_file(path, seconds=SECONDS))
         judged, state["transfer tried"] = judge(transfer.cases, mine), mark
         state["transfer"] = judged.verdict == "right"
         said, *more = judged.lines or ["right."]
         lines += ["", f"Transfer {n}: {said}", *more]
+        if wants and not state["transfer"]:
+            page, _, cell = transfer.solved.partition("#")
+            lines.append(f"Mistakes in transfers have no names; it is solved in chapter {page[:2]}, cell {cell}.")
     guess = given.get(f"HUNT_{n}")
     if guess is not None and not state.get("hunt") and (first or state.get("hunt guess") != repr(guess)):
         state["hunt guess"] = repr(guess)
         said = hunted(station, record.get("seed", 0), path.parent, guess)
         state["hunt"] = "found." in said[1]
         lines += said
-    return lines
+    missed_it = not state.get("hunt") and is_answer(guess)
+    return lines, not missed_it and ("transfer tried" not in state or state["transfer"])
 
 
 def of_stations(what: str, numbers: list[int]) -> str:
@@ -630,22 +660,39 @@ def of_stations(what: str, numbers: list[int]) -> str:
     return f"{what}s of stations {', '.join(others)} and {last}" if others else f"{what} of station {last}"
 
 
-def left(stations: Sequence[Station], done: Sequence[Station], record: dict[str, Any]) -> str:
-    """Which station is next, how many are left, and which transfers and hunts are open."""
-    here = stations[len(done)] if len(done) < len(stations) else None
-    stations, done = ([one for one in some if one is not EXAMPLE] for some in (stations, done))
-    states = [(number(one), record[one.name]) for one in done if "again" not in record]
+def still_open(record: dict[str, Any]) -> str:
+    """Which transfers and hunts are open of the stations that are passed, in words."""
+    states = [(number(one), record[one.name]) for one in STATIONS if "passed" in record.get(one.name, {})]
     transfers = [n for n, state in states if not state.get("transfer")]
     hunts = [n for n, state in states if n % 2 == 0 and not state.get("hunt")]
-    open_ones = [of_stations(*one) for one in (("transfer", transfers), ("hunt", hunts)) if one[1]]
-    over = sum("over" in state for _, state in states)
-    more = f", {over} passed over" if over else ""
-    more += f"; open: {', '.join(open_ones)}" if open_ones else ""
+    return ", ".join(of_stations(*one) for one in (("transfer", transfers), ("hunt", hunts)) if one[1])
+
+
+def passed_over(record: dict[str, Any]) -> list[Station]:
+    """The stations that are the book's own code."""
+    return [one for one in STATIONS if "over" in record.get(one.name, {})]
+
+
+def left(stations: Sequence[Station], here: Station | None, record: dict[str, Any]) -> list[str]:
+    """Which station is next, how many are the reader's own, and what is passed over or open."""
+    stations, over = [one for one in stations if one is not EXAMPLE], passed_over(record)
+    states = [record.get(one.name, {}) for one in stations]
+    done = sum("passed" in state and not state.keys() & {"over", "broken"} for state in states)
+    more = f", {len(over)} passed over" if over else ""
+    more += f"; open: {still_open(record)}" if "again" not in record and still_open(record) else ""
+    if here is None and not over:
+        return [f"All {done} stations are done{more}."]
+    count = f"{done} of {len(stations)} stations done{more}"
     if here is None:
-        return f"All {len(done)} stations are done{more}."
+        names, n = ", ".join(f"{number(one)} {one.name}" for one in over), number(over[0])
+        return [
+            f"[{count}]",
+            f"The book's own code: {names}. The end waits until you have written that; begin with "
+            f'PREDICT_{n} = "anew".',
+        ]
     tries = record[here.name]["attempts"]
     tried = f", {tries} {'attempt' if tries == 1 else 'attempts'} so far" if tries else ""
-    return f"[{here.name}{tried}; {len(done)} of {len(stations)} stations done{more}]"
+    return [f"[{here.name}{tried}; {count}]"]
 
 
 def the_end(names: dict[str, Any], say: Callable[[str], None], seconds: float = 60.0) -> bool:
@@ -753,8 +800,9 @@ def watch_file(
 ) -> int:
     """Write a file with eight stations, if it is not there, and say after each save what to make of it.
 
-    With `once` it is looked at once; with `again`, three stations that were right a day ago are asked anew, in another
-    file. Returns an exit status: 0 where nothing is wrong. Raises InputError for files that cannot be read or written.
+    It is watched until all stations are the reader's own and no transfer and no hunt is open. With `once` it is looked
+    at once; with `again`, three stations that were right a day ago are asked anew, in another file. Returns an exit
+    status: 0 where nothing is wrong. Raises InputError for files that cannot be read or written.
     """
     if again:
         path = asked_again(path, random.Random(seed))
@@ -767,23 +815,30 @@ def watch_file(
     first, before = True, None
     while True:
         if stamp(path) != before:
-            for line in rearranged(path, record):
+            changed = rearranged(path, record)
+            for line in ["", *changed] if changed else []:
                 say(line)
             before = stamp(path)
             found = seen_in_fork(path, record, first, once)
-            record, first = found.record, False
+            record = found.record
             write_json(beside_it, record)
-            for line in found.lines:
+            for line in ["", *found.lines] if found.lines and found.lines[0] else found.lines:
                 say(line)
-            if found.done and "again" not in record and not record.get("end"):
+            again_done = found.done and "again" in record
+            own = found.done and not again_done and not passed_over(record)
+            complete = own and not still_open(record)
+            if own and (not record.get("end") or (first and complete)):
                 for said in in_fork(partial(ended, path=path), 120.0, once):
                     if isinstance(said, bool):
                         record["end"] = today() if said else ""
                         break
                     say("no answer after two minutes" if said == "late" else said)
                 write_json(beside_it, record)
-            if once or (found.done and (record.get("end") or "again" in record)):
+                if still_open(record) and not once:
+                    say(f"This window goes on watching; open: {still_open(record)}.")
+            if once or again_done or (complete and record.get("end")):
                 return 0 if found.fine else 1
+            first = False
         time.sleep(0.2)
 
 
@@ -875,8 +930,7 @@ class Notebook:
         if "guess" not in state:
             print("Nothing runs before you have guessed.")
             return
-        if name_it:
-            state["times"], state["failed"] = 3, mine.mark(station.blanks)
+        state["name it"] = name_it
         lines, _ = visit(station, state, mine, {}, first=False)
         print("\n".join(lines).strip() or "Right.")
 

@@ -40,6 +40,7 @@ __all__ = [
     "leading",
     "made_of",
     "pieces",
+    "places",
     "reference",
     "same",
     "solution",
@@ -308,7 +309,7 @@ def beam(next_scores: Callable[[tuple], dict[str, float]], width: int) -> tuple:
 class Case(NamedTuple):
     """A small input for a part: which function it asks, what it looks like, how it is asked, and what it returns.
 
-    Where an answer is wrong twice, a question leads to the mistake.
+    Where an answer is wrong, there may be more to show; where it is wrong twice, a question leads to the mistake.
     """
 
     part: str
@@ -316,6 +317,7 @@ class Case(NamedTuple):
     run: Callable[[dict[str, Any]], Any]
     returns: tuple[str, ...] = ()
     question: str = ""
+    more: Callable[[], list[str]] = list
 
 
 def same(one: Any, other: Any) -> bool:
@@ -391,6 +393,8 @@ def leading(case: Case, expected: Any, found: Any) -> str:
     """A question that leads to what is wrong: about the kind of an answer, its shape, or what the case is about."""
     if isinstance(expected, tuple) and isinstance(found, (tuple, list)) and len(expected) == len(found):
         expected, found = next(pair for pair in zip(expected, found) if not same(*pair))
+    if found is None:
+        return ""  # that nothing came back says it
     if not (isinstance(expected, Tensor) and isinstance(found, Tensor)):
         return case.question
     if (expected.dtype == torch.bool) != (found.dtype == torch.bool):
@@ -462,13 +466,14 @@ class Says(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(sequence(14, 8, seed=5))
+        self.weight, self.read = nn.Parameter(sequence(14, 8, seed=5)), None
 
     @property
     def target_embedding(self) -> nn.Module:
         return self
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        self.read = target
         return (self.weight[target] + 0.1 * self.weight[source].sum(1, keepdim=True)) @ self.weight.T
 
 
@@ -511,6 +516,13 @@ def three_steps(names: dict[str, Any], about: str = "losses") -> Any:
     return (
         losses[0] if about == "kind" else torch.tensor([float(one) for one in (losses if about == "losses" else rates)])
     )
+
+
+def rates_of(names: dict[str, Any], *given: int, steps: tuple[int, ...]) -> Any:
+    """The learning rates of some steps; if one is no number, what it is."""
+    found = [names["learning_rate"](step, *given) for step in steps]
+    odd = [one for one in found if numel(one) != 1 or not isinstance(one, (int, float, Tensor))]
+    return odd[0] if odd else torch.tensor([float(one) for one in found])
 
 
 def settings(names: dict[str, Any]) -> Any:
@@ -695,6 +707,7 @@ ATTENTION_STATION = station(
          ("math.sqrt(k.shape[-1])", "math.sqrt(k.shape[-2])")),
         ("divided by the root of the number of queries", "attention",
          ("math.sqrt(k.shape[-1])", "math.sqrt(q.shape[-2])")),
+        ("divided by the root of d_v", "attention", ("math.sqrt(k.shape[-1])", "math.sqrt(v.shape[-1])")),
         ("divided after the softmax", "attention",
          (" / math.sqrt(k.shape[-1])", ""), (".softmax(-1)  # 2", ".softmax(-1) / math.sqrt(k.shape[-1])")),
         ("keys mixed instead of values", "attention", ("weights @ v", "weights @ k")),
@@ -984,15 +997,37 @@ def judged(names: dict[str, Any]) -> list[str]:
     return lines
 
 
+def loss_case(shows: str, source: Tensor, target: Tensor, *smoothing: float) -> Case:
+    """A case for the loss: beside its answer stand what the model was asked with, and what each id to predict costs."""
+    asked: list[Says] = []  # the model that was asked last
+
+    def run(names: dict[str, Any]) -> Any:
+        asked[:] = [Says()]
+        return names["loss"](asked[0], source, target, *smoothing)
+
+    def costs() -> list[str]:
+        read, wanted = asked[0].read, target[:, 1:]
+        with torch.no_grad():
+            chances = Says()(source, target[:, :-1]).log_softmax(-1)
+        rows = [["the cost of each, -log of its chance", -chances.gather(-1, wanted[..., None])]]
+        rows += [["the mean cost of all 14 words there", -chances.mean(-1)]] if not smoothing else []
+        predicted = ["what it had to predict", *map(str, wanted.flatten().tolist())]
+        return [
+            f"your loss asked the model with  {'nothing' if read is None else read.tolist()}",
+            *table(predicted, *([name, *values.flatten().tolist()] for name, values in rows)),
+        ]
+
+    return Case("loss", shows, run, more=costs)
+
+
 LOSS_STATION = station(
     "loss", ("loss",), ("loss",), watch_loss,
     (
-        Case("loss", "one target: 2 5 3 (beginning, a word, end), without smoothing",
-             lambda names: names["loss"](Says(), tokens([5]), tokens([2, 5, 3]), 0.0)),
-        Case("loss", "two targets, one with padding (0): 2 5 6 7 3 and 2 8 3 0 0, without smoothing",
-             lambda names: names["loss"](Says(), tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0]), 0.0)),
-        Case("loss", "two targets, 2 5 6 7 3 and 2 8 3 0 0, with a smoothing of 0.1",
-             lambda names: names["loss"](Says(), tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0]))),
+        loss_case("one target: 2 5 3 (beginning, a word, end), without smoothing", tokens([5]), tokens([2, 5, 3]), 0.0),
+        loss_case("two targets, one with padding (0): 2 5 6 7 3 and 2 8 3 0 0, without smoothing",
+                  tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0]), 0.0),
+        loss_case("two targets, 2 5 6 7 3 and 2 8 3 0 0, with a smoothing of 0.1",
+                  tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0])),
     ), judged,
     transfer=(
         Case("smoothed", "one word of three, the second is right; smoothing 0.3\nscores  0 1 2",
@@ -1001,6 +1036,9 @@ LOSS_STATION = station(
              lambda names: names["smoothed"](sequence(4, 7), torch.tensor([3, 0, 1, 6]), 0.1)),
     ),
     more=(
+        ("the shift the wrong way round", "loss",
+         ("model(source, target[:, :-1])", "model(source, target[:, 1:])"),
+         ("wanted = target[:, 1:]", "wanted = target[:, :-1]")),
         ("smoothing forgotten", "loss", (", label_smoothing=smoothing", "")),
         ("a sum instead of a mean", "loss",
          ("label_smoothing=smoothing)", 'label_smoothing=smoothing, reduction="sum")')),
@@ -1041,9 +1079,9 @@ STEP_STATION = station(
     "step", ("learning_rate", "make_optimizer", "train_step"), ("learning_rate", "train_step"), watch_step,
     (
         Case("learning_rate", "d = 4, a warm-up of 4, the steps 1, 4 and 16",
-             lambda names: torch.tensor([float(names["learning_rate"](step, 4, 4)) for step in (1, 4, 16)])),
+             lambda names: rates_of(names, 4, 4, steps=(1, 4, 16))),
         Case("learning_rate", "d = 512, the paper's warm-up, the steps 1, 4000 and 100000",
-             lambda names: torch.tensor([float(names["learning_rate"](step, 512)) for step in (1, 4000, 100_000)])),
+             lambda names: rates_of(names, 512, steps=(1, 4000, 100_000))),
         Case("make_optimizer", "its settings", settings),
         Case("train_step", "a small model, one step: the optimizer's rate afterwards",
              lambda names: three_steps(names, about="change")),
@@ -1116,6 +1154,10 @@ SEARCH_STATION = station(
         Case("beam", "width 2; a sentence that ends at once has 0.4, one that ends later 0.6",
              lambda names: names["beam"](lambda words: SHORT[words[:1]], 2)),
         Case("beam", "width 1", lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 1)),
+    ),
+    more=(
+        ("the longest answer one id too short", "translate",
+         ("target.shape[1] <= source.shape[1] + extra", "target.shape[1] < source.shape[1] + extra")),
     ),
 )  # fmt: skip
 STATIONS = (ATTENTION_STATION, MASKS_STATION, HEADS_STATION, LAYERS_STATION, ENDS_STATION, LOSS_STATION, STEP_STATION,
