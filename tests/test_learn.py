@@ -301,9 +301,13 @@ def test_a_hunt_is_laid_true_and_found(learner):
     assert all(lines[line - 1 : line] != right[line - 1 : line] for line in hunt.lines)
     wrong = next(line for line in range(1, 99) if line not in hunt.lines)
     learner.put(('HUNT_2 = (0, "")', f'HUNT_2 = ({wrong}, "{hunt.right}")'))
-    assert f"Line {wrong} is as it should be. The letter is right." in learner.save()
+    assert f"Line {wrong} is as it should be. The model writes {hunt.right}." in learner.save()
     assert not learner.fine
+    file = learner.path.with_name("hunt_2.py")
+    file.write_text(text.replace("return", "return 1 +", 1), encoding="utf-8")
     learner.put((f"HUNT_2 = ({wrong},", f"HUNT_2 = ({hunt.lines[0]},"))
+    assert "hunt_2.py is not the file that would be judged" in learner.save(), "it may be another version's"
+    file.unlink()
     assert "Hunt 2: found." in learner.save()
     assert learner.fine
     assert "Hunt 2" not in learner.save()

@@ -411,10 +411,16 @@ def hunted(station: Station, seed: int, folder: Path, guess: Any) -> list[str]:
             *lines,
             f"When you know the line and the letter, write them into HUNT_{n}. Of a missing line, take the next.",
         ]
-    said = ["The line is right." if guess[0] in hunt.lines else f"Line {guess[0]} is as it should be."]
-    said += ["The letter is right." if guess[1] == hunt.right else f"It is not {guess[1] or 'nothing'}."]
-    if said == ["The line is right.", "The letter is right."]:
+    if path.read_text(encoding="utf-8", errors="replace").split() != hunt.text.split():
+        return [
+            "",
+            f"Hunt {n}: {path.name} is not the file that would be judged. Move it away, and it is written anew.",
+        ]
+    line, letter = guess[0] in hunt.lines, guess[1] == hunt.right
+    if line and letter:
         return ["", f"Hunt {n}: found. {hunt.name[0].upper()}{hunt.name[1:]}."]
+    said = [f"Line {guess[0]} is {'wrong, as you say' if line else 'as it should be'}."]
+    said += [f"The model {'writes' if letter else 'does not write'} {guess[1] or 'nothing'}."]
     return ["", f"Hunt {n}: {' '.join(said)}"]
 
 
@@ -617,7 +623,8 @@ def missed(station: Station, state: dict[str, Any], mine: Mine, judged: Judgemen
     wants = state.pop("name it", False) or asks_for_name(mine.text, station.pieces)
     lines = ["", "With this part the book's model gives:", *shown] if shown else []
     if judged.part and (times > 2 or wants) and judged.how != "late":
-        return [*lines, "", *(part for one in named(station, mine, judged) for part in folded(one))]
+        asked = ["Take the `# ?` out again, or your next mistake has its name at once."] if wants else []
+        return [*lines, "", *(part for one in (*named(station, mine, judged), *asked) for part in folded(one))]
     return [*lines, "", *folded(judged.question)] if times > 1 and judged.question else lines
 
 
@@ -645,7 +652,8 @@ def extras(
             page, _, cell = transfer.solved.partition("#")
             lines.append(f"Mistakes in transfers have no names; it is solved in chapter {page[:2]}, cell {cell}.")
     guess = given.get(f"HUNT_{n}")
-    if guess is not None and not state.get("hunt") and (first or state.get("hunt guess") != repr(guess)):
+    new = first or state.get("hunt guess") != repr(guess) or not path.with_name(f"hunt_{n}.py").exists()
+    if guess is not None and not state.get("hunt") and new:
         state["hunt guess"] = repr(guess)
         said = hunted(station, record.get("seed", 0), path.parent, guess)
         state["hunt"] = "found." in said[1]
