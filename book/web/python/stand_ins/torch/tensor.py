@@ -861,7 +861,7 @@ def written(x):
             return write(x.item())
         rows = [*x] if corner is not None or x.shape[0] <= 6 else [*x[:3], None, *x[-3:]]
         if len(x.shape) == 1:
-            texts = ["..." if one is None else write(one.item()) for one in rows]
+            texts = [" ..." if one is None else write(one.item()) for one in rows]
             per_line = max((80 - indent) // (len(texts[0]) + 2), 1) if texts else 1
             lines = [", ".join(texts[at : at + per_line]) for at in range(0, len(texts), per_line)]
             return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
