@@ -1,4 +1,4 @@
-"""What the shipped weights do in the reader's own classes: sentences, translated by the edited modules of `annotated`."""
+"""What the shipped weights do in the reader's own classes: sentences, translated by edited modules."""
 
 import json
 import linecache
@@ -52,7 +52,7 @@ def reader(edits):
         else:
             module = [built(name, edits) for name in PARTS][-1]
             model, translate = module.Transformer(module.TransformerConfig(**config)), greedy
-        shared = {name: weights["target_embedding.weight"] for name in SHARED & model.state_dict().keys()}
+        shared = dict.fromkeys(SHARED & model.state_dict().keys(), weights["target_embedding.weight"])
         model.load_state_dict(weights | shared)
         return model.eval(), translate
     finally:
