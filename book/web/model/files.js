@@ -76,7 +76,7 @@ function toFloats(bytes, dtype) {
 let table = null;
 
 /** The value of each of the 65,536 numbers of half precision. */
-function halves() {
+export function halves() {
   if (table) return table;
   table = new Float32Array(65536);
   for (let i = 0; i < 65536; i++) {

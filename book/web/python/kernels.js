@@ -1,0 +1,510 @@
+// Loops over numbers for the small torch of the page: what PyTorch's kernels do, on typed arrays.
+// A view is an array of numbers with a shape, a stride for each axis, and the place of its first number.
+
+import { halves as table } from "../model/files.js";
+
+const ARRAYS = {
+  bool: Uint8Array,
+  int32: Int32Array,
+  int64: Float64Array, // whole numbers up to 2^53
+  float32: Float32Array,
+  float64: Float64Array,
+};
+
+const LARGEST = 2 ** 27; // of a tensor in a page
+
+class View {
+  constructor(kind, data, shape, strides, offset = 0) {
+    Object.assign(this, { kind, data, shape, strides, offset });
+  }
+}
+
+const product = (sizes) => sizes.reduce((a, b) => a * b, 1);
+
+function stridesOf(shape) {
+  const strides = new Array(shape.length);
+  for (let axis = shape.length - 1, step = 1; axis >= 0; step *= shape[axis--]) strides[axis] = step;
+  return strides;
+}
+
+/** A new view of zeros. */
+export function zeros(kind, shape) {
+  const count = product(shape);
+  if (count > LARGEST) throw new RangeError(`${count} numbers`);
+  return new View(kind, new ARRAYS[kind](count), shape, stridesOf(shape));
+}
+
+/** The same numbers, seen in another way. */
+export const view = (x, shape, strides, offset) => new View(x.kind, x.data, shape, strides, offset);
+
+/** A view of numbers that Python hands over. */
+export function holding(kind, numbers, shape) {
+  const x = zeros(kind, shape);
+  x.data.set(numbers);
+  return x;
+}
+
+/** A new view of one number, again and again. */
+export const constant = (kind, value, shape) => {
+  const x = zeros(kind, shape);
+  x.data.fill(value);
+  return x;
+};
+
+/** Numbers of half precision, from their bits. */
+export const halves = (bits) => Float32Array.from(bits, (each) => table()[each]);
+
+/** Go through all rows of a shape: `visit` hears where the row of each operand begins. */
+function eachRow(shape, strides, starts, visit) {
+  if (shape.includes(0)) return;
+  const at = [...starts];
+  const place = new Array(shape.length).fill(0);
+  for (;;) {
+    visit(at);
+    let axis = shape.length - 2;
+    for (; axis >= 0; axis--) {
+      at.forEach((_, i) => (at[i] += strides[i][axis]));
+      if (++place[axis] < shape[axis]) break;
+      at.forEach((_, i) => (at[i] -= strides[i][axis] * shape[axis]));
+      place[axis] = 0;
+    }
+    if (axis < 0) return;
+  }
+}
+
+/** The strides with which a view goes through a larger shape; an axis of size 1 stands still. */
+function spread(x, shape) {
+  const missing = shape.length - x.shape.length;
+  return shape.map((_, axis) =>
+    axis < missing || x.shape[axis - missing] === 1 ? 0 : x.strides[axis - missing],
+  );
+}
+
+const common = (a, b) => {
+  const [long, short] = a.length >= b.length ? [a, b] : [b, a];
+  const missing = long.length - short.length;
+  return long.map((size, axis) => (axis >= missing && size === 1 ? short[axis - missing] : size));
+};
+
+const isDense = (x) => {
+  let step = 1;
+  for (let axis = x.shape.length - 1; axis >= 0; step *= x.shape[axis--]) {
+    if (x.shape[axis] !== 1 && x.strides[axis] !== step) return false;
+  }
+  return true;
+};
+
+const UNARY = {
+  abs: Math.abs,
+  acos: Math.acos,
+  ceil: Math.ceil,
+  copy: (x) => x,
+  cos: Math.cos,
+  erf,
+  exp: Math.exp,
+  floor: Math.floor,
+  isfinite: (x) => +Number.isFinite(x),
+  isinf: (x) => +(Math.abs(x) === Infinity),
+  isnan: (x) => +Number.isNaN(x),
+  log: Math.log,
+  log1p: Math.log1p,
+  log2: Math.log2,
+  logical_not: (x) => +!x,
+  neg: (x) => -x,
+  nonzero: (x) => +(x !== 0),
+  bitwise_not: (x) => -x - 1,
+  reciprocal: (x) => 1 / x,
+  relu: (x) => (x < 0 ? 0 : x),
+  round: (x) => (Math.abs(x % 1) === 0.5 ? 2 * Math.round(x / 2) : Math.round(x)),
+  rsqrt: (x) => 1 / Math.sqrt(x),
+  sigmoid: (x) => 1 / (1 + Math.exp(-x)),
+  sign: Math.sign,
+  sin: Math.sin,
+  sqrt: Math.sqrt,
+  square: (x) => x * x,
+  tan: Math.tan,
+  tanh: Math.tanh,
+  trunc: Math.trunc,
+};
+
+const BINARY = {
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  div: (a, b) => a / b,
+  floor_divide: (a, b) => Math.floor(a / b),
+  remainder: (a, b) => a - b * Math.floor(a / b),
+  pow: (a, b) => a ** b,
+  eq: (a, b) => +(a === b),
+  ne: (a, b) => +(a !== b),
+  lt: (a, b) => +(a < b),
+  le: (a, b) => +(a <= b),
+  gt: (a, b) => +(a > b),
+  ge: (a, b) => +(a >= b),
+  bitwise_and: (a, b) => a & b,
+  bitwise_or: (a, b) => a | b,
+  bitwise_xor: (a, b) => a ^ b,
+  maximum: (a, b) => (a > b || Number.isNaN(a) ? a : b),
+  minimum: (a, b) => (a < b || Number.isNaN(a) ? a : b),
+};
+
+/** The error function, as exact as single precision: its series near 0, and a continued fraction beyond. */
+function erf(x) {
+  const size = Math.abs(x);
+  if (size > 6) return Math.sign(x);
+  if (size < 2.5) {
+    let term = x;
+    let sum = x;
+    for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n++) {
+      term *= -(x * x) / n;
+      sum += term / (2 * n + 1);
+    }
+    return (2 / Math.sqrt(Math.PI)) * sum;
+  }
+  let rest = 0;
+  for (let n = 60; n > 0; n--) rest = n / 2 / (size + rest);
+  return Math.sign(x) * (1 - Math.exp(-size * size) / (Math.sqrt(Math.PI) * (size + rest)));
+}
+
+/** One number from each: `name` of UNARY. */
+export function unary(name, kind, x) {
+  const result = zeros(kind, x.shape);
+  const [apply, out, from] = [UNARY[name], result.data, x.data];
+  if (isDense(x)) {
+    for (let i = 0; i < out.length; i++) out[i] = apply(from[x.offset + i]);
+    return result;
+  }
+  const [width, step] = [x.shape.at(-1) ?? 1, x.strides.at(-1) ?? 0];
+  let at = 0;
+  eachRow(x.shape, [x.strides], [x.offset], ([start]) => {
+    for (let i = 0; i < width; i++) out[at++] = apply(from[start + i * step]);
+  });
+  return result;
+}
+
+const asView = (x) => (typeof x === "number" ? new View("", [x], [], []) : x);
+
+/** One number from each two, after PyTorch's rules of broadcasting: `name` of BINARY. The other one may be a number. */
+export function binary(name, kind, a, b) {
+  [a, b] = [asView(a), asView(b)];
+  const result = zeros(kind, common(a.shape, b.shape));
+  const [apply, out, left, right] = [BINARY[name], result.data, a.data, b.data];
+  if (isDense(a) && isDense(b) && (b.shape.length === 0 || product(b.shape) === out.length) && left.length >= out.length) {
+    const step = b.shape.length ? 1 : 0;
+    for (let i = 0; i < out.length; i++) out[i] = apply(left[a.offset + i], right[b.offset + step * i]);
+    return result;
+  }
+  const { shape } = result;
+  const strides = [spread(a, shape), spread(b, shape)];
+  const width = shape.at(-1) ?? 1;
+  const [stepA, stepB] = strides.map((each) => each.at(-1) ?? 0);
+  let at = 0;
+  eachRow(shape, strides, [a.offset, b.offset], ([startA, startB]) => {
+    for (let i = 0; i < width; i++) out[at++] = apply(left[startA + i * stepA], right[startB + i * stepB]);
+  });
+  return result;
+}
+
+/** a where `condition` is true, otherwise b. */
+export function where(kind, condition, a, b) {
+  [a, b] = [asView(a), asView(b)];
+  const result = zeros(kind, common(common(condition.shape, a.shape), b.shape));
+  const { shape, data } = result;
+  const strides = [condition, a, b].map((each) => spread(each, shape));
+  const steps = strides.map((each) => each.at(-1) ?? 0);
+  const width = shape.at(-1) ?? 1;
+  let at = 0;
+  eachRow(shape, strides, [condition.offset, a.offset, b.offset], (starts) => {
+    for (let i = 0; i < width; i++) {
+      data[at++] = condition.data[starts[0] + i * steps[0]] ? a.data[starts[1] + i * steps[1]] : b.data[starts[2] + i * steps[2]];
+    }
+  });
+  return result;
+}
+
+/** Write numbers into a view, in place. */
+export function assign(x, y) {
+  y = asView(y);
+  if (y.data === x.data) y = unary("copy", y.kind, y); // they may overlap
+  const strides = [x.strides, spread(y, x.shape)];
+  const [stepX, stepY] = strides.map((each) => each.at(-1) ?? 0);
+  const width = x.shape.at(-1) ?? 1;
+  eachRow(x.shape, strides, [x.offset, y.offset], ([startX, startY]) => {
+    for (let i = 0; i < width; i++) x.data[startX + i * stepX] = y.data[startY + i * stepY];
+  });
+}
+
+/** The numbers at some places of a view's array; and numbers written there. */
+export function take(x, places) {
+  const result = zeros(x.kind, places.shape);
+  places.data.forEach((place, i) => (result.data[i] = x.data[place]));
+  return result;
+}
+
+export function put(x, places, y) {
+  const numbers = spreadOut(asView(y), places.shape);
+  places.data.forEach((place, i) => (x.data[place] = numbers[i]));
+}
+
+const spreadOut = (x, shape) => unary("copy", "float64", new View("float64", x.data, shape, spread(x, shape), x.offset)).data;
+
+const REDUCTIONS = {
+  sum: (row) => row.reduce((a, b) => a + b, 0),
+  prod: (row) => row.reduce((a, b) => a * b, 1),
+  amax: (row) => row.reduce(BINARY.maximum, -Infinity),
+  amin: (row) => row.reduce(BINARY.minimum, Infinity),
+  any: (row) => +row.some(Boolean),
+  all: (row) => +row.every(Boolean),
+  argmax: (row) => best(row, (a, b) => a > b),
+  argmin: (row) => best(row, (a, b) => a < b),
+};
+
+function best(row, isBetter) {
+  let place = 0;
+  for (let i = 1; i < row.length; i++) {
+    if (!Number.isNaN(row[place]) && (isBetter(row[i], row[place]) || Number.isNaN(row[i]))) place = i;
+  }
+  return place;
+}
+
+/** Over the last axis, one number from each row: `name` of REDUCTIONS. */
+export function reduce(name, kind, x) {
+  const result = zeros(kind, x.shape.slice(0, -1));
+  eachRowOf(x, (row, at) => (result.data[at] = REDUCTIONS[name](row)));
+  return result;
+}
+
+/** `visit` hears each row over the last axis, as an array of its own, and its number. */
+function eachRowOf(x, visit) {
+  const [width, step] = [x.shape.at(-1), x.strides.at(-1)];
+  const row = new Float64Array(width);
+  const outer = [...x.shape.slice(0, -1), 1];
+  let at = 0;
+  eachRow(outer, [[...x.strides.slice(0, -1), 0]], [x.offset], ([start]) => {
+    for (let i = 0; i < width; i++) row[i] = x.data[start + i * step];
+    visit(row, at++);
+  });
+}
+
+const ROWS = {
+  softmax(row, out) {
+    const largest = REDUCTIONS.amax(row);
+    let sum = 0;
+    for (let i = 0; i < row.length; i++) sum += out[i] = Math.exp(row[i] - largest);
+    for (let i = 0; i < row.length; i++) out[i] /= sum;
+  },
+  log_softmax(row, out) {
+    const largest = REDUCTIONS.amax(row);
+    let sum = 0;
+    for (let i = 0; i < row.length; i++) sum += Math.exp(row[i] - largest);
+    for (let i = 0; i < row.length; i++) out[i] = row[i] - largest - Math.log(sum);
+  },
+  cumsum(row, out) {
+    for (let i = 0, sum = 0; i < row.length; i++) out[i] = sum += row[i];
+  },
+  /** The places of the numbers from the smallest to the largest, equal ones as they stand; NaN is largest. */
+  argsort(row, out) {
+    const order = Array.from(row, (_, i) => i).sort((i, j) => compare(row[i], row[j]) || i - j);
+    out.set(order);
+  },
+  argsort_down(row, out) {
+    const order = Array.from(row, (_, i) => i).sort((i, j) => compare(row[j], row[i]) || i - j);
+    out.set(order);
+  },
+};
+
+const compare = (a, b) => Number.isNaN(a) - Number.isNaN(b) || (a < b ? -1 : a > b ? 1 : 0);
+
+/** Over the last axis, a row from each row: `name` of ROWS. */
+export function rows(name, kind, x) {
+  const result = zeros(kind, x.shape);
+  const width = x.shape.at(-1);
+  const out = new Float64Array(width);
+  eachRowOf(x, (row, at) => {
+    ROWS[name](row, out);
+    result.data.set(out, at * width);
+  });
+  return result;
+}
+
+/** The product of matrices: a (..., n, k), b (..., k, m), leading axes alike. */
+export function matmul(kind, a, b) {
+  const [n, k] = a.shape.slice(-2);
+  const m = b.shape.at(-1);
+  const result = zeros(kind, [...a.shape.slice(0, -1), m]);
+  if (!k) return result;
+  if (a.strides.at(-1) !== 1) a = unary("copy", a.kind, a);
+  // rows of b's transpose in one piece, so that each number is a dot product of two rows
+  let turned = new View(b.kind, b.data, [...b.shape.slice(0, -2), m, k], [...b.strides.slice(0, -2), b.strides.at(-1), b.strides.at(-2)], b.offset);
+  if (turned.strides.at(-1) !== 1) turned = unary("copy", b.kind, turned);
+  const outer = [...a.shape.slice(0, -2), 1];
+  const strides = [a, turned].map((each) => [...each.strides.slice(0, -2), 0]);
+  const [stepA, stepB] = [a.strides.at(-2), turned.strides.at(-2)];
+  let at = 0;
+  eachRow(outer, strides, [a.offset, turned.offset], ([startA, startB]) => {
+    products(a.data, startA, stepA, turned.data, startB, stepB, result.data, at, n, k, m);
+    at += n * m;
+  });
+  return result;
+}
+
+/** Dot products of n rows with m rows of k numbers, four rows at a time: each number that is read serves four times. */
+function products(a, startA, stepA, b, startB, stepB, out, at, n, k, m) {
+  let row = 0;
+  for (; row + 3 < n; row += 4) {
+    const first = startA + row * stepA;
+    for (let column = 0; column < m; column++) {
+      const other = startB + column * stepB;
+      let p = 0,
+        q = 0,
+        r = 0,
+        s = 0;
+      for (let i = 0; i < k; i++) {
+        const number = b[other + i];
+        p += a[first + i] * number;
+        q += a[first + stepA + i] * number;
+        r += a[first + 2 * stepA + i] * number;
+        s += a[first + 3 * stepA + i] * number;
+      }
+      const place = at + row * m + column;
+      out[place] = p;
+      out[place + m] = q;
+      out[place + 2 * m] = r;
+      out[place + 3 * m] = s;
+    }
+  }
+  for (; row < n; row++) {
+    const first = startA + row * stepA;
+    for (let column = 0; column < m; column++) {
+      const other = startB + column * stepB;
+      let p = 0,
+        q = 0;
+      let i = 0;
+      for (; i + 1 < k; i += 2) {
+        p += a[first + i] * b[other + i];
+        q += a[first + i + 1] * b[other + i + 1];
+      }
+      if (i < k) p += a[first + i] * b[other + i];
+      out[at + row * m + column] = p + q;
+    }
+  }
+}
+
+/** The numbers of a view in order, as one array; and its only number. */
+export const list = (x) => unary("copy", x.kind === "float32" ? "float64" : x.kind, x).data;
+export const item = (x) => x.data[x.offset];
+
+/** The places of the numbers that are not zero, each as its number in the order of the view. */
+export function places(x) {
+  const found = [];
+  list(x).forEach((value, i) => value && found.push(i));
+  return Float64Array.from(found);
+}
+
+/** Random numbers as PyTorch draws them on a CPU: the Mersenne Twister of Matsumoto and Nishimura. */
+export class Generator {
+  constructor(seed) {
+    this.seed(seed);
+  }
+
+  seed(seed) {
+    this.words = new Uint32Array(624);
+    this.words[0] = seed;
+    for (let i = 1; i < 624; i++) {
+      const last = this.words[i - 1];
+      this.words[i] = Math.imul(1812433253, last ^ (last >>> 30)) + i;
+    }
+    this.at = 624;
+    this.kept = null; // normal numbers come in twos
+  }
+
+  /** 32 random bits. */
+  bits() {
+    const { words } = this;
+    if (this.at === 624) {
+      for (let i = 0; i < 624; i++) {
+        const bits = (words[i] & 0x80000000) | (words[(i + 1) % 624] & 0x7fffffff);
+        words[i] = words[(i + 397) % 624] ^ (bits >>> 1) ^ (bits & 1 ? 0x9908b0df : 0);
+      }
+      this.at = 0;
+    }
+    let word = words[this.at++];
+    word ^= word >>> 11;
+    word ^= (word << 7) & 0x9d2c5680;
+    word ^= (word << 15) & 0xefc60000;
+    return (word ^ (word >>> 18)) >>> 0;
+  }
+
+  /** Evenly between 0 and 1, as finely as the kind of number allows. */
+  even(kind) {
+    if (kind === "float32") return (this.bits() & 0xffffff) / 2 ** 24;
+    const high = this.bits() & 0x1fffff;
+    return (high * 2 ** 32 + this.bits()) / 2 ** 53;
+  }
+
+  uniform(x) {
+    for (let i = 0; i < x.data.length; i++) x.data[i] = this.even(x.kind);
+    return x;
+  }
+
+  /** Box and Muller's normal numbers: sixteen at a time, or one by one where there are fewer. */
+  normal(x) {
+    const { data, kind } = x;
+    if (data.length < 16) {
+      for (let i = 0; i < data.length; i++) data[i] = this.one();
+      return x;
+    }
+    this.uniform(x);
+    const turn = (start) => {
+      for (let i = start; i < start + 8; i++) {
+        const radius = Math.sqrt(-2 * Math.log(1 - data[i]));
+        const angle = 2 * Math.PI * data[i + 8];
+        data[i] = radius * Math.cos(angle);
+        data[i + 8] = radius * Math.sin(angle);
+      }
+    };
+    for (let start = 0; start + 15 < data.length; start += 16) turn(start);
+    if (data.length % 16) {
+      for (let i = data.length - 16; i < data.length; i++) data[i] = this.even(kind);
+      turn(data.length - 16);
+    }
+    return x;
+  }
+
+  one() {
+    const { kept } = this;
+    if (kept !== null) {
+      this.kept = null;
+      return kept;
+    }
+    const angle = 2 * Math.PI * this.even("float64");
+    const radius = Math.sqrt(-2 * Math.log1p(-this.even("float64")));
+    this.kept = radius * Math.sin(angle);
+    return radius * Math.cos(angle);
+  }
+
+  /** Whole numbers from `low` to below `high`. */
+  whole(x, low, high) {
+    for (let i = 0; i < x.data.length; i++) x.data[i] = low + (this.bits() % (high - low));
+    return x;
+  }
+
+  /** The numbers below the size of `x` in a random order. */
+  order(x) {
+    const { data } = x;
+    data.forEach((_, i) => (data[i] = i));
+    for (let i = 0; i < data.length - 1; i++) {
+      const other = i + (this.bits() % (data.length - i));
+      [data[i], data[other]] = [data[other], data[i]];
+    }
+    return x;
+  }
+
+  get state() {
+    return [Array.from(this.words), this.at, this.kept];
+  }
+
+  set state([words, at, kept]) {
+    Object.assign(this, { words: Uint32Array.from(words), at, kept });
+  }
+}
