@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import yaml
 from annotated_book import DIRECTIVE
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -70,11 +69,16 @@ def cells_of(page: str) -> tuple[list[dict[str, Any]], str]:
     cells = []
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            tags, directive = cell.metadata.get("tags", []), DIRECTIVE.match(cell.source)
+            directive = DIRECTIVE.match(cell.source)
             module = directive and (directive[1] or notebook.metadata["annotated"]["module"])
             source = cell.source[directive.end() :] if directive else cell.source
             cells.append(
-                {"id": cell.id, "source": source, "open": not FOLDED & set(tags), "module": module, "tags": tags}
+                {
+                    "id": cell.id,
+                    "source": source,
+                    "open": not FOLDED & set(cell.metadata.get("tags", [])),
+                    "module": module,
+                }
             )
     return cells, "\n".join(cell["source"] for cell in cells)
 
@@ -94,9 +98,6 @@ def sources() -> dict[str, str]:
     for path in (ROOT / "annotated").rglob("*.py"):
         if not LEFT_OUT & set(path.parts):
             found[f"/book/{path.relative_to(ROOT)}"] = path
-    found["/book/book/schematics.py"] = ROOT / "book" / "schematics.py"
-    for path in Path(yaml.__file__).parent.glob("*.py"):
-        found[f"/book/python/stand_ins/yaml/{path.name}"] = path
     return {name: path.read_text(encoding="utf-8") for name, path in sorted(found.items())}
 
 

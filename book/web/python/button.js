@@ -1,6 +1,5 @@
 // The buttons of cells that can run in the page. All else comes when one is pressed, or with an address that has edits.
 const cells = [...document.querySelectorAll(".cell.runs")];
-const sleeping = "runs" in document.documentElement.dataset; // set in the page's head, where a Python can run
 let notebook = null;
 
 function open() {
@@ -29,16 +28,14 @@ function button(label, action, cell) {
   return made;
 }
 
-if (sleeping) {
-  for (const cell of cells) {
-    const bar = Object.assign(document.createElement("div"), { className: "run-bar" });
-    const told = Object.assign(document.createElement("span"), { className: "run-told" });
-    told.setAttribute("role", "status");
-    bar.append(button("Run", "run", cell), button("Edit", "edit", cell), told);
-    cell.querySelector(".cell_input").append(bar);
-    cell.classList.add("ready");
-  }
-  const arrive = () => location.hash.startsWith("#run-") && open().then((opened) => opened.arrive());
-  window.addEventListener("hashchange", arrive);
-  arrive();
+for (const cell of cells) {
+  const bar = Object.assign(document.createElement("div"), { className: "run-bar" });
+  const told = Object.assign(document.createElement("span"), { className: "run-told" });
+  told.setAttribute("role", "status");
+  bar.append(button("Run", "run", cell), button("Edit", "edit", cell), told);
+  cell.querySelector(".cell_input").append(bar);
+  cell.classList.add("ready");
 }
+const arrive = () => location.hash.startsWith("#run-") && open().then((opened) => opened.arrive(), console.warn);
+window.addEventListener("hashchange", arrive);
+arrive();

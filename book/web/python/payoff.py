@@ -4,6 +4,7 @@ import json
 import linecache
 import re
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -39,10 +40,14 @@ def built(name, edits):
     return module
 
 
+@cache
+def weights():
+    return load_file(MODEL / "model.safetensors")
+
+
 def reader(edits):
     """The reader's model with the shipped weights, and the function that translates with it."""
     config = json.loads((MODEL / "config.json").read_text(encoding="utf-8"))["model"]
-    weights = load_file(MODEL / "model.safetensors")
     kept = {f"annotated.{name}": import_module(f"annotated.{name}") for name in (*PARTS, "plain")}
     try:
         if any(cell.startswith("00_") for cell in edits):
@@ -52,8 +57,8 @@ def reader(edits):
         else:
             module = [built(name, edits) for name in PARTS][-1]
             model, translate = module.Transformer(module.TransformerConfig(**config)), greedy
-        shared = dict.fromkeys(SHARED & model.state_dict().keys(), weights["target_embedding.weight"])
-        model.load_state_dict(weights | shared)
+        shared = dict.fromkeys(SHARED & model.state_dict().keys(), weights()["target_embedding.weight"])
+        model.load_state_dict(weights() | shared)
         return model.eval(), translate
     finally:
         sys.modules.update(kept)
@@ -62,9 +67,11 @@ def reader(edits):
 @torch.no_grad()
 def greedy(model, source, extra):
     """As `plain.translate`, for the model of chapter 39 and one sentence."""
+    memory, mask = model.encode(source), (source != plain.PAD)[:, None, None]
     target = torch.tensor([[plain.BOS]])
     while target[0, -1].item() != plain.EOS and target.shape[1] <= source.shape[1] + extra:
-        target = torch.cat([target, model(source, target)[:, -1:].argmax(-1)], dim=1)
+        best = model.output(model.decode(target, memory, mask)[:, -1:]).argmax(-1)
+        target = torch.cat([target, best], dim=1)
     return target[:, 1:]
 
 
