@@ -9,8 +9,8 @@ const openStore = async () => {
   }
 };
 
-async function answer(url) {
-  const response = await fetch(url);
+async function answer(url, signal) {
+  const response = await fetch(url, { signal });
   if (!response.ok) throw new Error(`${url.pathname.split("/").pop()} is not there (${response.status})`);
   return response;
 }
@@ -30,15 +30,15 @@ export async function describe(page) {
   }
 }
 
-/** The bytes of all parts, unpacked, by name; `progress` hears how many bytes have come. */
-export async function fetchParts(parts, progress) {
+/** The bytes of all parts, unpacked, by name, until `signal`; `progress` hears how many bytes have come. */
+export async function fetchParts(parts, progress, signal) {
   const store = await openStore();
   let come = 0;
   const got = (count) => progress((come += count));
   const found = await Promise.all(
     parts.map(async ({ name, url }) => [
       name,
-      await unpacked(await bytesOf(store, new URL(url, import.meta.url), got)),
+      await unpacked(await bytesOf(store, new URL(url, import.meta.url), got, signal)),
     ]),
   );
   const wanted = new Set(parts.map(({ url }) => new URL(url, import.meta.url).href));
@@ -52,7 +52,7 @@ export async function fetchParts(parts, progress) {
 /** Forget what is kept: it was cut or spoilt. */
 export const forget = () => caches?.delete(STORE).catch(() => {});
 
-async function bytesOf(store, url, got) {
+async function bytesOf(store, url, got, signal) {
   const kept = await store?.match(url);
   if (kept) {
     const bytes = new Uint8Array(await kept.arrayBuffer());
@@ -65,7 +65,7 @@ async function bytesOf(store, url, got) {
       out.enqueue(chunk);
     },
   });
-  const { body } = await answer(url);
+  const { body } = await answer(url, signal);
   const bytes = new Uint8Array(await new Response(body.pipeThrough(counted)).arrayBuffer());
   await store?.put(url, new Response(bytes)).catch(() => {}); // no room
   return bytes;

@@ -73,6 +73,12 @@ export class Notebook {
     await this.python.start((come) => view.loading(come, this.whole));
     view.progress.hidden = true;
     const order = await this.python.ask("plan", [this.state().slice(0, this.placeOf(id) + 1)]);
+    const foreign = order.find((one) => one !== id && this.views.get(one)?.isForeign);
+    if (foreign) {
+      view.tell(`The cell ${foreign} above holds text from the address: run it first, or reset it.`);
+      return;
+    }
+    view.isForeign = false;
     for (const [place, one] of order.entries()) {
       const isLast = one === id;
       view.tell(isLast ? "" : `First the cells above: ${one} (${place + 1} of ${order.length - 1}).`);

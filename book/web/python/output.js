@@ -9,9 +9,10 @@ function harmless(html) {
   body.querySelectorAll(FORBIDDEN).forEach((one) => one.remove());
   for (const one of body.querySelectorAll("*")) {
     for (const { name, value } of [...one.attributes]) {
-      const goes = /^(href|src|srcset|xlink:href|action|formaction|background|poster|ping)$/i.test(name);
-      const stays = /^(#|data:image\/|[\w./-]+(#[\w-]*)?$)/.test(value);
-      if (/^on/i.test(name) || (goes && !stays) || /url\s*\(|@import/i.test(value)) one.removeAttribute(name);
+      const leads = /^(xlink:)?href$/i.test(name) && !/^[\w./-]*(#[\w-]*)?$/.test(value);
+      const loads =
+        /^(src|srcset|action|formaction|background|poster|ping)$/i.test(name) && !/^data:image\//.test(value);
+      if (leads || loads || /^on/i.test(name) || /url\s*\(/i.test(value)) one.removeAttribute(name);
     }
   }
   return [...body.childNodes];

@@ -42,6 +42,7 @@ def built(name, edits):
 
 @cache
 def weights():
+    """The shipped weights, by name."""
     return load_file(MODEL / "model.safetensors")
 
 

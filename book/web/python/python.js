@@ -19,7 +19,9 @@ export class Python {
   }
 
   async begin(progress) {
-    const found = await fetchParts(this.parts, progress);
+    const { signal } = (this.coming = new AbortController());
+    const found = await fetchParts(this.parts, progress, signal);
+    signal.throwIfAborted();
     const of = (kind) => this.parts.filter((part) => part.kind === kind).map(({ name }) => [name, found[name]]);
     this.modules ??= link(of("script"));
     const texts = of("texts").map(([, bytes]) => JSON.parse(new TextDecoder().decode(bytes)));
@@ -49,6 +51,7 @@ export class Python {
 
   hear({ id, kind, value }) {
     const question = this.asked.get(id);
+    if (!question) return; // of a time before the end
     if (kind !== "result" && kind !== "failed") return question.listen(kind, value);
     this.asked.delete(id);
     if (kind === "result") return question.resolve(value);
@@ -58,6 +61,7 @@ export class Python {
 
   /** End it, whatever it does; the next question needs a new start. */
   end(error = new Ended("stopped")) {
+    this.coming?.abort(error);
     this.worker?.terminate();
     for (const { reject } of this.asked.values()) reject(error);
     this.asked.clear();

@@ -18,21 +18,21 @@ MOST = 100_000  # characters that a cell may print
 SHOWN = 20_000  # characters of a value
 NO_ROOM = "this page's Python has no room for that many numbers"
 NAMES = vars(__main__)
-passed_over = {}  # name: why the folded cell that makes it could not run
+passed_over = {}  # name: the cell that makes it and could not run, and why
+send = print  # to the page: a kind, and a text
 
 
 class Printed:
     """A file whose text goes to the page, up to a length."""
 
-    def __init__(self, emit):
-        self.emit, self.count = emit, 0
+    count = 0
 
     def write(self, text):
         before, self.count = self.count, self.count + len(text)
         if before < MOST:
-            self.emit("text", text[: MOST - before])
+            send("text", text[: MOST - before])
             if self.count >= MOST:
-                self.emit("text", f"\n[after {MOST:,} characters the rest is left out]\n")
+                send("text", f"\n[after {MOST:,} characters the rest is left out]\n")
         return len(text)
 
     def flush(self):
@@ -50,18 +50,17 @@ def call(name, given, emit):
 
 def run(cell, emit):
     """Run a cell. Returns None, or its error: `type`, `message`, `lines` (cell, number, text), and `hint`."""
-    printed = Printed(emit)
-    NAMES["display"] = lambda *values: [show(value, emit) for value in values] and None
+    global send
+    send, printed = emit, Printed()
     try:
         with redirect_stdout(printed), redirect_stderr(printed):
             value = execute(cell["source"], f"<cell {cell['id']}>", NAMES)
             if value is not None:
                 NAMES["_"] = value
-                show(value, emit)
+                show(value)
     except BaseException as error:
         found = told(error)
-        if not cell["open"]:
-            passed_over.update(dict.fromkeys(names(cell["source"])[1] - NAMES.keys(), (cell["id"], found["message"])))
+        passed_over.update(dict.fromkeys(names(cell["source"])[1] - NAMES.keys(), (cell["id"], found["message"])))
         return found
     return None
 
@@ -79,13 +78,13 @@ def execute(source, file, namespace):
     return eval(compile(ast.Expression(last.value), file, "eval"), namespace)
 
 
-def show(value, emit):
+def show(value):
     """Send a value as Jupyter shows it: as HTML where it has that form, else as text."""
     if not isinstance(value, type) and hasattr(value, "_repr_html_") and (text := value._repr_html_()) is not None:
-        emit("html", text)
+        send("html", text)
         return
     text = repr(value)
-    emit("text", text[:SHOWN] + (f"\n[{len(text):,} characters]" if len(text) > SHOWN else "") + "\n")
+    send("text", text[:SHOWN] + (f"\n[{len(text):,} characters]" if len(text) > SHOWN else "") + "\n")
 
 
 def told(error):
@@ -107,7 +106,7 @@ def told(error):
             kind, message = ("RecursionError", "too deep") if deep else ("MemoryError", NO_ROOM)
     elif isinstance(error, NameError) and error.name in passed_over:
         cell, why = passed_over[error.name]
-        hint += f"{error.name} is made in the folded cell {cell}, which does not run in this page: {why}"
+        hint += f"{error.name} is made in the cell {cell}, which does not run in this page: {why}"
     own = [frame for frame in frames if frame.filename.startswith("<cell ")]
     lines = [{"cell": one.filename[6:-1], "number": one.lineno, "text": (one.line or "").strip()} for one in own]
     return {"type": kind, "message": message, "lines": lines[:1] + lines[1:][-2:], "hint": hint.strip()}

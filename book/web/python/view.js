@@ -5,7 +5,7 @@ import { editor } from "./editor.js";
 import { output } from "./output.js";
 import { payoff } from "./payoff.js";
 
-const FOREIGN = "This text came with the address: it is not the book's, and has not run. Read it before you press Run.";
+const FOREIGN = "This text came with the address and is not the book's. It runs only when you press its Run.";
 
 export class View {
   /** `about` is what the page's description says of the cell; `notebook` is asked to run it and told of changes. */
@@ -66,19 +66,26 @@ export class View {
   /** Another text: from the reader, or, where `isForeign`, from the address. */
   change(text, isForeign = false) {
     this.text = text;
-    this.note.hidden = !isForeign;
+    if (isForeign || !this.isEdited) {
+      this.isForeign = isForeign; // until it is run, or reset
+      this.note.hidden = !isForeign;
+    }
     for (const one of [this.resetButton, this.linkButton, this.changes]) one.hidden = !this.isEdited;
     this.showChanges();
     if (isForeign) {
       this.edit(false);
       this.editor.set(text);
+      this.changes.open = true;
     } else this.notebook.changed();
   }
 
+  /** The lines that differ, each with the lines beside it. */
   showChanges() {
     if (!this.changes.open || !this.isEdited) return;
     const words = { "-": "taken away: ", "+": "added: ", " ": "" };
-    const lines = diff(this.about.source.split("\n"), this.text.split("\n")).map(([sign, line]) =>
+    const all = diff(this.about.source.split("\n"), this.text.split("\n"));
+    const near = all.filter((_, place) => all.slice(Math.max(0, place - 1), place + 2).some(([sign]) => sign !== " "));
+    const lines = near.map(([sign, line]) =>
       make(
         sign === "-" ? "del" : sign === "+" ? "ins" : "span",
         {},
@@ -135,7 +142,6 @@ export class View {
 
   /** A new output in the place of the one before. */
   begin() {
-    this.note.hidden = true;
     this.panel?.remove();
     const live = output();
     (this.live ?? this.stored ?? this.input).after(live);

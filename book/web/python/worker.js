@@ -20,7 +20,7 @@ async function start({ pyodide, asm, wasm, library, lock, files }) {
     String(address).endsWith(".wasm")
       ? new Response(wasm, { headers: { "Content-Type": "application/wasm" } })
       : new Response(library);
-  const options = { indexURL: "https://page.invalid/", createPyodideModule, lockFileContents: lock };
+  const options = { indexURL: "https://page.invalid/", createPyodideModule, lockFileContents: lock, stdin: () => null };
   const python = await begin(loadPyodide, options, files);
   running = python.pyimport("running");
   for (const door of DOORS) Object.defineProperty(self, door, { value: undefined }); // a cell reaches no network
