@@ -1,12 +1,14 @@
 """Pieces of text, by the tokenizer that the page has for its own model."""
 
+from pathlib import Path
+
 from page import Tokenizer
 from pyodide.ffi import to_js
 
 
 class SentencePieceProcessor:
-    def __init__(self, model_proto):
-        self.tokenizer = Tokenizer.new(to_js(model_proto))
+    def __init__(self, model_file=None, model_proto=None):
+        self.tokenizer = Tokenizer.new(to_js(model_proto or Path(model_file).read_bytes()))
 
     def vocab_size(self):
         return self.tokenizer.size
@@ -31,3 +33,6 @@ class SentencePieceProcessor:
 
     def id_to_piece(self, token):
         return self.tokenizer.pieces[token].piece
+
+    def is_byte(self, token):
+        return self.tokenizer.pieces[token].kind == 6

@@ -66,7 +66,7 @@ def eye(n, m=None, dtype=None):
 
 
 def linspace(start, end, steps):
-    return tensor([start + (end - start) * i / max(steps - 1, 1) for i in range(steps)], default[0])
+    return tensor([start + (end - start) * i / (steps - 1 or 1) for i in range(steps)], default[0])
 
 
 class Generator:
@@ -158,9 +158,9 @@ def _function(name):
 
 for _name in (
     "abs acos add all amax amin any argmax argmin argsort bitwise_and bmm ceil chunk clamp cos cumsum diagonal div dot eq erf "
-    "exp flatten floor gather ge gt isfinite isinf isnan le log log1p log2 log_softmax logical_and logical_not logical_or "
+    "exp flatten floor floor_divide gather ge gt isfinite isinf isnan le log log1p log2 log_softmax logical_and logical_not logical_or "
     "logsumexp lt masked_fill matmul max maximum mean min minimum mm movedim mul ne neg nonzero norm numel permute pow prod "
-    "reciprocal relu repeat_interleave reshape round rsqrt sigmoid sign sin softmax sort split sqrt square squeeze std sub "
+    "reciprocal relu remainder repeat_interleave reshape round rsqrt sigmoid sign sin softmax sort split sqrt square squeeze std sub "
     "sum tan tanh topk transpose tril triu trunc unbind unsqueeze var"
 ).split():
     globals()[_name] = _function(_name)

@@ -189,7 +189,7 @@ class Tensor:
         return self.expand(other.shape)
 
     def is_contiguous(self):
-        return all(size == 1 or a == b for size, a, b in zip(self.shape, self.strides_, steps(self.shape)))
+        return not self.numel() or all(size == 1 or a == b for size, a, b in zip(self.shape, self.strides_, steps(self.shape)))
 
     def contiguous(self):
         return self if self.is_contiguous() else self.clone()
@@ -247,14 +247,13 @@ class Tensor:
         return self.reshape(*self.shape[:start], math.prod(self.shape[start : end + 1]), *self.shape[end + 1 :])
 
     def unflatten(self, dim, sizes):
-        dim, sizes = self.axis(dim), [*sizes]
+        dim, given = self.axis(dim), [*sizes]
         size = self.shape[dim]
-        if -1 in sizes:
-            rest = math.prod(one for one in sizes if one != -1)
-            sizes[sizes.index(-1)] = size // rest if rest else 0
+        rest = abs(math.prod(given))
+        sizes = [size // rest if one == -1 and rest else one for one in given]
         if math.prod(sizes) != size:
             raise RuntimeError(
-                f"unflatten: Provided sizes {sizes} don't multiply up to the size of dim {dim} ({size}) in the input tensor"
+                f"unflatten: Provided sizes {given} don't multiply up to the size of dim {dim} ({size}) in the input tensor"
             )
         return self.view(*self.shape[:dim], *sizes, *self.shape[dim + 1 :])
 
@@ -393,6 +392,11 @@ class Tensor:
         return self[(slice(None),) * self.axis(dim) + (index,)]
 
     def copy_(self, other):
+        if any(size > 1 and not step for size, step in zip(self.shape, self.strides_)):
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
         if isinstance(other, Tensor):
             try:
                 if spread(self.shape, other.shape) != self.shape:
@@ -498,7 +502,7 @@ class Tensor:
         if mask.dtype is not bool_:
             raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {SPOKEN[mask.dtype]}")
         value = value.item() if isinstance(value, Tensor) else value
-        shape = spread(self.shape, mask.shape)
+        shape = spread(mask.shape, self.shape)
         return Tensor(kernels.where(self.dtype.name, mask.view_, float(value), self.view_), shape, self.dtype)
 
     def triangle(self, keep):
@@ -514,6 +518,9 @@ class Tensor:
     # One number from many
 
     def reduce(self, name, dim, keepdim, kind):
+        if not self.shape and dim is not None:
+            [self.axis(one) for one in (dim if isinstance(dim, (tuple, list)) else [dim])]
+            dim = None
         if dim is None:
             x, axes = self.reshape(1, -1) if self.shape else self.reshape(1, 1), None
         else:
@@ -616,13 +623,13 @@ class Tensor:
         if not a.shape or not b.shape:
             raise RuntimeError("both arguments to matmul need to be at least 1D, but they are "
                                f"{len(a.shape)}D and {len(b.shape)}D")
-        if a.dtype is not b.dtype:
-            one, two = SPOKEN[a.dtype], SPOKEN[b.dtype]
-            raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {one} != {two}")
         left, right = len(a.shape) == 1, len(b.shape) == 1
         a, b = a[None] if left else a, b[:, None] if right else b
         if a.shape[-1] != b.shape[-2]:
             raise RuntimeError(unfit(self.shape, other.shape))
+        if a.dtype is not b.dtype:
+            one, two = SPOKEN[a.dtype], SPOKEN[b.dtype]
+            raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {one} != {two}")
         if len(b.shape) == 2 and len(a.shape) > 2:
             product = (a.reshape(-1, a.shape[-1]) @ b).view(*a.shape[:-1], b.shape[-1])
         else:
@@ -706,7 +713,7 @@ class Tensor:
         return bool((self == value).any())
 
     def __format__(self, form):
-        return format(self.item(), form) if not self.shape and form else repr(self) if self.shape or not form else ""
+        return format(repr(self) if self.shape else self.item(), form)
 
     def __deepcopy__(self, memo):
         return self.clone()
@@ -733,8 +740,9 @@ def unfit(a, b):
     if len(a) == len(b) == 1:
         return (f"inconsistent tensor size, expected tensor [{a[0]}] and src [{b[0]}] to have the same number of "
                 f"elements, but got {a[0]} and {b[0]} elements respectively")
-    if len(a) <= 2 and len(b) == 1:
-        return f"size mismatch, got input ({a[0]}), mat ({a[0]}x{a[1]}), vec ({b[0]})"
+    if len(b) == 1:
+        rows = math.prod(a[:-1])
+        return f"size mismatch, got input ({rows}), mat ({rows}x{a[-1]}), vec ({b[0]})"
     if len(b) <= 2:
         rows = math.prod(a[:-1])
         return f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a[-1]} and {b[0]}x{b[1]})"
@@ -746,7 +754,11 @@ MINUS = ("{} is not supported. If you are trying to invert a mask, use the `~` o
 
 
 def subtracted(self, other, turned):
-    if bool_ in (self.dtype, getattr(other, "dtype", None)):
+    kinds = self.dtype, other.dtype if isinstance(other, Tensor) else bool_ if isinstance(other, bool) else None
+    if kinds == (bool_, bool_):
+        two = "Subtraction, the `-` operator, with two bool tensors is not supported."
+        raise RuntimeError(two + " Use the `^` or `logical_xor()` operator instead.")
+    if bool_ in kinds:
         raise RuntimeError(MINUS.format("Subtraction, the `-` operator, with a bool tensor"))
     return self.with_("sub", other, turned=turned)
 

@@ -57,13 +57,14 @@ class Module:
         self._buffers[name] = value
         self.__dict__.setdefault("_passing", set()).update(() if persistent else [name])
 
-    def named_modules(self, prefix="", seen=None):
-        seen = set() if seen is None else seen
-        if self not in seen:
-            seen.add(self)
-            yield prefix, self
-            for name, module in self._modules.items():
-                yield from module.named_modules(f"{prefix}.{name}".lstrip("."), seen)
+    def tree(self, prefix=""):
+        yield prefix, self
+        for name, module in self._modules.items():
+            yield from module.tree(f"{prefix}.{name}".lstrip("."))
+
+    def named_modules(self):
+        seen = set()
+        return ((name, one) for name, one in self.tree() if not (one in seen or seen.add(one)))
 
     def modules(self):
         return (module for _, module in self.named_modules())
@@ -91,7 +92,7 @@ class Module:
     def state_dict(self):
         return {
             f"{prefix}.{name}".lstrip("."): one
-            for prefix, module in self.named_modules()
+            for prefix, module in self.tree()
             for name, one in [*module._parameters.items(), *module._buffers.items()]
             if one is not None and name not in module.__dict__.get("_passing", ())
         }

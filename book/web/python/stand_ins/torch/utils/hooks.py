@@ -1,0 +1,5 @@
+"""Hooks are not called in the page."""
+
+
+class RemovableHandle:
+    pass
