@@ -130,6 +130,7 @@ function putBack() {
 const PARTS = {
   tables: ".bd-article table tbody tr:nth-child(15)",
   steppers: ".bd-article .tag_stepper",
+  "python/button": "html[data-runs] .cell.runs",
 };
 
 function loadParts() {

@@ -1,0 +1,204 @@
+"""Cells that run in the page: what `web/python/` needs beside its scripts, in `_static/python/`.
+
+On the pages of PAGES each open code cell gets the class `runs`, for which `book.js` loads `python/button.js`. A file
+`<page>.json` describes the page's cells, the sentences that its model translates, and the parts of a Python: Pyodide
+from npm, the sources that the cells import, and the files that they read. Large parts are compressed here, so that any
+static host serves them small; an address names what is in its file, so that a browser can keep it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from annotated_book import DIRECTIVE
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.transforms import SphinxTransform
+
+ROOT = Path(__file__).resolve().parents[2]
+WEB = ROOT / "book" / "web"
+PYODIDE = ROOT / "node_modules" / "pyodide"
+MODEL = "data/models/embedded"
+PAGES = (
+    "00_whole", "31_stacks", "32_attention", "33_feed_forward", "34_embeddings", "35_positional_encoding",
+    "39_transformer",
+)  # fmt: skip
+FOLDED = {"hide-input", "hide-cell", "remove-cell", "remove-input"}
+LEFT_OUT = {"command", "doctor", "formats", "workbook"}  # folders of the package that no cell of these pages imports
+IMPORT = re.compile(r'\bfrom\s*"(\.[^"]+)"')
+READS = re.compile(r'"(?:\.\./)?((?:data|figures|annotated)/[^"{]*)')
+LIKE_THE_TWINS = re.compile(r"The \w+ did not \w+ the \w+ because it was too \w+\.")
+SENTENCES = 10  # the twins, and eight like them
+HEAD = (
+    '<script>if (location.protocol != "file:" && window.Worker && window.WebAssembly && window.CompressionStream)'
+    ' document.documentElement.dataset.runs = "";</script>'
+)
+
+
+class MarkCells(SphinxTransform):
+    """Open cells of the pages that can run get the class `runs`."""
+
+    default_priority = 390
+
+    def apply(self, **_: object) -> None:
+        if self.env.docname in PAGES:
+            for cell in self.document.findall(nodes.container):
+                if cell.get("nb_element") == "cell_code" and not cell.get("hide_mode"):
+                    cell["classes"].append("runs")
+
+
+def head(app: Sphinx, page: str, template: str, context: dict, document: nodes.document | None) -> None:
+    """The style of cells that run, and room for their buttons, on their pages alone."""
+    if page in PAGES and app.builder.name == "html":
+        app.add_css_file("python/python.css")
+        context["metatags"] = context.get("metatags", "") + HEAD
+
+
+def cells_of(page: str) -> tuple[list[dict[str, Any]], str]:
+    """A page's code cells, without directives, and all their code."""
+    notebook = nbformat.read(ROOT / "book" / f"{page}.ipynb", as_version=4)
+    cells = []
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            directive = DIRECTIVE.match(cell.source)
+            module = directive and (directive[1] or notebook.metadata["annotated"]["module"])
+            source = cell.source[directive.end() :] if directive else cell.source
+            cells.append(
+                {
+                    "id": cell.id,
+                    "source": source,
+                    "open": not FOLDED & set(cell.metadata.get("tags", [])),
+                    "module": module,
+                }
+            )
+    return cells, "\n".join(cell["source"] for cell in cells)
+
+
+def files_read(code: str) -> list[Path]:
+    """The files that cells name, each folder that they name with all its files; without the model's own."""
+    found = set()
+    for name in READS.findall(code):
+        path = ROOT / "book" / name if name.startswith("figures") else ROOT / name
+        found |= set(path.rglob("*")) if path.is_dir() else {path}
+    return sorted(path for path in found if path.is_file() and ROOT / MODEL not in path.parents)
+
+
+def sources() -> dict[str, str]:
+    """What a cell can import, by its path in the page's file system."""
+    found = {f"/book/python/{path.relative_to(WEB / 'python')}": path for path in (WEB / "python").rglob("*.py")}
+    for path in (ROOT / "annotated").rglob("*.py"):
+        if not LEFT_OUT & set(path.parts):
+            found[f"/book/{path.relative_to(ROOT)}"] = path
+    return {name: path.read_text(encoding="utf-8") for name, path in sorted(found.items())}
+
+
+def scripts() -> list[Path]:
+    """The modules of the worker, each behind those that it imports."""
+    found: list[Path] = []
+
+    def visit(path: Path) -> None:
+        if path not in found:
+            for name in IMPORT.findall(path.read_text(encoding="utf-8")):
+                visit((path.parent / name).resolve())
+            found.append(path)
+
+    visit((WEB / "python" / "worker.js").resolve())
+    return found
+
+
+@cache
+def sentences() -> list[tuple[str, str]]:
+    """The twins and the next sentences of their construction, as the shipped model translates them."""
+    sys.path.append(str(WEB / "python"))
+    from payoff import translations
+
+    lines = (ROOT / "data" / "embedded" / "pronoun.tsv").read_text(encoding="utf-8").splitlines()
+    like = [english for english in (line.split("\t")[0] for line in lines) if LIKE_THE_TWINS.fullmatch(english)]
+    like = like[:SENTENCES]
+    answers: list[str] = []
+    error = translations({}, like, lambda kind, value: answers.append(json.loads(value)[1]))
+    if error:
+        raise ExtensionError(f"the shipped model does not translate: {error}")
+    return list(zip(like, answers, strict=True))
+
+
+class Parts:
+    """The files of a Python, written once for all pages: {"kind", "name", "url", "bytes"} each."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("pyodide.asm.wasm", "pyodide.asm.mjs", "pyodide.mjs", "python_stdlib.zip", "pyodide-lock.json"):
+            if not (PYODIDE / name).is_file():
+                raise ExtensionError(f"node_modules/pyodide/{name} is missing: run `make env`")
+        lock = json.loads((PYODIDE / "pyodide-lock.json").read_text(encoding="utf-8")) | {"packages": {}}
+        model = [f for f in sorted((ROOT / MODEL).iterdir()) if f.is_file()]
+        self.shared = [
+            self.packed("wasm", "pyodide.asm.wasm", (PYODIDE / "pyodide.asm.wasm").read_bytes()),
+            self.written("library", "python_stdlib.zip", (PYODIDE / "python_stdlib.zip").read_bytes()),
+            self.packed("lock", "pyodide-lock.json", json.dumps(lock).encode()),
+            self.packed("script", "pyodide/pyodide.asm.mjs", plain_script("pyodide.asm.mjs")),
+            self.packed("script", "pyodide/pyodide.mjs", plain_script("pyodide.mjs")),
+            *(self.there("script", path.relative_to(WEB).as_posix(), path) for path in scripts()),
+            *(self.there("file", f"/book/{MODEL}/{path.name}", path, f"models/embedded/{path.name}") for path in model),
+            self.packed("texts", "sources.json", json.dumps(sources()).encode()),
+        ]
+
+    def packed(self, kind: str, name: str, content: bytes) -> dict[str, Any]:
+        return self.written(kind, name, gzip.compress(content, 9, mtime=0), ".gz")
+
+    def written(self, kind: str, name: str, content: bytes, ending: str = "") -> dict[str, Any]:
+        file = f"{name.split('/')[-1]}{ending}"
+        (self.folder / file).write_bytes(content)
+        return {"kind": kind, "name": name, "url": f"{file}?v={digest(content)}", "bytes": len(content)}
+
+    def there(self, kind: str, name: str, path: Path, place: str = "") -> dict[str, Any]:
+        """A file that the site has anyway."""
+        content = path.read_bytes()
+        return {"kind": kind, "name": name, "url": f"../{place or name}?v={digest(content)}", "bytes": len(content)}
+
+    def describe(self, page: str) -> dict[str, Any]:
+        """All that the script of a page has to know."""
+        cells, code = cells_of(page)
+        texts = {f"/book/{path.relative_to(ROOT)}": path.read_text(encoding="utf-8") for path in files_read(code)}
+        read = self.packed("texts", f"{page}.files.json", json.dumps(texts).encode())
+        return {"cells": cells, "sentences": sentences(), "parts": [*self.shared, read]}
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def plain_script(name: str) -> bytes:
+    """A script of Pyodide without the address of a map that is not there."""
+    return re.sub(rb"\n//# sourceMappingURL=.*", b"", (PYODIDE / name).read_bytes())
+
+
+def write(app: Sphinx, error: Exception | None) -> None:
+    if error or app.builder.name != "html":
+        return
+    make(Path(app.outdir) / "_static")
+
+
+def make(static: Path) -> None:
+    """Write what the pages of PAGES need into `_static/python/`."""
+    parts = Parts(static / "python")
+    for page in PAGES:
+        described = json.dumps(parts.describe(page), ensure_ascii=False)
+        (static / "python" / f"{page}.json").write_text(described, encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_transform(MarkCells)
+    app.connect("html-page-context", head)
+    app.connect("build-finished", write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,92 @@
+// What a Python in the page is made of: fetched at the first Run, kept in the browser's store where it has one.
+const STORE = "annotated-python";
+
+const openStore = async () => {
+  try {
+    return await caches.open(STORE); // in secure contexts only
+  } catch {
+    return null;
+  }
+};
+
+async function answer(url, signal) {
+  const response = await fetch(url, { signal });
+  if (!response.ok) throw new Error(`${url.pathname.split("/").pop()} is not there (${response.status})`);
+  return response;
+}
+
+/** What is to know about a page: its cells, the sentences of the payoff, and the parts that are fetched at Run. */
+export async function describe(page) {
+  const url = new URL(`${page}.json`, import.meta.url);
+  const store = await openStore();
+  try {
+    const response = await answer(url);
+    await store?.put(url, response.clone()).catch(() => {}); // no room
+    return await response.json();
+  } catch (error) {
+    const kept = await store?.match(url);
+    if (!kept) throw error;
+    return kept.json();
+  }
+}
+
+/** The bytes of all parts, unpacked, by name, until `signal`; `progress` hears how many bytes have come. */
+export async function fetchParts(parts, progress, signal) {
+  const store = await openStore();
+  let come = 0;
+  const got = (count) => progress((come += count));
+  const found = await Promise.all(
+    parts.map(async ({ name, url }) => [
+      name,
+      await unpacked(await bytesOf(store, new URL(url, import.meta.url), got, signal)),
+    ]),
+  );
+  const wanted = new Set(parts.map(({ url }) => new URL(url, import.meta.url).href));
+  for (const { url } of (await store?.keys()) ?? []) {
+    const old = [...wanted].some((one) => one !== url && one.split("?")[0] === url.split("?")[0]);
+    if (old) await store.delete(url); // of another version
+  }
+  return Object.fromEntries(found);
+}
+
+/** Forget what is kept: it was cut or spoilt. */
+export const forget = () => caches?.delete(STORE).catch(() => {});
+
+async function bytesOf(store, url, got, signal) {
+  const kept = await store?.match(url);
+  if (kept) {
+    const bytes = new Uint8Array(await kept.arrayBuffer());
+    got(bytes.length);
+    return bytes;
+  }
+  const counted = new TransformStream({
+    transform(chunk, out) {
+      got(chunk.length);
+      out.enqueue(chunk);
+    },
+  });
+  const { body } = await answer(url, signal);
+  const bytes = new Uint8Array(await new Response(body.pipeThrough(counted)).arrayBuffer());
+  await store?.put(url, new Response(bytes)).catch(() => {}); // no room
+  return bytes;
+}
+
+/** Some hosts unpack what they send, so the first bytes tell. */
+async function unpacked(bytes) {
+  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes;
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** Addresses of modules that need no network: each names those before it. `scripts` are [name, bytes], in order. */
+export function link(scripts) {
+  const made = {};
+  for (const [name, bytes] of scripts) {
+    const text = new TextDecoder().decode(bytes).replace(/(\bfrom\s*")(\.[^"]+)(?=")/g, (all, before, path) => {
+      const other = new URL(path, `https://page.invalid/${name}`).pathname.slice(1);
+      return other in made ? before + made[other] : all;
+    });
+    made[name] = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+  }
+  return made;
+}

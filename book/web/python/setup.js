@@ -1,0 +1,24 @@
+// One Python: Pyodide with the page's small torch, the files of a chapter, and the folder in which chapters run.
+// For a worker of the page, and for tests under Node.
+import { Tokenizer } from "../model/tokenization.js";
+import * as kernels from "./kernels.js";
+
+const HOME = "/book/book"; // so that ../data and ../annotated are where a chapter looks for them
+const PATHS = ["/book/python/stand_ins", "/book", HOME, "/book/python"];
+
+/**
+ * A Python in which a chapter's cells can run. `loadPyodide` and its `options` are Pyodide's; `files` go into its file
+ * system: { "/book/annotated/plain.py": text or Uint8Array }.
+ */
+export async function begin(loadPyodide, options, files) {
+  const python = await loadPyodide(options);
+  python.registerJsModule("kernels", kernels);
+  python.registerJsModule("page", { Tokenizer });
+  python.FS.mkdirTree(HOME);
+  for (const [path, content] of Object.entries(files)) {
+    python.FS.mkdirTree(path.slice(0, path.lastIndexOf("/")));
+    python.FS.writeFile(path, content);
+  }
+  python.runPython(`import os, sys\nsys.path[:0] = ${JSON.stringify(PATHS)}\nos.chdir("${HOME}")`);
+  return python;
+}
