@@ -92,6 +92,11 @@ def files_read(code: str) -> list[Path]:
     return sorted(path for path in found if path.is_file() and ROOT / MODEL not in path.parents)
 
 
+def texts_read(code: str) -> dict[str, str]:
+    """The same, by their path in the page's file system."""
+    return {f"/book/{path.relative_to(ROOT)}": path.read_text(encoding="utf-8") for path in files_read(code)}
+
+
 def sources() -> dict[str, str]:
     """What a cell can import, by its path in the page's file system."""
     found = {f"/book/python/{path.relative_to(WEB / 'python')}": path for path in (WEB / "python").rglob("*.py")}
@@ -169,8 +174,7 @@ class Parts:
     def describe(self, page: str) -> dict[str, Any]:
         """All that the script of a page has to know."""
         cells, code = cells_of(page)
-        texts = {f"/book/{path.relative_to(ROOT)}": path.read_text(encoding="utf-8") for path in files_read(code)}
-        read = self.packed("texts", f"{page}.files.json", json.dumps(texts).encode())
+        read = self.packed("texts", f"{page}.files.json", json.dumps(texts_read(code)).encode())
         return {"cells": cells, "sentences": sentences(), "parts": [*self.shared, read]}
 
 

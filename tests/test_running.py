@@ -1,0 +1,303 @@
+"""Cells that run in the page: as Python under node, and as parts of a page in a browser."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.pages import SITE, overflowing, shows, thin_out, violations
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import in_page  # noqa: E402
+
+TRAINS = {"00_whole": {"first-steps"}}  # pages that are compared, and their cells that train
+NO_POSITIONS = ("angles = ", "angles = 0 * ")
+browser_only = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("site")]
+
+
+@pytest.fixture(scope="module")
+def ask():
+    """Ask the page's Python, under node: a function of running.py and what it is given."""
+    if not (node := shutil.which("node")):
+        pytest.skip("no node")
+    files = in_page.sources()
+    for page in in_page.PAGES:
+        files |= in_page.texts_read(in_page.cells_of(page)[1])
+    model = [(f"/book/{in_page.MODEL}/{path.name}", str(path)) for path in sorted((ROOT / in_page.MODEL).iterdir())]
+    with subprocess.Popen(
+        [node, ROOT / "tests" / "web" / "running.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        process.stdin.write(json.dumps({"files": files, "model": model}) + "\n")
+
+        def question(name: str, *given):
+            process.stdin.write(json.dumps({"name": name, "given": given}) + "\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        yield question
+        process.stdin.close()
+
+
+def cell(source: str, name: str = "mine", *, is_open: bool = True, ran: bool = False) -> dict:
+    return {"id": name, "source": source, "open": is_open, "ran": ran}
+
+
+def stored(page: str) -> dict[str, str]:
+    """What the cells of a chapter printed when it was executed."""
+    notebook = nbformat.read(ROOT / "book" / f"{page}.ipynb", as_version=4)
+    return {one.id: "".join(part.get("text", "") for part in one.outputs) for one in notebook.cells if "outputs" in one}
+
+
+def numbers(text: str) -> tuple[str, list[float]]:
+    """A text without its decimal fractions, and these."""
+    pattern = r"-?\d+\.\d+(?:e[-+]?\d+)?"
+    return re.sub(rf" *{pattern}", " #", text), [float(one) for one in re.findall(pattern, text)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", TRAINS)
+def test_open_cells_print_what_is_stored(ask, page):
+    """To 1e-4, and text to the letter; folded cells run as well, where they can."""
+    expected, compared = stored(page), 0
+    for each in in_page.cells_of(page)[0]:
+        sent, error = ask("run", cell(each["source"], each["id"], is_open=each["open"]))
+        if each["open"] and each["id"] not in TRAINS[page]:
+            assert error is None, (each["id"], error)
+            text, found = numbers("".join(value for kind, value in sent if kind == "text"))
+            wanted_text, wanted = numbers(expected[each["id"]])
+            assert text == wanted_text, each["id"]
+            assert found == pytest.approx(wanted, abs=1e-4), each["id"]
+            compared += bool(text)
+    assert compared > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "kind", "message", "lines"),
+    [
+        ("def f(x):\n    return x / 0\n\nf(2)", "ZeroDivisionError", "division by zero", [4, 2]),
+        ("x = 1\nif x\n    x = 2", "SyntaxError", "expected ':'", [2]),
+        ("import scipy", "ModuleNotFoundError", "this page has no scipy; run the chapter in Jupyter", [1]),
+        ("x = [0] * 10**9", "MemoryError", "this page's Python has no room for that many numbers", [1]),
+        ("raise SystemExit", "SystemExit", "", [1]),
+        ("import torch\n\ntorch.ones(2, 3) @ torch.ones(2, 3)", "RuntimeError", "mat1 and mat2 shapes", [3]),
+    ],
+)
+def test_an_error_names_the_readers_own_line(ask, source, kind, message, lines):
+    """And no line of what lies below."""
+    _, error = ask("run", cell(source))
+    assert error["type"] == kind
+    assert message in error["message"]
+    assert [(one["cell"], one["number"]) for one in error["lines"]] == [("mine", number) for number in lines]
+
+
+@pytest.mark.slow
+def test_the_last_expression_is_shown_and_long_output_is_cut(ask):
+    shown = lambda source: "".join(value for _, value in ask("run", cell(source))[0])  # noqa: E731
+    assert shown("x = 2\nx + 1") == "3\n"
+    assert shown("x + 1;") == shown("None") == ""
+    assert len(shown("for _ in range(9):\n    print('a' * 99_999)")) < 101_000
+    sent, _ = ask("run", cell("from IPython.display import HTML\nHTML('<b>2</b>')"))
+    assert sent == [["html", "<b>2</b>"]]
+
+
+@pytest.mark.slow
+def test_what_a_cell_lacks_is_told_with_the_reason(ask):
+    """A folded cell that fails is silent; the name that it makes says so where it is missed."""
+    ask("run", cell("import scipy\nneeded = scipy.e", "folded", is_open=False))
+    _, error = ask("run", cell("print(needed)"))
+    assert "needed is made in the cell folded, which does not run in this page: this page has no scipy" in error["hint"]
+
+
+@pytest.mark.slow
+def test_cells_above_run_first_and_folded_ones_where_they_are_needed(ask):
+    cells = [
+        cell("import math", "a", is_open=False),
+        cell("draw = math.pi", "b", is_open=False),
+        cell("x = 1", "c", ran=True),
+        cell("def f():\n    return math.sqrt(y)", "d"),
+        cell("y = x", "e", is_open=False),
+        cell("f()", "f"),
+    ]
+    assert ask("plan", cells)[1] == ["a", "d", "f"]  # when d is run, e is below it; f needs y, by way of d
+    ran = [one | {"ran": True} for one in cells]
+    assert ask("dependents", ran[2:])[1] == ["e"]
+    assert ask("dependents", ran[3:])[1] == ["f"]
+
+
+@pytest.fixture(scope="module")
+def twins() -> list[tuple[str, str]]:
+    return in_page.sentences()[:2]
+
+
+def translated(ask, edits: dict, twins) -> tuple[list[str], dict | None]:
+    sent, error = ask("translations", edits, [english for english, _ in twins])
+    return [json.loads(value)[1] for _, value in sent], error
+
+
+def edited(page: str, name: str, old: str, new: str) -> dict[str, str]:
+    """A page's cell with a change, as the page sends it."""
+    source = next(one["source"] for one in in_page.cells_of(page)[0] if one["id"] == name)
+    assert old in source
+    return {f"{page}#{name}": source.replace(old, new)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "name", "old", "new"),
+    [
+        ("00_whole", "ends", *NO_POSITIONS),
+        ("35_positional_encoding", "sinusoidal-encoding", "return ", "return 0 * "),
+        ("32_attention", "scaled-dot-product-attention", "scores = query", "scores = 0 * query"),
+        ("39_transformer", "transformer", "x = self.embed(", "x = 0 * self.embed("),
+    ],
+)
+def test_the_shipped_weights_translate_in_the_readers_classes(ask, twins, page, name, old, new):
+    """An edit that says the same changes nothing; one that takes something away does, until it is taken back."""
+    before = [german for _, german in twins]
+    assert translated(ask, edited(page, name, old, f"{old} "), twins) == (before, None)
+    after, error = translated(ask, edited(page, name, old, new), twins)
+    assert error is None
+    assert after != before
+    assert translated(ask, {}, twins) == (before, None)
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_built_is_an_answer(ask, twins):
+    _, error = translated(ask, edited("00_whole", "attention", "heads: int", "several: int"), twins)
+    assert (error["step"], error["type"]) == ("the model cannot be built", "NameError")
+    assert error["lines"][-1] == {"cell": "attention", "number": 6, "text": "self.heads = heads"}
+    _, error = translated(ask, edited("00_whole", "attention", "mixed = self.weights @ v", "mixed = v @ v"), twins)
+    assert error["step"] == "the model cannot translate"
+
+
+def run(page, name: str):
+    """Press a cell's Run, and wait until it has run."""
+    place = page.locator(f"#cell-{name}")
+    place.get_by_role("button", name="Run:").click()
+    place.locator(".run-bar .stop").wait_for(state="visible")
+    place.locator(".run-bar .run").wait_for(state="visible")
+    return place
+
+
+def write(page, name: str, text: str):
+    """Change a cell's text."""
+    place = page.locator(f"#cell-{name}")
+    if not place.locator("textarea").count():
+        place.get_by_role("button", name="Edit:").click()
+    place.locator("textarea").fill(text)
+    return place
+
+
+class TestInThePage:
+    """Cells of chapter 00 in a browser."""
+
+    pytestmark = browser_only
+
+    def test_nothing_comes_before_run_and_nothing_is_needed_after_it(self, open_page, site):
+        """Before the first Run a small script; then all from this host; then no host at all, even for a new start."""
+        page, requests, complaints = open_page("00_whole.html")
+        scripts = [url for url in requests if "/python/" in url and not url.endswith(".css")]
+        assert [url.rpartition("/")[2] for url in scripts] == ["button.js"]
+        assert (SITE / "_static" / "python" / "button.js").stat().st_size < 5_000
+        assert not [url for url in requests if "/models/" in url]
+        place = run(page, "attention-idea")
+        assert place.locator(".run-output pre").inner_text() == stored("00_whole")["attention-idea"]
+        assert not place.locator(".cell_output:not(.run-output)").is_visible()
+        assert [url for url in requests if not url.startswith((site, "data:", "blob:"))] == []
+        page.context.set_offline(True)
+        try:
+            write(page, "attention-idea", "while True:\n    pass")
+            place.get_by_role("button", name="Run:").click()
+            place.locator(".run-output").last.wait_for()
+            place.get_by_role("button", name="Stop:").click()
+            shows(place, "Stopped.")
+            write(page, "attention-idea", "import os\nlen(ids), os.getcwd()")
+            shows(run(page, "attention-idea").locator(".run-output"), "(2, '/book/book')")
+        finally:
+            page.context.set_offline(False)
+        assert complaints == []
+
+    def test_an_edit_shows_what_the_model_says_and_reset_brings_the_book_back(self, open_page):
+        page, _, complaints = open_page("00_whole.html")
+        run(page, "weights")
+        text = next(one["source"] for one in in_page.cells_of("00_whole")[0] if one["id"] == "ends")
+        write(page, "ends", text.replace(*NO_POSITIONS))
+        place = run(page, "ends")
+        panel = place.locator(".run-payoff")
+        shows(panel, "of 10 translations changed")
+        assert "es" in panel.locator("mark").all_inner_texts()
+        shows(page.locator("#cell-weights"), "before a cell above was changed")
+        place.get_by_text("What differs from the book").click()
+        assert [place.locator(one).count() for one in ("del", "ins")] == [1, 1]
+        assert overflowing(page) == []
+        thin_out(page)
+        assert violations(page, {}, "#cell-ends") == []
+        page.wait_for_function("location.hash.startsWith('#run-')")
+        place.get_by_role("button", name="Reset:").click()
+        assert page.evaluate("document.activeElement.className") == "edit"
+        assert place.locator(".run-output, .run-payoff, textarea").count() == 0
+        page.wait_for_function("location.hash === ''")
+        assert complaints == []
+
+    def test_keys(self, open_page):
+        """Tab indents, Escape and Tab leave, Shift and Enter run; a text that was not changed closes."""
+        page, _, complaints = open_page("00_whole.html", "phone", "dark")
+        place = page.locator("#cell-flow")
+        place.get_by_role("button", name="Edit:").focus()
+        page.keyboard.press("Enter")
+        place.locator("textarea").wait_for()
+        for key in ("Escape", "Tab"):
+            page.keyboard.press(key)
+        assert place.locator("textarea").count() == 0
+        place.get_by_role("button", name="Edit:").click()
+        place.locator("textarea").fill("")
+        page.keyboard.type("for i in (1, 2):\nprint(i)")
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert place.locator("textarea").input_value() == "for i in (1, 2):\n    print(i)\n        "
+        assert overflowing(page) == []
+        thin_out(page)
+        assert violations(page, {}, "#cell-flow") == []
+        page.emulate_media(media="print")
+        assert place.locator(".run-bar").is_hidden()
+        assert complaints == []
+
+    def test_text_from_an_address_never_runs_by_itself(self, open_page, site):
+        """Not even for a cell below it; and what a cell returns as HTML does nothing."""
+        page, requests, complaints = open_page("00_whole.html")
+        markup = "<img src=x onerror=alert(1)><a href='javascript:alert(2)'>b</a>"
+        hostile = f"from IPython.display import HTML\nHTML({markup!r})"
+        write(page, "attention-idea", hostile)
+        page.wait_for_function("location.hash.startsWith('#run-')")
+        address = page.url
+        page.goto("about:blank")
+        page.goto(address)
+        place = page.locator("#cell-attention-idea")
+        shows(place, "This text came with the address and is not the book's.")
+        assert place.locator("textarea").input_value() == hostile
+        assert not [url for url in requests if ".wasm" in url]
+        shows(run(page, "attention"), "The cell attention-idea above holds text from the address")
+        assert page.locator(".run-output").count() == 0
+        assert run(page, "attention-idea").locator(".run-output a").get_attribute("href") is None
+        for broken in ("#run-", "#run-abc", "#run-" + "A" * 500, address.replace("#run-", "#run-_")):
+            page.goto("about:blank")
+            page.goto(f"{site}00_whole.html#{broken.partition('#')[2]}")
+            shows(page.locator(".run-strange"), "cannot be read")
+        assert complaints == []
+
+    def test_from_a_file_a_cell_is_as_it_was(self, browser):
+        page = browser.new_page()
+        page.goto((SITE / "00_whole.html").as_uri())
+        assert (
+            page.locator("#cell-flow .cell_input").evaluate("one => getComputedStyle(one, '::after').content") == "none"
+        )
+        assert page.locator(".run-bar").count() == 0
+        page.close()
