@@ -7,18 +7,30 @@ import contextlib
 import math
 
 import kernels
-from pyodide.ffi import to_js
 
 from torch.dtypes import bool_, default, dtype, float32, float64, int32, int64, promoted
 from torch.tensor import (
-    JUPYTER, Size, Tensor, arange, cat, device, filled, no_grad, spread, stack, tensor, unpacked, where_ as where,
+    JUPYTER,
+    Size,
+    Tensor,
+    arange,
+    cat,
+    device,
+    filled,
+    no_grad,
+    spread,
+    stack,
+    tensor,
+    unpacked,
+)
+from torch.tensor import (
+    where_ as where,
 )
 
 globals()["bool"] = bool_
 float, double, long, int = float32, float64, int64, int32
 inf, nan, pi = math.inf, math.nan, math.pi
 enable_grad = inference_mode = no_grad
-as_tensor = lambda data, dtype=None, device=None: data.to(dtype=dtype) if isinstance(data, Tensor) else tensor(data, dtype)
 __version__ = "2.13.0 (the small one of this page)"
 
 
@@ -28,6 +40,10 @@ def get_default_dtype():
 
 def set_default_dtype(kind):
     default[0] = kind
+
+
+def as_tensor(data, dtype=None, device=None):
+    return data.to(dtype=dtype) if isinstance(data, Tensor) else tensor(data, dtype)
 
 
 def is_tensor(x):
@@ -135,14 +151,16 @@ def outer(a, b):
 
 
 def einsum(form, *tensors):
-    """Sums of products, by the letters of the axes: one axis for each letter, multiplied, and summed where it is gone."""
+    """Sums of products: an axis for each letter, and sums over the letters that are gone."""
     before, _, after = form.replace(" ", "").partition("->")
     named = before.split(",")
     letters = sorted({*before} - {","})
     product = 1
     for names, x in zip(named, tensors):
         if len(names) != len(x.shape):
-            raise RuntimeError(f"einsum(): the number of subscripts in {names} does not match the {len(x.shape)} dimensions")
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in {names} does not match the {len(x.shape)} dimensions"
+            )
         order = sorted(range(len(names)), key=lambda i: names[i])
         x = x.permute(*order)
         product = x[tuple(slice(None) if one in names else None for one in letters)] * product
@@ -157,14 +175,15 @@ def _function(name):
 
 
 for _name in (
-    "abs acos add all amax amin any argmax argmin argsort bitwise_and bmm ceil chunk clamp cos cumsum diagonal div dot eq erf "
-    "exp flatten floor floor_divide gather ge gt isfinite isinf isnan le log log1p log2 log_softmax logical_and logical_not logical_or "
-    "logsumexp lt masked_fill matmul max maximum mean min minimum mm movedim mul ne neg nonzero norm numel permute pow prod "
-    "reciprocal relu remainder repeat_interleave reshape round rsqrt sigmoid sign sin softmax sort split sqrt square squeeze std sub "
-    "sum tan tanh topk transpose tril triu trunc unbind unsqueeze var"
+    "abs acos add all amax amin any argmax argmin argsort bitwise_and bmm ceil chunk clamp cos cumsum "
+    "diagonal div dot eq erf exp flatten floor floor_divide gather ge gt isfinite isinf isnan le log "
+    "log1p log2 log_softmax logical_and logical_not logical_or logsumexp lt masked_fill matmul max "
+    "maximum mean min minimum mm movedim mul ne neg nonzero norm numel permute pow prod reciprocal relu "
+    "remainder repeat_interleave reshape round rsqrt sigmoid sign sin softmax sort split sqrt square "
+    "squeeze std sub sum tan tanh topk transpose tril triu trunc unbind unsqueeze var"
 ).split():
     globals()[_name] = _function(_name)
-concat, swapaxes = cat, transpose
+concat = cat
 
 
 class compiler:

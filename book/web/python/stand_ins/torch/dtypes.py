@@ -58,7 +58,7 @@ def packed(numbers: list, kind: dtype) -> array.array:
 def shown(numbers: list, kind: dtype):
     """What writes each number as PyTorch prints it, all in one width."""
     if kind.category == 0:
-        texts, write = ["True", "False"], str
+        write = str
     elif kind.category == 1:
         write = "{:d}".format
     else:

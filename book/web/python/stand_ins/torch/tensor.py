@@ -7,7 +7,19 @@ from contextlib import ContextDecorator
 import kernels
 from pyodide.ffi import JsException, to_js
 
-from torch.dtypes import SPOKEN, bool_, default, dtype, float32, float64, int32, int64, of_number, packed, promoted, shown
+from torch.dtypes import (
+    SPOKEN,
+    bool_,
+    default,
+    float32,
+    float64,
+    int32,
+    int64,
+    of_number,
+    packed,
+    promoted,
+    shown,
+)
 
 JUPYTER = "run the chapter in Jupyter"
 
@@ -83,7 +95,7 @@ def tensor(data, dtype=None, device=None, requires_grad=False):
     if isinstance(data, Tensor):
         return data.clone() if dtype is None else data.to(dtype).clone()
     shape, numbers = [], [data]
-    while numbers and isinstance(numbers[0], (list, tuple, range)) or (numbers and isinstance(numbers[0], Tensor)):
+    while (numbers and isinstance(numbers[0], (list, tuple, range))) or (numbers and isinstance(numbers[0], Tensor)):
         rows = [one.tolist() if isinstance(one, Tensor) else one for one in numbers]
         if not isinstance(rows[0], (list, tuple, range)):
             numbers = rows
@@ -154,7 +166,9 @@ class Tensor:
     @property
     def mT(self):
         if len(self.shape) < 2:
-            raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {len(self.shape)}-D tensor.")
+            raise RuntimeError(
+                f"tensor.mT is only supported on matrices or batches of matrices. Got {len(self.shape)}-D tensor."
+            )
         return self.transpose(-2, -1)
 
     def t(self):
@@ -189,7 +203,9 @@ class Tensor:
         return self.expand(other.shape)
 
     def is_contiguous(self):
-        return not self.numel() or all(size == 1 or a == b for size, a, b in zip(self.shape, self.strides_, steps(self.shape)))
+        return not self.numel() or all(
+            size == 1 or a == b for size, a, b in zip(self.shape, self.strides_, steps(self.shape))
+        )
 
     def contiguous(self):
         return self if self.is_contiguous() else self.clone()
@@ -253,12 +269,13 @@ class Tensor:
         sizes = [size // rest if one == -1 and rest else one for one in given]
         if math.prod(sizes) != size:
             raise RuntimeError(
-                f"unflatten: Provided sizes {given} don't multiply up to the size of dim {dim} ({size}) in the input tensor"
+                f"unflatten: Provided sizes {given} don't multiply up to the size of dim {dim} ({size}) in the input "
+                "tensor"
             )
         return self.view(*self.shape[:dim], *sizes, *self.shape[dim + 1 :])
 
     def diagonal(self, offset=0, dim1=0, dim2=1):
-        moved = self.movedim(dim1, -1) if self.axis(dim1) < self.axis(dim2) else self.movedim(dim1, -1)
+        moved = self.movedim(dim1, -1)
         rows = moved.movedim(self.axis(dim2) - (self.axis(dim1) < self.axis(dim2)), -1)  # ..., dim1, dim2
         (n, m), (a, b) = rows.shape[-2:], rows.strides_[-2:]
         size = max(min(n, m - offset) if offset >= 0 else min(n + offset, m), 0)
@@ -294,7 +311,9 @@ class Tensor:
         times = unpacked(times)
         shape = (1,) * (len(times) - len(self.shape)) + tuple(self.shape)
         twice = self.reshape([n for size in shape for n in (1, size)])
-        return twice.expand([n for pair in zip(times, shape) for n in pair]).reshape([m * n for m, n in zip(times, shape)])
+        return twice.expand([n for pair in zip(times, shape) for n in pair]).reshape(
+            [m * n for m, n in zip(times, shape)]
+        )
 
     def repeat_interleave(self, times, dim=None):
         flat = self.flatten() if dim is None else self
@@ -308,7 +327,10 @@ class Tensor:
         """A view where the index has no tensors; else the places of the numbers."""
         index = [*index] if isinstance(index, tuple) else [index]
         index = [tensor(one) if isinstance(one, list) else one for one in index]
-        axes = sum(len(one.shape) if isinstance(one, Tensor) and one.dtype is bool_ else one is not None and one is not ... for one in index)
+        axes = sum(
+            len(one.shape) if isinstance(one, Tensor) and one.dtype is bool_ else one is not None and one is not ...
+            for one in index
+        )
         if axes > len(self.shape):
             raise IndexError(f"too many indices for tensor of dimension {len(self.shape)}")
         fill = [slice(None)] * (len(self.shape) - axes)
@@ -362,7 +384,9 @@ class Tensor:
         first = tensors[0][0] if all(at == tensors[0][0] for at, _, _ in tensors) else 0
         whole = filled((*shape[:first], *common, *shape[first:]), offset, int64)
         for _, one, step in tensors:
-            whole = whole + (one * step).reshape(*(1,) * (len(common) - len(one.shape)), *one.shape, *(1,) * (len(shape) - first))
+            whole = whole + (one * step).reshape(
+                *(1,) * (len(common) - len(one.shape)), *one.shape, *(1,) * (len(shape) - first)
+            )
         for axis, (size, step) in enumerate(zip(shape, strides)):
             after = len(shape) - axis - 1 + (len(common) if axis < first else 0)
             whole = whole + (arange(size) * step).reshape(size, *(1,) * after)
@@ -500,7 +524,9 @@ class Tensor:
 
     def masked_fill(self, mask, value):
         if mask.dtype is not bool_:
-            raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {SPOKEN[mask.dtype]}")
+            raise RuntimeError(
+                f"masked_fill_ only supports boolean masks, but got mask with dtype {SPOKEN[mask.dtype]}"
+            )
         value = value.item() if isinstance(value, Tensor) else value
         shape = spread(mask.shape, self.shape)
         return Tensor(kernels.where(self.dtype.name, mask.view_, float(value), self.view_), shape, self.dtype)
@@ -611,7 +637,11 @@ class Tensor:
     def nonzero(self, as_tuple=False):
         flat = made(kernels.places, self.view_)
         at = Tensor(kernels.holding("int64", flat, to_js([len(flat)])), Size([len(flat)]), int64)
-        found = stack([(at // step) % size for step, size in zip(steps(self.shape), self.shape)], 1) if self.shape else at[:, None][:, :0]
+        found = (
+            stack([(at // step) % size for step, size in zip(steps(self.shape), self.shape)], 1)
+            if self.shape
+            else at[:, None][:, :0]
+        )
         return found.unbind(1) if as_tuple else found
 
     # Products
@@ -621,8 +651,9 @@ class Tensor:
         if not isinstance(b, Tensor):
             return NotImplemented
         if not a.shape or not b.shape:
-            raise RuntimeError("both arguments to matmul need to be at least 1D, but they are "
-                               f"{len(a.shape)}D and {len(b.shape)}D")
+            raise RuntimeError(
+                f"both arguments to matmul need to be at least 1D, but they are {len(a.shape)}D and {len(b.shape)}D"
+            )
         left, right = len(a.shape) == 1, len(b.shape) == 1
         a, b = a[None] if left else a, b[:, None] if right else b
         if a.shape[-1] != b.shape[-2]:
@@ -635,7 +666,9 @@ class Tensor:
         else:
             batch = spread(a.shape[:-2], b.shape[:-2])
             views = (one.expand(*batch, *one.shape[-2:]).view_ for one in (a, b))
-            product = Tensor(made(kernels.matmul, a.dtype.name, *views), Size((*batch, a.shape[-2], b.shape[-1])), a.dtype)
+            product = Tensor(
+                made(kernels.matmul, a.dtype.name, *views), Size((*batch, a.shape[-2], b.shape[-1])), a.dtype
+            )
         product = product.squeeze(-1) if right else product
         return product.squeeze(-1 if right else -2) if left else product
 
@@ -675,7 +708,11 @@ class Tensor:
         if not self.shape:
             return found[0]
         for size in reversed(self.shape[1:]):
-            found = [found[at : at + size] for at in range(0, len(found), size)] if size else [[] for _ in range(self.shape[0])]
+            found = (
+                [found[at : at + size] for at in range(0, len(found), size)]
+                if size
+                else [[] for _ in range(self.shape[0])]
+            )
         return found
 
     def item(self):
@@ -696,7 +733,8 @@ class Tensor:
 
     def __bool__(self):
         if self.numel() != 1:
-            raise RuntimeError(f"Boolean value of Tensor with {'no' if not self.numel() else 'more than one'} value{'s' if not self.numel() else ''} is ambiguous")
+            many = "more than one value" if self.numel() else "no values"
+            raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
         return bool(self.item())
 
     def __len__(self):
@@ -738,8 +776,10 @@ def unpacked(sizes):
 def unfit(a, b):
     """What PyTorch says of two shapes that cannot be multiplied."""
     if len(a) == len(b) == 1:
-        return (f"inconsistent tensor size, expected tensor [{a[0]}] and src [{b[0]}] to have the same number of "
-                f"elements, but got {a[0]} and {b[0]} elements respectively")
+        return (
+            f"inconsistent tensor size, expected tensor [{a[0]}] and src [{b[0]}] to have the same number of "
+            f"elements, but got {a[0]} and {b[0]} elements respectively"
+        )
     if len(b) == 1:
         rows = math.prod(a[:-1])
         return f"size mismatch, got input ({rows}), mat ({rows}x{a[-1]}), vec ({b[0]})"
@@ -747,10 +787,11 @@ def unfit(a, b):
         rows = math.prod(a[:-1])
         return f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a[-1]} and {b[0]}x{b[1]})"
     batch = math.prod(spread(a[:-2], b[:-2]))
-    return f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a[-1]}] but got: [{batch}, {b[-2]}]."
+    wanted, got = [batch, a[-1]], [batch, b[-2]]
+    return f"Expected size for first two dimensions of batch2 tensor to be: {wanted} but got: {got}."
 
 
-MINUS = ("{} is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.")
+MINUS = "{} is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
 
 
 def subtracted(self, other, turned):
@@ -770,22 +811,33 @@ def divided(self, other, turned=False):
 
 for name in "abs ceil floor neg relu round sign square trunc".split():
     setattr(Tensor, name, lambda self, name=name: self.each(name))
-for name in "acos cos erf exp log log1p log2 reciprocal rsqrt sigmoid sin sqrt tan tanh".split():
-    setattr(Tensor, name, lambda self, name=name: self.each(name, self.dtype if self.dtype.category == 2 else default[0]))
-for name in "isfinite isinf isnan logical_not".split():
+FLOATING = "acos cos erf exp log log1p log2 reciprocal rsqrt sigmoid sin sqrt tan tanh"
+for name in FLOATING.split():
+    setattr(
+        Tensor, name, lambda self, name=name: self.each(name, self.dtype if self.dtype.category == 2 else default[0])
+    )
+for name in ["isfinite", "isinf", "isnan", "logical_not"]:
     setattr(Tensor, name, lambda self, name=name: self.each(name, bool_))
-for name in "any all".split():
+for name in ["any", "all"]:
     setattr(Tensor, name, lambda self, dim=None, keepdim=False, name=name: self.reduce(name, dim, keepdim, bool_))
-for name in "amax amin".split():
+for name in ["amax", "amin"]:
     setattr(Tensor, name, lambda self, dim=None, keepdim=False, name=name: self.reduce(name, dim, keepdim, self.dtype))
-for name in "argmax argmin".split():
+for name in ["argmax", "argmin"]:
     setattr(Tensor, name, lambda self, dim=None, keepdim=False, name=name: self.reduce(name, dim, keepdim, int64))
 for name in "eq ne lt le gt ge".split():
     setattr(Tensor, name, lambda self, other, name=name: self.with_(name, other, bool_))
     setattr(Tensor, f"__{name}__", getattr(Tensor, name))
 for name, sign in {
-    "add": "add", "mul": "mul", "remainder": "mod", "floor_divide": "floordiv", "maximum": "", "minimum": "", "pow": "pow",
-    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
+    "add": "add",
+    "mul": "mul",
+    "remainder": "mod",
+    "floor_divide": "floordiv",
+    "maximum": "",
+    "minimum": "",
+    "pow": "pow",
+    "bitwise_and": "and",
+    "bitwise_or": "or",
+    "bitwise_xor": "xor",
 }.items():
     setattr(Tensor, name, lambda self, other, name=name: self.with_(name, other))
     if sign:
@@ -797,10 +849,21 @@ Tensor.div = Tensor.__truediv__ = divided
 Tensor.__rtruediv__ = lambda self, other: divided(self, other, True)
 Tensor.logical_and, Tensor.logical_or = Tensor.bitwise_and, Tensor.bitwise_or
 Tensor.matmul = Tensor.bmm = Tensor.mm = Tensor.__matmul__
-for sign, name in {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "div", "iand": "bitwise_and", "ior": "bitwise_or"}.items():
+for sign, name in {
+    "iadd": "add",
+    "isub": "sub",
+    "imul": "mul",
+    "itruediv": "div",
+    "iand": "bitwise_and",
+    "ior": "bitwise_or",
+}.items():
     setattr(Tensor, f"__{sign}__", lambda self, other, name=name: self.copy_(getattr(self, name)(other)))
 for name, value in {"zeros": 0, "ones": 1}.items():
-    setattr(Tensor, f"new_{name}", lambda self, *shape, dtype=None, device=None, value=value: filled(unpacked(shape), value, dtype or self.dtype))
+    setattr(
+        Tensor,
+        f"new_{name}",
+        lambda self, *shape, dtype=None, device=None, value=value: filled(unpacked(shape), value, dtype or self.dtype),
+    )
 Tensor.new_full = lambda self, shape, value, dtype=None, device=None: filled(shape, value, dtype or self.dtype)
 Tensor.new_tensor = lambda self, data, dtype=None: tensor(data, dtype or self.dtype)
 
@@ -846,8 +909,8 @@ def stack(tensors, dim=0):
     tensors = [*tensors]
     for number, one in enumerate(tensors):
         if one.shape != tensors[0].shape:
-            first = list(tensors[0].shape)
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {first} at entry 0 and {list(one.shape)} at entry {number}")
+            shapes = f"{list(tensors[0].shape)} at entry 0 and {list(one.shape)} at entry {number}"
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {shapes}")
     return cat([one.unsqueeze(dim) for one in tensors], tensors[0].axis(dim, 1))
 
 
@@ -869,7 +932,9 @@ def written(x):
         return "[" + gap.join("..." if one is None else block(one, indent + 1) for one in rows) + "]"
 
     usual = x.dtype in (default[0], int64, bool_) and x.numel()
-    extra = [] if usual else [f"dtype={x.dtype!r}"] if x.numel() else [f"size={tuple(x.shape)}"] if len(x.shape) > 1 else []
+    extra = (
+        [] if usual else [f"dtype={x.dtype!r}"] if x.numel() else [f"size={tuple(x.shape)}"] if len(x.shape) > 1 else []
+    )
     return f"tensor({', '.join([block(x, 7), *extra, *(['requires_grad=True'] if x.requires_grad else [])])})"
 
 

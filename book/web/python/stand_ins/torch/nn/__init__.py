@@ -1,11 +1,8 @@
 """Modules: parts that hold learned numbers."""
 
-import math
-
 import torch
-from torch.tensor import JUPYTER, Tensor
-
 from torch.nn import functional, init
+from torch.tensor import JUPYTER, Tensor
 
 
 class Parameter(Tensor):
@@ -232,7 +229,8 @@ class LayerNorm(Module):
         return functional.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}, bias={self.bias is not None}"
+        own, biased = self.weight is not None, self.bias is not None
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={own}, bias={biased}"
 
 
 class Dropout(Module):

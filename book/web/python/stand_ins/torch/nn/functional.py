@@ -36,7 +36,7 @@ def embedding(tokens, weight):
 
 def layer_norm(x, shape, weight=None, bias=None, eps=1e-5):
     shape = tuple(shape)
-    if tuple(x.shape[-len(shape):]) != shape:
+    if tuple(x.shape[-len(shape) :]) != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], "
             f"but got input of size{list(x.shape)}"
