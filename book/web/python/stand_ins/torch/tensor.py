@@ -916,6 +916,10 @@ def stack(tensors, dim=0):
 
 def written(x):
     """As PyTorch prints it: four digits, one width, brackets."""
+    if not x.numel():
+        size = [f"size={tuple(x.shape)}"] if len(x.shape) > 1 else []
+        kind = [] if x.dtype is default[0] else [f"dtype={x.dtype!r}"]
+        return f"tensor({', '.join(['[]', *size, *kind])})"
     corner = x if x.numel() <= 1000 else None
     write = shown((corner if corner is not None else edges(x)).numbers(), x.dtype)
 
@@ -931,11 +935,9 @@ def written(x):
         gap = "," + "\n" * (len(x.shape) - 1) + " " * (indent + 1)
         return "[" + gap.join("..." if one is None else block(one, indent + 1) for one in rows) + "]"
 
-    usual = x.dtype in (default[0], int64, bool_) and x.numel()
-    extra = (
-        [] if usual else [f"dtype={x.dtype!r}"] if x.numel() else [f"size={tuple(x.shape)}"] if len(x.shape) > 1 else []
-    )
-    return f"tensor({', '.join([block(x, 7), *extra, *(['requires_grad=True'] if x.requires_grad else [])])})"
+    extra = [] if x.dtype in (default[0], int64, bool_) else [f"dtype={x.dtype!r}"]
+    extra += ["requires_grad=True"] if x.requires_grad else []
+    return f"tensor({', '.join([block(x, 7), *extra])})"
 
 
 def edges(x):
