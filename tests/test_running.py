@@ -182,8 +182,7 @@ def run(page, name: str):
     """Press a cell's Run, and wait until it has run."""
     place = page.locator(f"#cell-{name}")
     place.get_by_role("button", name="Run:").click()
-    place.locator(".run-bar .stop").wait_for(state="visible")
-    place.locator(".run-bar .run").wait_for(state="visible")
+    page.locator(f"#cell-{name}[aria-busy=false]").wait_for()
     return place
 
 
@@ -278,8 +277,7 @@ class TestInThePage:
         write(page, "attention-idea", hostile)
         page.wait_for_function("location.hash.startsWith('#run-')")
         address = page.url
-        page.goto("about:blank")
-        page.goto(address)
+        page.reload()
         place = page.locator("#cell-attention-idea")
         shows(place, "This text came with the address and is not the book's.")
         assert place.locator("textarea").input_value() == hostile
@@ -288,7 +286,6 @@ class TestInThePage:
         assert page.locator(".run-output").count() == 0
         assert run(page, "attention-idea").locator(".run-output a").get_attribute("href") is None
         for broken in ("#run-", "#run-abc", "#run-" + "A" * 500, address.replace("#run-", "#run-_")):
-            page.goto("about:blank")
             page.goto(f"{site}00_whole.html#{broken.partition('#')[2]}")
             shows(page.locator(".run-strange"), "cannot be read")
         assert complaints == []

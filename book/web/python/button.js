@@ -10,11 +10,13 @@ function open() {
 
 async function press(action, cell) {
   const told = cell.querySelector(".run-told");
+  cell.setAttribute("aria-busy", "true");
   try {
     await (await open())[action](cell.id.replace(/^cell-/, ""));
   } catch (error) {
     told.textContent = `This cell cannot run now: ${error.message}`;
   }
+  cell.setAttribute("aria-busy", "false");
 }
 
 function button(label, action, cell) {

@@ -122,6 +122,7 @@ export class View {
   /** Whether something runs that this cell waits for: its Run becomes Stop. */
   busy(isBusy) {
     const had = document.activeElement;
+    this.element.setAttribute("aria-busy", isBusy);
     this.runButton.hidden = isBusy;
     this.stopButton.hidden = !isBusy;
     if (!isBusy) this.progress.hidden = true;
