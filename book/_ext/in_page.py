@@ -14,10 +14,12 @@ import json
 import re
 import sys
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import yaml
 from annotated_book import DIRECTIVE
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -45,7 +47,7 @@ HEAD = (
 
 
 class MarkCells(SphinxTransform):
-    """Open cells of the pages that can run get the class `runs`."""
+    """Open cells of the pages that can run get the class `runs`, and the changes that are prepared for them."""
 
     default_priority = 390
 
@@ -54,6 +56,19 @@ class MarkCells(SphinxTransform):
             for cell in self.document.findall(nodes.container):
                 if cell.get("nb_element") == "cell_code" and not cell.get("hide_mode"):
                     cell["classes"].append("runs")
+                    prepared = [
+                        one["name"] for one in changes(self.env.docname) if f"cell-{one['cell']}" in cell["ids"]
+                    ]
+                    if prepared:
+                        cell += nodes.raw("", offers(prepared), format="html")
+
+
+def offers(names: list[str]) -> str:
+    """Buttons for prepared changes of a cell."""
+    buttons = (
+        f'<button type="button" data-change="{place}">{escape(name)}</button>' for place, name in enumerate(names)
+    )
+    return f'<p class="run-offers">Change it, after a guess: {" ".join(buttons)}</p>'
 
 
 def head(app: Sphinx, page: str, template: str, context: dict, document: nodes.document | None) -> None:
@@ -120,6 +135,11 @@ def scripts() -> list[Path]:
     return found
 
 
+def changes(page: str) -> list[dict[str, Any]]:
+    """The changes that `changes.yml` prepares for a page's cells."""
+    return yaml.safe_load((ROOT / "book" / "changes.yml").read_text(encoding="utf-8"))[page]
+
+
 @cache
 def sentences() -> list[tuple[str, str]]:
     """The twins and the next sentences of their construction, as the shipped model translates them."""
@@ -175,7 +195,8 @@ class Parts:
         """All that the script of a page has to know."""
         cells, code = cells_of(page)
         read = self.packed("texts", f"{page}.files.json", json.dumps(texts_read(code)).encode())
-        return {"cells": cells, "sentences": sentences(), "parts": [*self.shared, read]}
+        parts = [*self.shared, read]
+        return {"cells": cells, "sentences": sentences(), "changes": changes(page), "parts": parts}
 
 
 def digest(content: bytes) -> str:

@@ -8,11 +8,11 @@ function open() {
   return notebook;
 }
 
-async function press(action, cell) {
+async function press(action, cell, ...more) {
   const told = cell.querySelector(".run-told");
   cell.setAttribute("aria-busy", "true");
   try {
-    await (await open())[action](cell.id.replace(/^cell-/, ""));
+    await (await open())[action](cell.id.replace(/^cell-/, ""), ...more);
   } catch (error) {
     told.textContent = `This cell cannot run now: ${error.message}`;
   }
@@ -36,6 +36,9 @@ for (const cell of cells) {
   told.setAttribute("role", "status");
   bar.append(button("Run", "run", cell), button("Edit", "edit", cell), told);
   cell.querySelector(".cell_input").append(bar);
+  for (const offer of cell.querySelectorAll("[data-change]")) {
+    offer.addEventListener("click", () => press("offer", cell, Number(offer.dataset.change)));
+  }
   cell.classList.add("ready");
 }
 const arrive = () => location.hash.startsWith("#run-") && open().then((opened) => opened.arrive(), console.warn);

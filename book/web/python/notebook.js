@@ -17,11 +17,12 @@ export class Notebook {
     return new Notebook(page, await describe(page), elements);
   }
 
-  constructor(page, { cells, sentences, parts }, elements) {
+  constructor(page, { cells, sentences, changes, parts }, elements) {
     Object.assign(this, {
       page,
       cells,
       sentences,
+      changes,
       ran: new Map(),
       stale: new Set(),
       line: Promise.resolve(),
@@ -39,6 +40,12 @@ export class Notebook {
 
   edit(id) {
     this.views.get(id).edit();
+  }
+
+  /** One of the changes that are prepared for a cell: first the guess. */
+  offer(id, place) {
+    const change = this.changes.filter(({ cell }) => cell === id)[place];
+    this.views.get(id).offer(change);
   }
 
   textOf(cell) {

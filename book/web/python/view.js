@@ -2,6 +2,7 @@
 import { button, make } from "../widgets/dom.js";
 import { diff } from "./diff.js";
 import { editor } from "./editor.js";
+import { guess } from "./guess.js";
 import { output } from "./output.js";
 import { payoff } from "./payoff.js";
 
@@ -97,13 +98,26 @@ export class View {
     this.changes.append(make("pre", { tabindex: "0", "aria-label": "changed lines" }, lines));
   }
 
+  /** A prepared change: the reader guesses, sees it as a diff, runs it, and is told why. */
+  offer(change) {
+    this.guess?.remove();
+    this.guess = guess(change, async () => {
+      this.change(this.about.source.replace(change.from, () => change.to));
+      this.edit(false);
+      this.editor.set(this.text);
+      this.changes.open = true;
+      await this.notebook.run(this.about.id);
+    });
+    this.element.append(this.guess);
+    this.guess.querySelector("input").focus();
+  }
+
   /** The book's text and the stored output again. */
   reset() {
     this.change(this.about.source);
     this.closeEditor();
-    this.live?.remove();
-    this.panel?.remove();
-    this.live = this.panel = null;
+    for (const one of [this.live, this.panel, this.guess]) one?.remove();
+    this.live = this.panel = this.guess = null;
     if (this.stored) this.stored.hidden = false;
     this.tell("The book's text and output again.");
     this.editButton.focus();
