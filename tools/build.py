@@ -164,6 +164,7 @@ def build(root: Path, execute_chapters: bool) -> int:
     site, stamp = root / "_build" / "html", root / "_build" / "html.key"
     parts = ["_config.yml", "_toc.yml", "annotated", "book/_ext", "tools/build.py", "requirements.lock", "package.json"]
     parts += ["pyproject.toml", "data/models/embedded", "data/runs/case", "data/runs/heads"]  # what pages load
+    parts += ["data/embedded", "data/paper.yml", "data/runs/table-3"]  # what cells read that run in the page
     addresses = os.environ.get("ANNOTATED_URL", ""), origin(root)
     key = digest([source, *(root / part for part in parts)], root, *addresses)
     if not (site.is_dir() and stamp.exists() and stamp.read_text() == key):

@@ -157,7 +157,7 @@ def sentences() -> list[tuple[str, str]]:
 
 
 class Parts:
-    """The files of a Python, written once for all pages: {"kind", "name", "url", "bytes"} each."""
+    """The files of a Python, written once for all pages: `about` says what each is."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -179,17 +179,16 @@ class Parts:
         ]
 
     def packed(self, kind: str, name: str, content: bytes) -> dict[str, Any]:
-        return self.written(kind, name, gzip.compress(content, 9, mtime=0), ".gz")
+        return self.written(kind, name, gzip.compress(content, 9, mtime=0), ".gz") | {"size": len(content)}
 
     def written(self, kind: str, name: str, content: bytes, ending: str = "") -> dict[str, Any]:
         file = f"{name.split('/')[-1]}{ending}"
         (self.folder / file).write_bytes(content)
-        return {"kind": kind, "name": name, "url": f"{file}?v={digest(content)}", "bytes": len(content)}
+        return about(kind, name, file, content)
 
     def there(self, kind: str, name: str, path: Path, place: str = "") -> dict[str, Any]:
         """A file that the site has anyway."""
-        content = path.read_bytes()
-        return {"kind": kind, "name": name, "url": f"../{place or name}?v={digest(content)}", "bytes": len(content)}
+        return about(kind, name, f"../{place or name}", path.read_bytes())
 
     def describe(self, page: str) -> dict[str, Any]:
         """All that the script of a page has to know."""
@@ -199,8 +198,10 @@ class Parts:
         return {"cells": cells, "sentences": sentences(), "changes": changes(page), "parts": parts}
 
 
-def digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:12]
+def about(kind: str, name: str, place: str, content: bytes) -> dict[str, Any]:
+    """A file as the page's description has it: `bytes` come, and are `size` bytes when they are unpacked."""
+    version = hashlib.sha256(content).hexdigest()[:12]
+    return {"kind": kind, "name": name, "url": f"{place}?v={version}", "bytes": len(content), "size": len(content)}
 
 
 def plain_script(name: str) -> bytes:

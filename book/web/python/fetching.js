@@ -9,8 +9,8 @@ const openStore = async () => {
   }
 };
 
-async function answer(url, signal) {
-  const response = await fetch(url, { signal });
+async function answer(url, options) {
+  const response = await fetch(url, options);
   if (!response.ok) throw new Error(`${url.pathname.split("/").pop()} is not there (${response.status})`);
   return response;
 }
@@ -20,7 +20,7 @@ export async function describe(page) {
   const url = new URL(`${page}.json`, import.meta.url);
   const store = await openStore();
   try {
-    const response = await answer(url);
+    const response = await answer(url, { cache: "no-cache" });
     await store?.put(url, response.clone()).catch(() => {}); // no room
     return await response.json();
   } catch (error) {
@@ -35,12 +35,7 @@ export async function fetchParts(parts, progress, signal) {
   const store = await openStore();
   let come = 0;
   const got = (count) => progress((come += count));
-  const found = await Promise.all(
-    parts.map(async ({ name, url }) => [
-      name,
-      await unpacked(await bytesOf(store, new URL(url, import.meta.url), got, signal)),
-    ]),
-  );
+  const found = await Promise.all(parts.map(async (part) => [part.name, await fetchPart(store, part, got, signal)]));
   const wanted = new Set(parts.map(({ url }) => new URL(url, import.meta.url).href));
   for (const { url } of (await store?.keys()) ?? []) {
     const old = [...wanted].some((one) => one !== url && one.split("?")[0] === url.split("?")[0]);
@@ -49,26 +44,24 @@ export async function fetchParts(parts, progress, signal) {
   return Object.fromEntries(found);
 }
 
-/** Forget what is kept: it was cut or spoilt. */
-export const forget = () => caches?.delete(STORE).catch(() => {});
-
-async function bytesOf(store, url, got, signal) {
-  const kept = await store?.match(url);
-  if (kept) {
-    const bytes = new Uint8Array(await kept.arrayBuffer());
-    got(bytes.length);
-    return bytes;
-  }
+async function fetchPart(store, { name, url, size }, got, signal) {
+  const address = new URL(url, import.meta.url);
+  const kept = await store?.match(address);
   const counted = new TransformStream({
     transform(chunk, out) {
       got(chunk.length);
       out.enqueue(chunk);
     },
   });
-  const { body } = await answer(url, signal);
+  const { body } = kept ?? (await answer(address, { signal }));
   const bytes = new Uint8Array(await new Response(body.pipeThrough(counted)).arrayBuffer());
-  await store?.put(url, new Response(bytes)).catch(() => {}); // no room
-  return bytes;
+  const whole = await unpacked(bytes).catch(() => []);
+  if (whole.length !== size) {
+    await store?.delete(address);
+    throw new Error(`${name} came cut, or as something else: press Run again`);
+  }
+  if (!kept) await store?.put(address, new Response(bytes)).catch(() => {}); // no room
+  return whole;
 }
 
 /** Some hosts unpack what they send, so the first bytes tell. */

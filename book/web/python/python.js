@@ -1,5 +1,5 @@
 // One Python of the page: a worker that is begun when it is needed, asked, and ended.
-import { fetchParts, forget, link } from "./fetching.js";
+import { fetchParts, link } from "./fetching.js";
 
 /** Python was ended while it ran. */
 export class Ended extends Error {}
@@ -32,12 +32,7 @@ export class Python {
     const lock = JSON.parse(new TextDecoder().decode(of("lock")[0][1]));
     const files = Object.assign({}, ...texts, Object.fromEntries(of("file")));
     const [pyodide, asm] = [this.modules["pyodide/pyodide.mjs"], this.modules["pyodide/pyodide.asm.mjs"]];
-    try {
-      await this.ask("begin", { pyodide, asm, wasm, library, lock, files }, () => {});
-    } catch (error) {
-      if (!(error instanceof Ended)) await forget(); // something that is kept may be spoilt
-      throw error;
-    }
+    await this.ask("begin", { pyodide, asm, wasm, library, lock, files });
   }
 
   /** Call a function of running.py; `listen(kind, value)` hears what it sends meanwhile. */
