@@ -466,19 +466,15 @@ def hunted(station: Station, seed: int, folder: Path, guess: Any) -> tuple[list[
     if row not in hunt.lines:
         there = made.text.splitlines()[row - 1 : row] if isinstance(row, int) and row > 0 else []
         shown = f", `{there[0].strip()}`," if there and there[0].strip() else ""
-        return [
-            "",
-            f"Hunt {n}: line {row}{shown} is as it should be. The letter is judged when the line is found.",
-        ], False
+        told = f"Hunt {n}: line {row}{shown} is as it should be. The letter is judged when the line is found."
+        return ["", *folded(told)], False
     if letter == hunt.right:
         return ["", f"Hunt {n}: found. {made.name[0].upper()}{made.name[1:]}."], True
     if letter not in (*"abc",):
         return ["", f"Hunt {n}: line {row} is wrong, as you say. Which of a, b and c does the model give?"], False
     other, right = hunt.options["abc".index(letter)], stations_text(pieces(solution()), n)
-    lines = [
-        "",
-        f"Hunt {n}: line {row} is wrong, as you say. It does not give {letter}, which comes of another mistake:",
-    ]
+    told = f"Hunt {n}: line {row} is wrong, as you say. It does not give {letter}, which comes of another mistake:"
+    lines = ["", *folded(told)]
     for where, text, before in (("for that", other.text, right), ("found", right, other.text)):
         lines += [f"  {where:8}  {text.splitlines()[at - 1].strip()}" for at in changed_lines(before, text)[:4]]
     return lines, False
@@ -579,7 +575,7 @@ def look(path: Path, record: dict[str, Any], first: bool = False) -> Look:
             if "passed" not in state or record.get("file") != mark:
                 if not mine.names and ("passed" in state or given.get(f"PREDICT_{number(station)}") != ""):
                     mine.names.update(run_file(path, seconds=SECONDS))
-                said, verdict = visit(station, state, mine, given, first)
+                said, verdict = visit(station, state, mine, given, first and not lines)
                 lines += said
             if verdict != "done":
                 here, fine = station, fine and verdict != "wrong"
@@ -883,8 +879,12 @@ def watch_file(
         say(f"{path} asks three stations again.")
     elif not path.exists():
         write_atomically(path, new_file().encode())
-        told = "Give this command again after each save" if once else "This window says after each save"
-        say(f"{path} is written: open it in your editor. {told}{', and see' if once else ''} what to make of it.")
+        told = (
+            ", and give this command again after each save."
+            if once
+            else (". This window says after each save what to make of it.")
+        )
+        say(f"{path} is written: open it in your editor{told}")
     beside_it = path.with_suffix(".json")
     record = recorded(beside_it) or {"seed": random.Random(seed).randrange(10**6)}
     first, before = True, None
@@ -894,6 +894,9 @@ def watch_file(
             for line in ["", *changed] if changed else []:
                 say(line)
             before = stamp(path)
+            mark = short(path.read_text(encoding="utf-8", errors="replace")) if once and path.exists() else ""
+            first = first and (not once or record.get("looked", mark) == mark)  # a call after a save is no beginning
+            record["looked"] = mark
             found = seen_in_fork(path, record, first, once)
             record = found.record
             write_json(beside_it, record)

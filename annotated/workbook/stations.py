@@ -370,6 +370,14 @@ def kind(value: Any) -> str:
     return value if isinstance(value, str) else f"{type(value).__name__} {value!r}"
 
 
+def differs(expected: Tensor, found: Tensor) -> tuple[int, ...]:
+    """Where the first table of rows and columns is that is another in `found`."""
+    at: tuple[int, ...] = ()
+    while expected[at].dim() > 2:
+        at = (*at, next(i for i in range(len(expected[at])) if not same(expected[at][i], found[at][i])))
+    return at
+
+
 def beside(
     expected: Any, found: Any, returns: tuple[str, ...] = (), axes: tuple[str, ...] = Case._field_defaults["axes"]
 ) -> list[str]:
@@ -384,10 +392,9 @@ def beside(
     if not (comparable or (alike and (expected.dtype == torch.bool) == (found.dtype == torch.bool))):
         return [f"expected  {kind(expected)}", f"found     {kind(found)}"]
     place, shape = [], tuple(getattr(expected, "shape", ()))
-    while isinstance(expected, Tensor) and expected.dim() > 2:
-        at = next(i for i in range(len(expected)) if not same(expected[i], found[i]))
-        name = axes[len(place)] if len(place) < len(axes) else "slice"
-        place.append(f"{name} {at + 1} of {len(expected)}")
+    if isinstance(expected, Tensor):
+        at = differs(expected, found)
+        place = [f"{axis} {i + 1} of {n}" for axis, i, n in zip((*axes, *["slice"] * len(at)), at, shape)]
         expected, found = expected[at], found[at]
     left, right = rows(expected), rows(found)
     width = max(map(len, [*left, "expected"])) + 6
@@ -409,6 +416,8 @@ def leading(case: Case, expected: Any, found: Any) -> str:
         return "Where do you need True and False, and where numbers? Which comparison makes one of the other?"
     if expected.shape != found.shape:
         return "Write its shape beside each of your lines. At which line does it become another than you meant?"
+    at = differs(expected, found)
+    expected, found = expected[at], found[at]  # as they are shown
     if found.isnan().any():
         return "Which rows are nan? A softmax gives that for a row that is minus infinity throughout: what is hidden?"
     if shares(found) and not shares(expected):
@@ -455,9 +464,7 @@ def tokens(*ids: list[int]) -> Tensor:
 
 
 TABLE = torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 2]])
-SHOWN = "the table of three words, 4 numbers each  1 0 0 0\n" + "\n".join(
-    " " * 42 + one for one in ("0 1 0 0", "0 0 1 2")
-)
+SHOWN = "the table of three words  1 0 0 0\n                          0 1 0 0\n                          0 0 1 2"
 OPEN = (sequence(2, 1, 3, 5, seed=2) > -0.5) | torch.eye(3, 5).bool()  # what may be seen
 PADDED = tokens([1, 1, 1, 1, 0], [1, 1, 0, 0, 0]).bool()[:, None, None]
 SOURCES, TARGETS = tokens([5, 6, 7, 3], [8, 3, 0, 0]), tokens([2, 9, 5], [2, 6, 0])
@@ -1000,13 +1007,31 @@ There are no biases. Of two numbers, the normalisation makes the larger 1 and th
 SEEN = torch.ones(1, 1, dtype=torch.bool)
 
 
+ADDED: list[str] = []  # what each add and norm of the layer that was asked last was given
+
+
+class Noted(nn.Module):
+    """An add and norm that notes what it is given."""
+
+    def __init__(self, name: str, part: nn.Module):
+        super().__init__()
+        self.name, self.part = name, part
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        ADDED.append(f"  {self.name:23}  x  {rows(x[0])[0]:8}  y  {rows(y[0])[0]}")
+        return self.part(x, y)
+
+
 def by_hand(layer: nn.Module) -> nn.Module:
     """A layer of width 2 with so few numbers that it can be followed by hand."""
     feed_forward = {"inner.weight": torch.tensor([[2.0, 1]]), "outer.weight": torch.tensor([[0], [1.5]])}
-    for name, part in reference()[type(layer).__name__](2, 1, 1, 0.0).named_children():
-        if "attention" in name and "around" not in name:
+    ADDED[:] = ["In yours, each add and norm was given:"]
+    for name, _ in reference()[type(layer).__name__](2, 1, 1, 0.0).named_children():
+        if "around" in name:
+            setattr(layer, name, Noted(name, getattr(layer, name)))
+        elif "attention" in name:
             hand_over(getattr(layer, name), dict.fromkeys("qkvo", torch.eye(2)))
-        elif isinstance(part, reference()["FeedForward"]):
+        else:
             hand_over(getattr(layer, name), feed_forward)
     return layer.eval()
 
@@ -1019,7 +1044,7 @@ LAST, OTHER = (
 )
 LAYERS_STATION = station(
     "layers", ("FeedForward", "AddNorm", "EncoderLayer", "DecoderLayer"),
-    ("FeedForward.forward", "AddNorm.forward", "EncoderLayer.forward", "DecoderLayer.forward"), watch_layers,
+    ("FeedForward.forward", "AddNorm.forward", "DecoderLayer.forward"), watch_layers,
     (
         Case("FeedForward.forward", "one word of 2 numbers, 3 inner units, no biases\n"
              "x  1 -2     inner.weight  1  0     outer.weight  1 1 1\n"
@@ -1032,13 +1057,15 @@ LAYERS_STATION = station(
              lambda names: names["AddNorm"](4, 1.0).train()(torch.tensor([[[1.0, 2, 3, 4]]]),
                                                             torch.tensor([[[0.0, 0, 0, 8]]]))),
         Case("EncoderLayer.forward", f"one word of 2 numbers; {BY_HAND}\nx  1 0",
-             lambda names: by_hand(names["EncoderLayer"](2, 1, 1, 0.0))(torch.tensor([[[1.0, 0]]]), SEEN)),
+             lambda names: by_hand(names["EncoderLayer"](2, 1, 1, 0.0))(torch.tensor([[[1.0, 0]]]), SEEN),
+             more=lambda: [*ADDED]),
         Case("EncoderLayer.forward", "2 sentences of 5 words, padded differently; 8 numbers, 2 heads",
              lambda names: filled(names, "EncoderLayer", 8, 16, 2, 0.0)(sequence(2, 5, 8, seed=1), PADDED)),
         Case("DecoderLayer.forward", f"one word of 2 numbers; of the memory's two, the second is hidden; {BY_HAND}\n"
              "x  3 0     memory  0 2.5\n                   9 0",
              lambda names: by_hand(names["DecoderLayer"](2, 1, 1, 0.0))(
-                 torch.tensor([[[3.0, 0]]]), torch.tensor([[[0, 2.5], [9, 0]]]), SEEN, tokens([1, 0]).bool())),
+                 torch.tensor([[[3.0, 0]]]), torch.tensor([[[0, 2.5], [9, 0]]]), SEEN, tokens([1, 0]).bool()),
+             more=lambda: [*ADDED]),
         Case("DecoderLayer.forward", "3 words of each target, 5 of each source, padded differently; 8 numbers, 2 heads",
              lambda names: filled(names, "DecoderLayer", 8, 16, 2, 0.0)(
                  sequence(2, 3, 8), sequence(2, 5, 8, seed=1), torch.ones(3, 3).tril().bool(), PADDED)),
@@ -1099,13 +1126,13 @@ ENDS_STATION = station(
     "ends", ("Embedding", "positions", "Transformer"),
     ("Embedding.forward", "positions", "Transformer.embed", "Transformer.decode"), watch_ends,
     (
-        Case("Embedding.forward", f"the words 2 and 0; {SHOWN}",
+        Case("Embedding.forward", f"the words 2 and 0\n{SHOWN}",
              lambda names: hand_over(names["Embedding"](3, 4), {"weight": TABLE})(tokens([2, 0]))),
         Case("positions", "3 places, d = 4", lambda names: names["positions"](3, 4)),
         Case("positions", "6 places, d = 6", lambda names: names["positions"](6, 6)),
-        Case("Transformer.embed", f"the ids 2 2 0, in evaluation; {SHOWN}",
+        Case("Transformer.embed", f"the ids 2 2 0, in evaluation\n{SHOWN}",
              lambda names: bare(names).embed(tokens([2, 2, 0]))),
-        Case("Transformer.embed", f"the ids 2 2 0, in training, where everything is dropped; {SHOWN}",
+        Case("Transformer.embed", f"the ids 2 2 0, in training, where everything is dropped\n{SHOWN}",
              lambda names: bare(names, 1.0).train().embed(tokens([2, 2, 0]))),
         Case("Transformer.encode", "two sources, padded differently: the memory, and what may be seen of it",
              lambda names: memory_and_mask(whole(names).encode(SOURCES)), ("memory", "mask")),
