@@ -200,8 +200,10 @@ def test_the_question_is_about_what_is_wrong():
     case, right = STATIONS[1].cases[1], torch.ones(2, 2).tril()
     questions = [stations.leading(case, right.bool(), one) for one in (right, right[:1].bool(), ~right.bool())]
     questions.append(stations.leading(case, (right, right), (right, right / 0)))
-    assert len(set(questions)) == 4
-    assert questions[2] == case.question
+    scores = torch.tensor([[1.0, 2], [3, 5]])
+    of_shares = [stations.leading(case, scores, one) for one in (scores.softmax(-1), scores.log_softmax(-2))]
+    assert len({*questions, *of_shares}) == 5
+    assert questions[2] == case.question == stations.leading(case, scores.softmax(-1), scores.softmax(-2))
 
 
 def test_what_fails_is_told_by_the_lines_of_its_owner(monkeypatch):
@@ -249,7 +251,9 @@ def test_an_old_residual_is_seen_in_one_word_of_two_numbers():
     station = STATIONS[3]
     one, names = next(copy for copy in learn.copies(station) if copy[0].name.startswith("the second sum adds"))
     judged = learn.judge(station.cases, theirs := mine(solution(), **names))
-    assert judged.lines[-1].split() == ["1", "-1", "-1", "1"]
+    shown = [line.split() for line in judged.lines]
+    assert ["1", "-1", "-1", "1"] in shown
+    assert ["around_feed_forward", "x", "1", "0", "y", "0", "1.5"] in shown, "what was added: the layer's input"
     assert judged.question.startswith("The second add and norm")
     assert learn.alike(station, theirs, judged.part) == [one]
 
@@ -326,3 +330,4 @@ def test_emptied_keeps_what_stands_around():
     ]
     assert "        y = ...\n        return y" in stations.emptied(text, ("A.f",), {"A.f": "y = ...\nreturn y"})
     assert stations.emptied(text, ()) == text
+    assert not stations.unwritten(ast.parse("x[..., 0]"))

@@ -88,6 +88,7 @@ def failure(error: BaseException) -> list[str]:
     """What an exception says, and the lines of somebody's own file that led to it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if not one.filename.startswith(OTHERS)]
+    own = [one for one, after in zip(own, [*own[1:], None]) if not after or one.lineno != after.lineno]  # a line once
     text = " ".join(str(error).split())[:300]
     said = text if isinstance(error, (StillRunning, Broken)) else f"{type(error).__name__}: {text}"
     return [*(f"line {one.lineno}, in {one.name}:  {one.line}" for one in own[-3:]), said]
@@ -152,6 +153,8 @@ def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
             why = [*failure(error), *(endless(error, mine) if late else [])]
             lines = [f"{case.part} fails. It was asked with", *shown, *(f"    {one}" for one in why)]
             how, question = ("late", LATE) if late else ("raised", RAISED)
+            if isinstance(error, Broken):
+                question = case.question  # it is no accident
             if re.search(r"\buse\b.* instead\b", str(error), re.IGNORECASE | re.DOTALL):
                 question = ""  # PyTorch names the cure
             return Judgement("wrong", lines, case.part, how, question, case.shows + question)
@@ -764,7 +767,8 @@ def unread(what: str, record: dict[str, Any]) -> Look:
     """Why a file could not be looked at, and where its reader stands."""
     stations = [one for one in ALL if one.name in record.get("again", [one.name for one in ALL])]
     here = next((one for one in stations if "passed" not in record.get(one.name, {})), None)
-    return Look([what, *(["", *left(stations, here, record)] if here else [])], record, fine=False)
+    stands = left(stations, here, record)
+    return Look([what, "", *(stands if here else [f"At the save before: {one}" for one in stands])], record, fine=False)
 
 
 def the_end(names: dict[str, Any], say: Callable[[str], None], seconds: float = 60.0) -> bool:

@@ -355,6 +355,9 @@ def rows(value: Any) -> list[str]:
         return ["  ".join(f"{one:>{width}}" for one, width in zip(row, widths)) for row in cells]
     if isinstance(value, (Tensor, float)) and numel(value) == 1:
         return [f"{float(torch.as_tensor(value).detach()):.4g}"]
+    if isinstance(value, list) and value and all(isinstance(one, list) for one in value):
+        shown = [" ".join(map(str, one[:8])) + (f" ... ({len(one)} in all)" if len(one) > 8 else "") for one in value]
+        return shown[:6]
     return textwrap.wrap(str(value), 40)[:4] or [""]
 
 
