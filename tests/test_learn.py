@@ -12,6 +12,7 @@ import pytest
 from annotated.base.files import InputError
 from annotated.command.cli import main
 from annotated.doctor import running
+from annotated.doctor.mistakes import MISTAKES
 from annotated.workbook import learn, stations
 from annotated.workbook.stations import ALL, EXAMPLE, STATIONS, pieces, reference, solution
 
@@ -262,6 +263,7 @@ def test_small_inputs_are_not_all(learner):
     assert not learner.fine
 
 
+@pytest.mark.slow
 def test_transfers_wait_and_are_told_once(learner):
     assert "Transfer 1" not in learner.pass_until(STATIONS[1]).save()
     head = "def batch_second(q, k, v):\n    "
@@ -333,6 +335,8 @@ def test_no_option_of_a_hunt_comes_again():
     hunts, right = [learn.hunt_for(n, 3) for n in (2, 4, 6, 8)], learn.stations_text(pieces(solution()), 8)
     does = [one.does for hunt in hunts for one in hunt.options]
     assert len({*does, *(tuple(learn.right_payoff(n)) for n in (6, 8))}) == 14
+    known = {one.name for one in MISTAKES} & {one.name for hunt in hunts for one in hunt.options}
+    assert known, "those of chapter 82 are among them"
     for hunt in hunts:
         written = [name for one in STATIONS[: hunt.count] for name in one.pieces]
         places = [name for one in hunt.options for name in written if pieces(one.text)[name] not in right]

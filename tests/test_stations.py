@@ -143,6 +143,7 @@ def test_a_mistake_keeps_its_name_beside_another():
     assert [one.name for one in learn.alike(station, theirs, judged.part)] == ["dropout before the positions"]
 
 
+@pytest.mark.slow
 @each
 def test_a_transfer_accepts_its_solution_and_names_its_mistakes(station):
     """Among them the lines that were just right, in the place where they do not fit."""
@@ -159,6 +160,7 @@ def test_a_transfer_accepts_its_solution_and_names_its_mistakes(station):
 def test_a_beam_that_goes_on_is_told_what_does_not_end(monkeypatch):
     """One that asks without end, one that asks what follows an end, and one that asks nothing any more."""
     monkeypatch.setattr(learn, "SECONDS", 0.2)
+    monkeypatch.setattr(running, "PATIENCE", 1000)
     transfer = STATIONS[-1].transfer
     head = "def beam(next_scores, width):\n    kept = {(): 0.0}\n    while kept:\n        "
     for line, said in {
