@@ -12,6 +12,7 @@ import pytest
 from annotated.base.files import InputError
 from annotated.command.cli import main
 from annotated.doctor import running
+from annotated.doctor.mistakes import MISTAKES
 from annotated.workbook import learn, stations
 from annotated.workbook.stations import ALL, EXAMPLE, STATIONS, pieces, reference, solution
 
@@ -62,7 +63,7 @@ class Learner:
         """It asks the solution."""
         name, arguments = station.transfer.name, station.transfer.arguments
         body = f"from annotated.workbook import stations\n    return stations.{name}({arguments})"
-        return self.put((f"def {name}({arguments}):\n    ...", f"def {name}({arguments}):\n    {body}"))
+        return self.put((station.transfer.blank, f"def {name}({arguments}):\n    {body}"))
 
     def pass_until(self, station):
         """The stations before this one are right, and known to be."""
@@ -158,7 +159,7 @@ def test_what_is_half_written_or_gone_is_told_in_a_line_and_is_no_attempt(learne
     learner.put(("def attention(", "def attentive("))
     assert 'PREDICT_1 = "anew"' in learner.save()
     learner.path.write_text("", encoding="utf-8")
-    (said,) = learn.seen_in_fork(learner.path, learner.record, once=True).lines
+    said, *_ = learn.seen_in_fork(learner.path, learner.record, once=True).lines
     assert said.endswith("`annotated learn` then writes a new one.")
     assert learner.record["attention"]["attempts"] == 0
 
@@ -262,10 +263,11 @@ def test_small_inputs_are_not_all(learner):
     assert not learner.fine
 
 
+@pytest.mark.slow
 def test_transfers_wait_and_are_told_once(learner):
     assert "Transfer 1" not in learner.pass_until(STATIONS[1]).save()
     head = "def batch_second(q, k, v):\n    "
-    learner.put((f"{head}...", f"{head}return attention(q, k, v, True)"))
+    learner.put((FIRST.transfer.blank, f"{head}return attention(q, k, v, True)"))
     said = learner.save()
     assert "Transfer 1: batch_second fails" in said
     assert "1 of 8 stations done; open: transfer of station 1]" in said
@@ -274,6 +276,13 @@ def test_transfers_wait_and_are_told_once(learner):
     assert not learner.fine
     assert "cell solutions-text" in learner.put(("q, k, v, True)", "q, k, v, True)  # ?")).save()
     learner.put(("True)  # ?", "True)"))
+    wrong = ["q, k, v, 1 == torch.ones(1))[1]", "q, k, v, torch.ones(1) == 1)[1]", "q, k, v, torch.ones(1).bool())[1]"]
+    told = [learner.put((old, new)).save() for old, new in zip(["q, k, v, True)", *wrong], wrong)]
+    question = FIRST.transfer.cases[0].question[:40]
+    assert ["expected" in one for one in told] == [True] * 3, "what is expected, a question, and the name"
+    assert [question in one for one in told] == [False, True, False]
+    assert "gives exactly these answers: axes left as they are." in told[-1]
+    learner.put((wrong[-1], "q, k, v, True)"))
     right = "q, k, v = (x.transpose(0, 1) for x in (q, k, v))\n    mask = torch.ones(q.shape[1], k.shape[1]).bool()"
     learner.put(("return attention(q, k, v, True)", f"{right}\n    return attention(q, k, v, mask)[1].transpose(0, 1)"))
     assert "Transfer 1: right." in learner.save()
@@ -291,26 +300,49 @@ def test_a_hunt_is_laid_true_and_found(learner):
     assert "open: transfers of stations 1 and 2, hunt of station 2]" in said
     text = learner.path.with_name("hunt_2.py").read_text(encoding="utf-8")
     hunt = learn.hunt_for(2, learner.record["seed"])
-    assert text == hunt.text != learn.hunt_for(2, 3).text
-    assert len({*hunt.options, tuple(learn.right_payoff(2))}) == 4
+    assert text == hunt.made.text != learn.hunt_for(2, 3).made.text
     names = stations.made_of(solution())
     names.update({name: value for name, value in stations.made_of(text).items() if name in pieces(solution())})
-    assert tuple(STATIONS[1].payoff(names)) == hunt.options["abc".index(hunt.right)]
+    assert tuple(STATIONS[1].payoff(names)) == hunt.made.does
     lines, right = text.splitlines(), learn.stations_text(pieces(solution()), 2).splitlines()
     assert "#" not in text
     assert all(lines[line - 1 : line] != right[line - 1 : line] for line in hunt.lines)
     wrong = next(line for line in range(1, 99) if line not in hunt.lines)
     learner.put(('HUNT_2 = (0, "")', f'HUNT_2 = ({wrong}, "{hunt.right}")'))
-    assert f"Line {wrong} is as it should be. The model writes {hunt.right}." in learner.save()
+    said = learner.save()
+    assert f"line {wrong}, `{lines[wrong - 1]}`, is as it should be. The letter is judged" in said
     assert not learner.fine
+    letter = next(one for one in "abc" if one != hunt.right)
+    learner.put((f'({wrong}, "{hunt.right}")', f'({hunt.lines[0]}, "{letter}")'))
+    said = learner.save()
+    other = hunt.options["abc".index(letter)].text.splitlines()
+    (there,) = (line for line in other if line not in right)
+    assert f"for that  {there.strip()}" in said, "what would have led to that option, beside what is there"
+    assert f"found     {right[other.index(there)].strip()}" in said
     file = learner.path.with_name("hunt_2.py")
     file.write_text(text.replace("return", "return 1 +", 1), encoding="utf-8")
-    learner.put((f"HUNT_2 = ({wrong},", f"HUNT_2 = ({hunt.lines[0]},"))
+    learner.put((f'{hunt.lines[0]}, "{letter}")', f'{hunt.lines[0]}, "{hunt.right}")'))
     assert "hunt_2.py is not the file that would be judged" in learner.save(), "it may be another version's"
     file.unlink()
     assert "Hunt 2: found." in learner.save()
     assert learner.fine
     assert "Hunt 2" not in learner.save()
+
+
+@pytest.mark.slow
+def test_no_option_of_a_hunt_comes_again():
+    """Each is a mistake in another place, with another outcome, and the one to be found is in the latest stations."""
+    hunts, right = [learn.hunt_for(n, 3) for n in (2, 4, 6, 8)], learn.stations_text(pieces(solution()), 8)
+    does = [one.does for hunt in hunts for one in hunt.options]
+    assert len({*does, *(tuple(learn.right_payoff(n)) for n in (6, 8))}) == 14
+    known = {one.name for one in MISTAKES} & {one.name for hunt in hunts for one in hunt.options}
+    assert known, "those of chapter 82 are among them"
+    for hunt in hunts:
+        written = [name for one in STATIONS[: hunt.count] for name in one.pieces]
+        places = [name for one in hunt.options for name in written if pieces(one.text)[name] not in right]
+        assert len({*places}) == 3
+        made = places[hunt.options.index(hunt.made)]
+        assert made in {name for one in STATIONS[hunt.count - 2 : hunt.count] for name in one.pieces}
 
 
 def test_the_end_is_not_reached_without_learning():
@@ -344,8 +376,9 @@ def test_nothing_in_a_file_breaks_the_command(learner, capfd, monkeypatch):
         "import os; os._exit(3)": "Python itself has ended",
     }
     for text, expected in broken.items():
-        (said,) = looked(text)
+        said, *_, stands = looked(text)
         assert expected in said
+        assert stands.startswith("[attention")
     asleep = "import signal, time; signal.signal(signal.SIGALRM, signal.SIG_IGN); time.sleep(600)"
     assert "no answer after 2 seconds" in looked(asleep, seconds=2.0)[0]
     learner.path.unlink()

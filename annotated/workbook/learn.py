@@ -4,6 +4,7 @@ import ast
 import hashlib
 import io
 import json
+import linecache
 import multiprocessing
 import random
 import re
@@ -22,12 +23,13 @@ from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import takewhile
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import torch
 
 from annotated.base.files import InputError, read_json, with_todo, write_atomically, write_json
-from annotated.doctor.asking import CHECKS, MINE, StillRunning
+from annotated.doctor.asking import CHECKS, MINE, Broken, StillRunning
 from annotated.doctor.mistakes import MISTAKES, Mistake, changed_lines, edited, without_comments
 from annotated.doctor.running import at_most, run_file
 from annotated.workbook.stations import (
@@ -36,12 +38,14 @@ from annotated.workbook.stations import (
     STATIONS,
     Case,
     Station,
+    Transfer,
     as_stations,
     beside,
     emptied,
     functions,
     leading,
     made_of,
+    mistaken_transfer,
     pieces,
     places,
     reference,
@@ -84,9 +88,30 @@ def failure(error: BaseException) -> list[str]:
     """What an exception says, and the lines of somebody's own file that led to it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if not one.filename.startswith(OTHERS)]
+    own = [one for one, after in zip(own, [*own[1:], None]) if not after or one.lineno != after.lineno]  # a line once
     text = " ".join(str(error).split())[:300]
-    said = text if isinstance(error, StillRunning) else f"{type(error).__name__}: {text}"
+    said = text if isinstance(error, (StillRunning, Broken)) else f"{type(error).__name__}: {text}"
     return [*(f"line {one.lineno}, in {one.name}:  {one.line}" for one in own[-3:]), said]
+
+
+def endless(error: BaseException, mine: Mine) -> list[str]:
+    """Which loop of somebody's file was still going on, and what its condition looked at."""
+    loops = [one for one in ast.walk(ast.parse(mine.text)) if isinstance(one, (ast.While, ast.For))]
+    lines = mine.text.splitlines()
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        shown = linecache.getline(frame.f_code.co_filename, line).strip()
+        around = [one for one in loops if one.lineno <= line <= (one.end_lineno or 0)]
+        if not around or shown != lines[line - 1].strip():
+            continue
+        loop = max(around, key=lambda one: one.lineno)
+        head = loop.test if isinstance(loop, ast.While) else loop.iter
+        names = dict.fromkeys(
+            one.id for one in ast.walk(head) if isinstance(one, ast.Name) and one.id in frame.f_locals
+        )
+        values = (f"{name} = {' '.join(repr(frame.f_locals[name]).split())[:80]}" for name in names)
+        return [f"The loop of line {loop.lineno} does not end: {lines[loop.lineno - 1].strip()}",
+                *(f"  {one}" for one in values)]  # fmt: skip
+    return []
 
 
 def answer(case: Case, names: dict[str, Any]) -> Any:
@@ -124,13 +149,17 @@ def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
             with at_most(SECONDS), redirect_stdout(sys.stderr):
                 found = answer(case, mine.names)
         except (Exception, StillRunning) as error:
-            lines = [f"{case.part} fails. It was asked with", *shown, *(f"    {one}" for one in failure(error))]
-            how, question = ("late", LATE) if isinstance(error, StillRunning) else ("raised", RAISED)
+            late = isinstance(error, StillRunning)
+            why = [*failure(error), *(endless(error, mine) if late else [])]
+            lines = [f"{case.part} fails. It was asked with", *shown, *(f"    {one}" for one in why)]
+            how, question = ("late", LATE) if late else ("raised", RAISED)
+            if isinstance(error, Broken):
+                question = case.question  # it is no accident
             if re.search(r"\buse\b.* instead\b", str(error), re.IGNORECASE | re.DOTALL):
                 question = ""  # PyTorch names the cure
             return Judgement("wrong", lines, case.part, how, question, case.shows + question)
         if not same(expected, found):
-            compared = [*beside(expected, found, case.returns), *case.more()]
+            compared = [*beside(expected, found, case.returns, case.axes), *case.more()]
             lines = [f"{case.part} is asked with", *shown, *(f"    {one}" for one in compared)]
             question = leading(case, expected, found)
             return Judgement("wrong", lines, case.part, "", question, case.shows + question)
@@ -154,8 +183,11 @@ def mistaken() -> dict[str, tuple[Mistake, str, dict[str, str]]]:
     return found
 
 
-def copies(station: Station) -> Iterator[tuple[Mistake, dict[str, Any]]]:
-    """The mistakes that can be made in a station, each with the names that its copy defines."""
+def copies(station: Station | Transfer) -> Iterator[tuple[Mistake, dict[str, Any]]]:
+    """The mistakes that can be made in a station or a transfer, each with the names that its copy defines."""
+    if isinstance(station, Transfer):
+        yield from ((one, mistaken_transfer(one)) for one in station.more)
+        return
     right = pieces(solution())
     for one, text, parts in mistaken().values():
         if any(parts.get(name, right[name]) != right[name] for name in station.pieces):
@@ -171,13 +203,13 @@ def answered(case: Case, names: dict[str, Any]) -> Any:
         return f"{type(error).__name__}: {error}"
 
 
-def alike(station: Station, mine: Mine, part: str) -> list[Mistake]:
+def alike(station: Station | Transfer, mine: Mine, part: str) -> list[Mistake]:
     """The mistakes whose copies answer all cases of a part as somebody's does."""
     theirs = [(case, answered(case, mine.names)) for case in station.cases if case.part == part]
     return [one for one, names in copies(station) if all(same(answered(case, names), found) for case, found in theirs)]
 
 
-def named(station: Station, mine: Mine, judged: Judgement) -> list[str]:
+def named(station: Station | Transfer, mine: Mine, judged: Judgement) -> list[str]:
     """The name of a mistake whose copy answers as somebody's part does, and what its owner sees; else a question."""
     found = alike(station, mine, judged.part)
     if found:
@@ -189,7 +221,8 @@ def named(station: Station, mine: Mine, judged: Judgement) -> list[str]:
             *(f"In training: {one}" for one in seen if one and not re.search("See the|this check", one)),
         ]
     page, _, cell = station.cells.get(judged.part, station.cell).partition("#")
-    where = f"{judged.part} is explained in chapter {page[:2]}, cell {cell}."
+    is_told = "solved" if isinstance(station, Transfer) else "explained"
+    where = f"{judged.part} is {is_told} in chapter {page[:2]}, cell {cell}."
     known = [] if judged.how else ["No single mistake that the book knows gives these answers."]
     return [judged.question, *known, where]
 
@@ -227,8 +260,9 @@ def outcome(station: Station, mistake: str) -> list[str]:
 
 
 def folded(text: str, width: int = 90) -> list[str]:
-    """Lines of at most 90 characters."""
-    return textwrap.wrap(text, width)
+    """Lines of at most 90 characters, none of which ends within code."""
+    whole = re.sub("`[^`]*`", lambda code: code[0].replace(" ", "\xa0"), text)
+    return [one.replace("\xa0", " ") for one in textwrap.wrap(whole, width, break_on_hyphens=False)]
 
 
 def number(station: Station) -> int:
@@ -242,20 +276,14 @@ def heading(station: Station) -> str:
     return f"Station {n} of {len(STATIONS)}: {station.name}" if n else "Station 0: an example"
 
 
-def minutes(station: Station) -> tuple[float, ...]:
-    """How long it takes to read, to guess and explain, to write, and to be refused: counted, not measured.
-
-    A minute has 200 words. A guess, a sentence and a line take a minute each. There are three refusals; each takes two
-    minutes to find out why, and a line to change.
-    """
-    read = " ".join([station.example, station.task, station.asks, *station.options.values(), station.because,
-                     station.explain, station.answer])  # fmt: skip
-    return len(read.split()) / 200, 2.0, float(station.lines), 9.0
+def minutes(station: Station) -> str:
+    """How many minutes it took, the median, in words; nothing where nobody has looked."""
+    return f", about {median(station.minutes):.0f} minutes" if station.minutes else ""
 
 
 def introduced(station: Station) -> list[str]:
-    """Its head, with the minutes that it takes, and a worked example."""
-    head = f"{heading(station)} (about {sum(minutes(station)):.0f} minutes)"
+    """Its head, with the minutes that it took, and a worked example."""
+    head = f"{heading(station)}{minutes(station)}"
     return [
         "",
         head,
@@ -320,20 +348,19 @@ def comment(text: str) -> list[str]:
 def template(station: Station, full: bool = True) -> str:
     """A station as it is found in the reader's file; if not full, only what is to be written."""
     right, n, transfer = pieces(solution()), number(station), station.transfer
-    head = f"# ---- {heading(station)}, {sum(minutes(station)):.0f} minutes ".ljust(112, "-")
+    head = f"# ---- {heading(station)}{minutes(station)} ".ljust(112, "-")
     begin, end = [head, *comment(station.task)], []
     if full:
         begin += ["#", *comment(f"Predict first. {station.asks}")]
         begin += [f"#   {letter}  {option}" for letter, option in station.options.items()] + [f'PREDICT_{n} = ""']
         end += [[*comment(f"Explain in a sentence: {station.explain}"), f'EXPLAIN_{n} = ""']]
     if full and transfer:
-        written = f"def {transfer.name}({transfer.arguments}):\n    ..."
-        end += [[*comment(f"Transfer. {transfer.asks}"), written]]
+        end += [[*comment(f"Transfer. {transfer.asks}"), transfer.blank]]
     if full and n % 2 == 0 and transfer:
         hunt = (
             f"Hunt. When you get here, you will find hunt_{n}.py next to this file: a stranger's stations 1 to {n}, "
-            "with one mistake. The command lists three things that the book's model may write with it. Set "
-            f"HUNT_{n} to the number of the wrong line and the letter, as in (12, 'b')."
+            "with one mistake. The command lists three things that the book's model may write with it, each from "
+            f"another place. Set HUNT_{n} to the number of the wrong line and the letter, as in (12, 'b')."
         )
         end += [[*comment(hunt), f'HUNT_{n} = (0, "")']]
     parts = [right[name] for name in station.given]
@@ -346,14 +373,28 @@ def new_file() -> str:
     return "\n\n".join([HEAD.format(count=len(STATIONS)), *map(template, ALL)])
 
 
-class Hunt(NamedTuple):
-    """A stranger's stations with one mistake in them: the text, its lines, and what the book's model does with it."""
+class Option(NamedTuple):
+    """A mistake of a hunt: its name, the stations with it in them, and what the book's model then does."""
 
-    text: str
     name: str
-    lines: tuple[int, ...]
-    options: tuple[tuple[str, ...], ...]
+    text: str
+    does: tuple[str, ...]
+
+
+class Hunt(NamedTuple):
+    """Three mistakes in three places of the first stations; a stranger has made the one whose letter is `right`."""
+
+    count: int
+    options: tuple[Option, ...]
     right: str
+
+    @property
+    def made(self) -> Option:
+        return self.options["abc".index(self.right)]
+
+    @property
+    def lines(self) -> list[int]:
+        return changed_lines(stations_text(pieces(solution()), self.count), self.made.text)
 
 
 def stations_text(parts: dict[str, str], count: int) -> str:
@@ -364,29 +405,37 @@ def stations_text(parts: dict[str, str], count: int) -> str:
 
 @cache
 def hunt_for(count: int, seed: int) -> Hunt:
-    """A hunt through the first stations: one mistake, and three things that the book's model may make of it."""
-    draw, right, known = random.Random(f"{seed}-{count}"), pieces(solution()), list(mistaken().values())
-    names = [name for one in STATIONS[:count] for name in one.pieces]
-    found: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {}
-    for one, text, parts in draw.sample(known, len(known)):
-        changed = {name for name in right if parts.get(name) != right[name]}
-        if not changed or not changed <= set(names):
+    """A hunt through the first stations, with its mistake in one of the last two of them.
+
+    Each option is a mistake in another function or class, and no earlier hunt of this seed has had it.
+    """
+    draw, right = random.Random(f"{seed}-{count}"), pieces(solution())
+    earlier = [one for n in range(2, count, 2) for one in hunt_for(n, seed).options]
+    seen, names = {one.does for one in earlier} | {tuple(right_payoff(count))}, {one.name for one in earlier}
+    names |= {one.mistake for one in STATIONS}  # which the guesses give away
+    written, new = ({name for one in STATIONS[first:count] for name in one.pieces} for first in (0, count - 2))
+    known = []
+    for one, text, parts in draw.sample([*mistaken().values()], len(mistaken())):
+        changed = {name for name in right if parts.get(name, right[name]) != right[name]}
+        if len(changed) == 1 and one.name not in names:
+            known.append((*changed, one.name, text, parts))
+    options: list[Option] = []
+    for place, name, text, parts in sorted(known, key=lambda one: one[0] not in new):  # the new ones first
+        if place not in written:
             continue
         try:
             with at_most(5.0), torch.random.fork_rng(devices=[]):
                 does = tuple(STATIONS[count - 1].payoff(made_of(text)))
         except (Exception, StillRunning):
             continue
-        if list(does) != right_payoff(count) and does not in found:
-            found[does] = one.name, parts
-        if len(found) == 3:
+        if does not in seen:
+            options.append(Option(name, stations_text(parts, count), does))
+            seen, written = seen | {does}, written - {place}  # another place comes next
+        if len(options) == 3:
             break
-    first, *_ = options = list(found)
-    name, parts = found[first]
-    text = stations_text(parts, count)
+    made = options[0]
     draw.shuffle(options)
-    lines = tuple(changed_lines(stations_text(right, count), text))
-    return Hunt(text, name, lines, tuple(options), "abc"[options.index(first)])
+    return Hunt(count, tuple(options), "abc"[options.index(made)])
 
 
 def is_answer(guess: Any) -> bool:
@@ -394,34 +443,44 @@ def is_answer(guess: Any) -> bool:
     return isinstance(guess, tuple) and len(guess) == 2 and bool(guess[0])
 
 
-def hunted(station: Station, seed: int, folder: Path, guess: Any) -> list[str]:
-    """Write the file of a hunt, if it is not there, and say whether a guess is right."""
+def hunted(station: Station, seed: int, folder: Path, guess: Any) -> tuple[list[str], bool]:
+    """Write the file of a hunt, if it is not there, and say what to make of a guess, and whether it is right.
+
+    A letter is judged when the line is right. If it is wrong, what would have led to it stands beside what is there.
+    """
     n = number(station)
     hunt, path = hunt_for(n, seed), folder / f"hunt_{n}.py"
+    made = hunt.made
     if not path.exists():
-        write_atomically(path, hunt.text.encode())
-    lines = [
-        "",
-        f"Hunt. {path.name}, a stranger's stations, has one mistake. With it the book's model gives one of these:",
-    ]
-    for letter, option in zip("abc", hunt.options):
-        lines += [f"  {letter}  {option[0]}", *(f"     {one}" for one in option[1:])]
+        write_atomically(path, made.text.encode())
     if not is_answer(guess):
-        return [
-            *lines,
-            f"When you know the line and the letter, write them into HUNT_{n}. Of a missing line, take the next.",
-        ]
-    if path.read_text(encoding="utf-8", errors="replace").split() != hunt.text.split():
-        return [
+        lines = [
             "",
-            f"Hunt {n}: {path.name} is not the file that would be judged. Move it away, and it is written anew.",
+            f"Hunt. {path.name}, a stranger's stations, has one mistake. With it the book's model gives one of these:",
         ]
-    line, letter = guess[0] in hunt.lines, guess[1] == hunt.right
-    if line and letter:
-        return ["", f"Hunt {n}: found. {hunt.name[0].upper()}{hunt.name[1:]}."]
-    said = [f"Line {guess[0]} is {'wrong, as you say' if line else 'as it should be'}."]
-    said += [f"The model {'writes' if letter else 'does not write'} {guess[1] or 'nothing'}."]
-    return ["", f"Hunt {n}: {' '.join(said)}"]
+        for letter, option in zip("abc", hunt.options):
+            lines += [f"  {letter}  {option.does[0]}", *(f"     {one}" for one in option.does[1:])]
+        told = f"When you know the line and the letter, write them into HUNT_{n}. Of a missing line, take the next."
+        return [*lines, told], False
+    if path.read_text(encoding="utf-8", errors="replace").split() != made.text.split():
+        told = f"Hunt {n}: {path.name} is not the file that would be judged. Move it away, and it is written anew."
+        return ["", told], False
+    row, letter = guess
+    if row not in hunt.lines:
+        there = made.text.splitlines()[row - 1 : row] if isinstance(row, int) and row > 0 else []
+        shown = f", `{there[0].strip()}`," if there and there[0].strip() else ""
+        told = f"Hunt {n}: line {row}{shown} is as it should be. The letter is judged when the line is found."
+        return ["", *folded(told)], False
+    if letter == hunt.right:
+        return ["", f"Hunt {n}: found. {made.name[0].upper()}{made.name[1:]}."], True
+    if letter not in (*"abc",):
+        return ["", f"Hunt {n}: line {row} is wrong, as you say. Which of a, b and c does the model give?"], False
+    other, right = hunt.options["abc".index(letter)], stations_text(pieces(solution()), n)
+    told = f"Hunt {n}: line {row} is wrong, as you say. It does not give {letter}, which comes of another mistake:"
+    lines = ["", *folded(told)]
+    for where, text, before in (("for that", other.text, right), ("found", right, other.text)):
+        lines += [f"  {where:8}  {text.splitlines()[at - 1].strip()}" for at in changed_lines(before, text)[:4]]
+    return lines, False
 
 
 def today() -> str:
@@ -477,7 +536,8 @@ def rearranged(path: Path, record: dict[str, Any]) -> list[str]:
             new = {name: f"# The book's own code.\n{pieces(solution())[name]}" for name in station.pieces}
             state = record.get(station.name, {"attempts": 0}) | {"over": today(), "passed": today()}
         text, record[station.name] = replaced(text, new), state
-        lines.append(f"{heading(station)}: {SAID[wish]} What you had is in {kept.name}.")
+        lines.append(f"{heading(station)}: {SAID[wish]}")
+    lines.append(f"What you had is in {kept.name}.")
     with open(path, "rb") as file:
         encoding, _ = tokenize.detect_encoding(file.readline)
     ends = "\r\n" if b"\r\n" in content else "\n"
@@ -518,7 +578,7 @@ def look(path: Path, record: dict[str, Any], first: bool = False) -> Look:
             if "passed" not in state or record.get("file") != mark:
                 if not mine.names and ("passed" in state or given.get(f"PREDICT_{number(station)}") != ""):
                     mine.names.update(run_file(path, seconds=SECONDS))
-                said, verdict = visit(station, state, mine, given, first)
+                said, verdict = visit(station, state, mine, given, first and not lines)
                 lines += said
             if verdict != "done":
                 here, fine = station, fine and verdict != "wrong"
@@ -609,7 +669,9 @@ def asks_for_name(text: str, names: Sequence[str]) -> bool:
     return False
 
 
-def missed(station: Station, state: dict[str, Any], mine: Mine, judged: Judgement, shown: list[str]) -> list[str]:
+def missed(
+    station: Station | Transfer, state: dict[str, Any], mine: Mine, judged: Judgement, shown: Sequence[str] = ()
+) -> list[str]:
     """Count an attempt, and give a hint by degrees.
 
     When the same small input fails again in the same way there is a question; from the third time on, or where it is
@@ -619,7 +681,7 @@ def missed(station: Station, state: dict[str, Any], mine: Mine, judged: Judgemen
     if state.get("failed") != mark:
         again = state.get("kind") == judged.kind
         times = times + 1 if again else 1
-        state |= {"attempts": state["attempts"] + 1, "failed": mark, "kind": judged.kind, "times": times}
+        state |= {"attempts": state.get("attempts", 0) + 1, "failed": mark, "kind": judged.kind, "times": times}
     wants = state.pop("name it", False) or asks_for_name(mine.text, station.pieces)
     lines = ["", "With this part the book's model gives:", *shown] if shown else []
     if judged.part and (times > 2 or wants) and judged.how != "late":
@@ -648,15 +710,13 @@ def extras(
         state["transfer"] = judged.verdict == "right"
         said, *more = judged.lines or ["right."]
         lines += ["", f"Transfer {n}: {said}", *more]
-        if wants and not state["transfer"]:
-            page, _, cell = transfer.solved.partition("#")
-            lines.append(f"Mistakes in transfers have no names; it is solved in chapter {page[:2]}, cell {cell}.")
+        if judged.verdict == "wrong" and judged.how != "gone":
+            lines += missed(transfer, state.setdefault("transfer hints", {}), mine, judged)
     guess = given.get(f"HUNT_{n}")
     new = first or state.get("hunt guess") != repr(guess) or not path.with_name(f"hunt_{n}.py").exists()
     if guess is not None and not state.get("hunt") and new:
         state["hunt guess"] = repr(guess)
-        said = hunted(station, record.get("seed", 0), path.parent, guess)
-        state["hunt"] = "found." in said[1]
+        said, state["hunt"] = hunted(station, record.get("seed", 0), path.parent, guess)
         lines += said
     missed_it = not state.get("hunt") and is_answer(guess)
     return lines, not missed_it and ("transfer tried" not in state or state["transfer"])
@@ -698,9 +758,17 @@ def left(stations: Sequence[Station], here: Station | None, record: dict[str, An
             f"The book's own code: {names}. The end waits until you have written that; begin with "
             f'PREDICT_{n} = "anew".',
         ]
-    tries = record[here.name]["attempts"]
+    tries = record.get(here.name, {}).get("attempts", 0)
     tried = f", {tries} {'attempt' if tries == 1 else 'attempts'} so far" if tries else ""
     return [f"[{here.name}{tried}; {count}]"]
+
+
+def unread(what: str, record: dict[str, Any]) -> Look:
+    """Why a file could not be looked at, and where its reader stands."""
+    stations = [one for one in ALL if one.name in record.get("again", [one.name for one in ALL])]
+    here = next((one for one in stations if "passed" not in record.get(one.name, {})), None)
+    stands = left(stations, here, record)
+    return Look([what, "", *(stands if here else [f"At the save before: {one}" for one in stands])], record, fine=False)
 
 
 def the_end(names: dict[str, Any], say: Callable[[str], None], seconds: float = 60.0) -> bool:
@@ -776,7 +844,7 @@ def looked(send: Any, path: Path, record: dict[str, Any], first: bool, limit: fl
     try:
         send.send(look(path, record, first))
     except InputError as error:
-        send.send(Look([with_todo(error)], record, fine=False))
+        send.send(unread(with_todo(error), record))
 
 
 def ended(send: Any, path: Path) -> None:
@@ -795,11 +863,9 @@ def seen_in_fork(
     """A look that nothing in the file can break."""
     found = next(in_fork(partial(looked, path=path, record=record, first=first, limit=SECONDS), seconds, once), "died")
     if found == "late":
-        return Look(
-            [f"{path}: no answer after {seconds:g} seconds: something in it does not come back"], record, fine=False
-        )
+        return unread(f"{path}: no answer after {seconds:g} seconds: something in it does not come back", record)
     if found == "died":
-        return Look([f"{path}: Python itself has ended while it ran this file"], record, fine=False)
+        return unread(f"{path}: Python itself has ended while it ran this file", record)
     return found
 
 
@@ -817,7 +883,12 @@ def watch_file(
         say(f"{path} asks three stations again.")
     elif not path.exists():
         write_atomically(path, new_file().encode())
-        say(f"{path} is written: open it in your editor. This window says after each save what to make of it.")
+        told = (
+            ", and give this command again after each save."
+            if once
+            else (". This window says after each save what to make of it.")
+        )
+        say(f"{path} is written: open it in your editor{told}")
     beside_it = path.with_suffix(".json")
     record = recorded(beside_it) or {"seed": random.Random(seed).randrange(10**6)}
     first, before = True, None
@@ -827,6 +898,9 @@ def watch_file(
             for line in ["", *changed] if changed else []:
                 say(line)
             before = stamp(path)
+            mark = short(path.read_text(encoding="utf-8", errors="replace")) if once and path.exists() else ""
+            first = first and (not once or record.get("looked", mark) == mark)  # a call after a save is no beginning
+            record["looked"] = mark
             found = seen_in_fork(path, record, first, once)
             record = found.record
             write_json(beside_it, record)
@@ -957,12 +1031,10 @@ class Notebook:
         transfer = ALL[n].transfer
         mine = self.mine()
         judged = judge(transfer.cases, mine) if transfer.name in mine.nodes else Judgement("unwritten")
-        print(
-            "\n".join(
-                judged.lines
-                or [{"right": "Right.", "unwritten": f"{transfer.name} is not written yet."}[judged.verdict]]
-            )
-        )
+        hints = self.states[ALL[n].name].setdefault("transfer hints", {})
+        more = missed(transfer, hints, mine, judged) if judged.verdict == "wrong" else []
+        said = {"right": "Right.", "unwritten": f"{transfer.name} is not written yet."}
+        print("\n".join([*(judged.lines or [said[judged.verdict]]), *more]))
 
     def pass_over(self, n: int) -> None:
         """Show the book's own code, to be put into the station's cell."""
@@ -1001,7 +1073,7 @@ def notebook() -> dict[str, Any]:
         ]
         cells += [
             ("markdown", f"**Transfer.** {transfer.asks}"),
-            ("code", f"def {transfer.name}({transfer.arguments}):\n    ..."),
+            ("code", transfer.blank),
             ("code", f"mine.transfer({n})"),
         ] if transfer else []  # fmt: skip
     cells += [("markdown", "## The end"), ("code", "mine.end()")]

@@ -32,6 +32,7 @@ __all__ = [
     "EXAMPLE",
     "STATIONS",
     "Station",
+    "Transfer",
     "as_stations",
     "beside",
     "book",
@@ -39,6 +40,7 @@ __all__ = [
     "functions",
     "leading",
     "made_of",
+    "mistaken_transfer",
     "pieces",
     "places",
     "reference",
@@ -151,8 +153,10 @@ def emptied(text: str, blanks: tuple[str, ...], begun: Mapping[str, str] = Mappi
 
 
 def unwritten(node: ast.AST) -> bool:
-    """Whether a blank is left in a function."""
-    return any(isinstance(one, ast.Constant) and one.value is ... for one in ast.walk(node))
+    """Whether a blank is left in a function. In an index, as in x[..., 0], dots are none."""
+    if isinstance(node, ast.Subscript):
+        return unwritten(node.value)
+    return (isinstance(node, ast.Constant) and node.value is ...) or any(map(unwritten, ast.iter_child_nodes(node)))
 
 
 class Unfit(Exception):
@@ -310,6 +314,7 @@ class Case(NamedTuple):
     """A small input for a part: which function it asks, what it looks like, how it is asked, and what it returns.
 
     Where an answer is wrong, there may be more to show; where it is wrong twice, a question leads to the mistake.
+    `axes` are what stands in front of the rows and columns of an answer.
     """
 
     part: str
@@ -318,6 +323,7 @@ class Case(NamedTuple):
     returns: tuple[str, ...] = ()
     question: str = ""
     more: Callable[[], list[str]] = list
+    axes: tuple[str, ...] = ("sentence", "head")
 
 
 def same(one: Any, other: Any) -> bool:
@@ -349,6 +355,9 @@ def rows(value: Any) -> list[str]:
         return ["  ".join(f"{one:>{width}}" for one, width in zip(row, widths)) for row in cells]
     if isinstance(value, (Tensor, float)) and numel(value) == 1:
         return [f"{float(torch.as_tensor(value).detach()):.4g}"]
+    if isinstance(value, list) and value and all(isinstance(one, list) for one in value):
+        shown = [" ".join(map(str, one[:8])) + (f" ... ({len(one)} in all)" if len(one) > 8 else "") for one in value]
+        return shown[:6]
     return textwrap.wrap(str(value), 40)[:4] or [""]
 
 
@@ -364,28 +373,37 @@ def kind(value: Any) -> str:
     return value if isinstance(value, str) else f"{type(value).__name__} {value!r}"
 
 
-def beside(expected: Any, found: Any, returns: tuple[str, ...] = ()) -> list[str]:
+def differs(expected: Tensor, found: Tensor) -> tuple[int, ...]:
+    """Where the first table of rows and columns is that is another in `found`."""
+    at: tuple[int, ...] = ()
+    while expected[at].dim() > 2:
+        at = (*at, next(i for i in range(len(expected[at])) if not same(expected[at][i], found[at][i])))
+    return at
+
+
+def beside(
+    expected: Any, found: Any, returns: tuple[str, ...] = (), axes: tuple[str, ...] = Case._field_defaults["axes"]
+) -> list[str]:
     """The first place where two answers differ, expected beside found."""
-    if isinstance(expected, tuple) and isinstance(found, (tuple, list)) and len(expected) == len(found):
-        at, (expected, found) = next((i, pair) for i, pair in enumerate(zip(expected, found)) if not same(*pair))
-        name = f"{returns[at]}, " if returns else ""
-        return [f"{name}value {at + 1} of {len(expected)} that are returned:", *beside(expected, found)]
+    if isinstance(expected, tuple) and isinstance(found, (tuple, list)) and len(expected) == len(found) and returns:
+        at, pair = next((i, pair) for i, pair in enumerate(zip(expected, found)) if not same(*pair))
+        return [f"{returns[at]}, value {at + 1} of {len(expected)} that are returned:", *beside(*pair, (), axes)]
     if isinstance(expected, Tensor) and isinstance(found, Tensor) and expected.dtype.is_floating_point:
         found = found if found.dtype == torch.bool else found.to(expected.dtype)
     comparable = isinstance(expected, (float, list)) and type(expected) is type(found)
     alike = isinstance(expected, Tensor) and isinstance(found, Tensor) and expected.shape == found.shape
     if not (comparable or (alike and (expected.dtype == torch.bool) == (found.dtype == torch.bool))):
         return [f"expected  {kind(expected)}", f"found     {kind(found)}"]
-    place = []
-    while isinstance(expected, Tensor) and expected.dim() > 2:
-        place.append(next(i for i in range(len(expected)) if not same(expected[i], found[i])))
-        expected, found = expected[place[-1]], found[place[-1]]
+    place, shape = [], tuple(getattr(expected, "shape", ()))
+    if isinstance(expected, Tensor):
+        at = differs(expected, found)
+        place = [f"{axis} {i + 1} of {n}" for axis, i, n in zip((*axes, *["slice"] * len(at)), at, shape)]
+        expected, found = expected[at], found[at]
     left, right = rows(expected), rows(found)
     width = max(map(len, [*left, "expected"])) + 6
-    where = f"      (first difference: at [{', '.join(map(str, place))}])" if any(place) else ""
-    if isinstance(expected, Tensor) and max(expected.shape, default=0) > 6:
-        where += "      (cut to six rows and columns)"
-    lines = [f"{'expected':{width}}found{where}"]
+    cut = isinstance(expected, Tensor) and max(expected.shape, default=0) > 6
+    lines = [f"{', '.join(place)}, of a tensor {shape}:"] if place else []
+    lines += [f"{'expected':{width}}found{'      (cut to six rows and columns)' if cut else ''}"]
     return [*lines, *(f"{a:{width}}{b}" for a, b in zip_longest(left, right, fillvalue=""))]
 
 
@@ -401,9 +419,27 @@ def leading(case: Case, expected: Any, found: Any) -> str:
         return "Where do you need True and False, and where numbers? Which comparison makes one of the other?"
     if expected.shape != found.shape:
         return "Write its shape beside each of your lines. At which line does it become another than you meant?"
+    at = differs(expected, found)
+    expected, found = expected[at], found[at]  # as they are shown
     if found.isnan().any():
         return "Which rows are nan? A softmax gives that for a row that is minus infinity throughout: what is hidden?"
+    if shares(found) and not shares(expected):
+        return SHARES
     return case.question
+
+
+SHARES = (
+    "Your numbers add up to 1, or their exponentials do: you have taken a softmax, or its logarithm. Is one due here, "
+    "or is it taken later, by what uses this part?"
+)
+
+
+def shares(found: Tensor) -> bool:
+    """Whether a softmax, or its logarithm, gave these numbers, over the last axis or the one before."""
+    if found.dim() < 2 or not found.dtype.is_floating_point:
+        return False
+    sums = (one.sum(axis) for one in (found, found.exp()) for axis in (-1, -2))
+    return any(same(one, torch.ones_like(one)) for one in sums)
 
 
 def sequence(*shape: int, seed: int = 0) -> Tensor:
@@ -430,6 +466,8 @@ def tokens(*ids: list[int]) -> Tensor:
     return torch.tensor(ids)
 
 
+TABLE = torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 2]])
+SHOWN = "the table of three words  1 0 0 0\n                          0 1 0 0\n                          0 0 1 2"
 OPEN = (sequence(2, 1, 3, 5, seed=2) > -0.5) | torch.eye(3, 5).bool()  # what may be seen
 PADDED = tokens([1, 1, 1, 1, 0], [1, 1, 0, 0, 0]).bool()[:, None, None]
 SOURCES, TARGETS = tokens([5, 6, 7, 3], [8, 3, 0, 0]), tokens([2, 9, 5], [2, 6, 0])
@@ -440,7 +478,38 @@ TREE = {  # next words by how many there are, and by the first: the second one l
     (3, ("a",)): {"eos": 0.0}, (3, ("b",)): {"eos": 0.0},
 }  # fmt: skip
 
-SHORT = {(): {"eos": math.log(0.4), "a": math.log(0.6)}, ("a",): {"eos": 0.0, "a": -9.0}}
+SHORT = {(): {"eos": math.log(0.4), "a": math.log(0.6)}, ("a",): {"eos": 0.0}}
+LATER = {(): {"eos": math.log(0.45), "a": math.log(0.55)}, ("a",): {"eos": math.log(0.8), "b": math.log(0.2)}}
+
+
+def searched_by_beam(names: dict[str, Any], following: Callable[[tuple], dict[str, float]], width: int) -> Any:
+    """What a beam finds. What it asks when it should have ended is told: Broken."""
+    asked = []
+
+    def next_scores(words: tuple) -> dict[str, float]:
+        asked.append(words)
+        if "eos" in words:
+            raise Broken("goes on", f"next_scores was asked what follows {words}, which has ended already")
+        if len(asked) > 100:
+            raise Broken("no end", f"next_scores was asked 100 times, at last what follows {len(words)} words: your "
+                                   "loop does not see that the best sentence is finished")  # fmt: skip
+        return following(words)
+
+    return names["beam"](next_scores, width)
+
+
+class Through(nn.Module):
+    """Layers that leave everything as it is."""
+
+    def forward(self, x: Tensor, *_: Tensor) -> Tensor:
+        return x
+
+
+def bare(names: dict[str, Any], dropout: float = 0.0) -> nn.Module:
+    """A Transformer of width 4 with three words and without layers, so that what it embeds comes out at once."""
+    model = names["Transformer"](3, 4, 1, 1, 1, dropout)
+    model.encoder, model.decoder = Through(), Through()
+    return hand_over(model, {"target_embedding.weight": TABLE}).eval()
 
 
 def whole(names: dict[str, Any], dropout: float = 0.0) -> nn.Module:
@@ -453,12 +522,27 @@ def memory_and_mask(found: Any) -> Any:
     return (found[0], spread(found[1], 2, 1, 1, 4)) if isinstance(found, tuple) and len(found) == 2 else found
 
 
+class Reads(nn.Module):
+    """A model whose scores of four words depend on the word read last alone, out of six, and are all 0 at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(6, 4))
+
+    @property
+    def target_embedding(self) -> nn.Module:
+        return self
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.weight[target]
+
+
 def after_one_step(step: Callable) -> Tensor:
     """The weights of a small model, after somebody has taken a step with a batch in two parts."""
-    model = Says()
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    step(model, optimizer, [(tokens([5]), tokens([2, 5, 6, 7, 3])), (tokens([6]), tokens([2, 3, 0, 0, 0]))])
-    return model.weight.detach()[[2, 5, 6, 7]]
+    model = Reads()
+    optimizer = torch.optim.SGD(model.parameters(), lr=16.0)
+    step(model, optimizer, [(tokens([5]), tokens([2, 1, 1, 3])), (tokens([5]), tokens([2, 3, 0, 0, 0]))])
+    return model.weight.detach()[1:3]
 
 
 class Says(nn.Module):
@@ -501,10 +585,10 @@ def searched(
 
 def three_steps(names: dict[str, Any], about: str = "losses") -> Any:
     """The losses of three training steps, their rates, whether there is a new rate at all, or what a step returns."""
-    model, losses, rates = Says(), [], []
+    model, losses, rates = Reads(), [], []
     optimizer = names["make_optimizer"](model)
     before = optimizer.param_groups[0]["lr"]
-    source, target = tokens([5, 6], [7, 8]), tokens([2, 5, 6, 3], [2, 7, 3, 0])
+    source, target = tokens([5]), tokens([2, 1, 3])
     for step in (1, 2, 3):
         losses.append(names["train_step"](model, optimizer, step, source, target, 2))
         rates.append(optimizer.param_groups[0]["lr"])
@@ -540,6 +624,29 @@ class Transfer(NamedTuple):
     asks: str
     solved: str
     cases: tuple[Case, ...]
+    more: tuple[Mistake, ...]
+    begun: str = "..."
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def blanks(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def cell(self) -> str:
+        return self.solved
+
+    @property
+    def cells(self) -> dict[str, str]:
+        return {}
+
+    @property
+    def blank(self) -> str:
+        """The function, as it is to be written."""
+        return f"def {self.name}({self.arguments}):\n{textwrap.indent(self.begun.strip(), '    ')}"
 
 
 class Station(NamedTuple):
@@ -554,7 +661,6 @@ class Station(NamedTuple):
     transfer: Transfer | None
     more: tuple[Mistake, ...]
     task: str
-    lines: int  # to be written, by one who does one thing a line
     asks: str  # a guess before anything runs: what comes of a mistake in this part
     options: dict[str, str]
     right: str
@@ -567,6 +673,7 @@ class Station(NamedTuple):
     cells: Mapping[str, str] = MappingProxyType({})
     begun: Mapping[str, str] = MappingProxyType({})
     given: tuple[str, ...] = ()
+    minutes: tuple[int, ...] = ()  # that it took
 
     def watch(self) -> list[str]:
         """A worked example: its text, with what is computed in the place of braces."""
@@ -582,15 +689,36 @@ TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="ut
 
 def station(
     name: str, pieces: tuple, blanks: tuple, computed: Callable, cases: tuple[Case, ...], payoff: Callable,
-    transfer: tuple[Case, ...] = (), more: tuple[tuple, ...] = (), **others: Any,
+    transfer: tuple[Case, ...] = (), more: tuple[tuple, ...] = (), moved: tuple[tuple, ...] = (), **others: Any,
 ) -> Station:  # fmt: skip
-    """A station with its texts. Each of `more` is a mistake: its name, the part that it is in, and its edits."""
+    """A station with its texts.
+
+    Each of `more` is a mistake: its name, the part that it is in, and its edits. `moved` are those of the transfer.
+    """
     said = dict(TEXTS[name])
-    moved = Transfer(**said.pop("transfer"), cases=transfer) if transfer else None
-    questions = said.pop("questions")
-    cases = tuple(case._replace(question=one) for case, one in zip(cases, questions, strict=True))
-    mistakes = tuple(Mistake(one, part, "", edits) for one, part, *edits in more)
-    return Station(name, pieces, blanks, computed, cases, payoff, moved, mistakes, **said, **others)
+
+    def asking(cases: tuple[Case, ...], questions: list[str]) -> tuple[Case, ...]:
+        return tuple(case._replace(question=one) for case, one in zip(cases, questions, strict=True))
+
+    def mistakes(some: tuple[tuple, ...]) -> tuple[Mistake, ...]:
+        return tuple(Mistake(one, part, "", edits) for one, part, *edits in some)
+
+    also = said.pop("transfer", {})
+    there = asking(transfer, also.pop("questions", []))
+    return Station(
+        name, pieces, blanks, computed, asking(cases, said.pop("questions")), payoff,
+        Transfer(**also, cases=there, more=mistakes(moved)) if also else None, mistakes(more), **said, **others,
+    )  # fmt: skip
+
+
+def mistaken_transfer(mistake: Mistake) -> dict[str, Any]:
+    """The names that the solution defines, but with a mistake in a transfer."""
+    text, names = inspect.getsource(reference()[mistake.part]), dict(globals())
+    for old, new in mistake.edits:
+        assert old in text, mistake.name
+        text = text.replace(old, new)
+    exec(compile(text, "<transfer>", "exec"), names)
+    return reference() | {mistake.part: names[mistake.part]}
 
 
 def translated(names: dict[str, Any]) -> list[str]:
@@ -693,14 +821,29 @@ ATTENTION_STATION = station(
              "   0 2 0 0        0 1 0 0        0 1           True True",
              lambda names: names["attention"](QUERIES, KEYS, torch.eye(2), torch.ones(2, 2).tril().bool()),
              ("weights", "mixed")),
+        Case("attention", "2 sentences, 2 heads, 2 queries, 3 keys, in this order of axes; all scores are 0\n"
+             "In the second sentence, the third key is hidden. The three values are 1, 2 and 6 everywhere.",
+             lambda names: names["attention"](torch.zeros(2, 2, 2, 4), torch.ones(2, 2, 3, 4),
+                                              torch.tensor([[1.0], [2], [6]]).expand(2, 2, 3, 1),
+                                              tokens([1, 1, 1], [1, 1, 0]).bool()[:, None, None]),
+             ("weights", "mixed")),
         Case("attention", "2 sentences, 2 heads, 3 queries, 5 keys, in this order of axes; some keys are hidden",
              lambda names: names["attention"](sequence(2, 2, 3, 4), sequence(2, 2, 5, 4, seed=1),
                                               sequence(2, 2, 5, 4, seed=3), OPEN), ("weights", "mixed")),
     ), translated,
     transfer=(
+        Case("batch_second", "2 queries and 2 keys of 1 number, 2 values of 1, for 1 sentence\n"
+             "q  0     k  1     v  2\n   1        0        4",
+             lambda names: names["batch_second"](*(torch.tensor(one)[:, None, None] for one in
+                                                   ([0.0, 1], [1.0, 0], [2.0, 4]))), axes=("query",)),
         Case("batch_second", "3 queries and 5 keys of 4 numbers, 5 values of 6, for 2 sentences",
              lambda names: names["batch_second"](
-                 sequence(3, 2, 4), sequence(5, 2, 4, seed=1), sequence(5, 2, 6, seed=2))),
+                 sequence(3, 2, 4), sequence(5, 2, 4, seed=1), sequence(5, 2, 6, seed=2)), axes=("query",)),
+    ),
+    moved=(
+        ("axes left as they are", "batch_second",
+         ("    q, k, v = (one.transpose(0, 1) for one in (q, k, v))\n", ""), (".transpose(0, 1)", "")),
+        ("the batch left in front", "batch_second", ("(weights @ v).transpose(0, 1)", "weights @ v")),
     ),
     more=(
         ("divided by the root of the number of keys", "attention",
@@ -746,6 +889,16 @@ MASKS_STATION = station(
              lambda names: spread(names["target_mask_with_padding"](tokens([2, 7, 8, 0], [0, 2, 9, 9])),
                                   2, 1, 4, 4)),
     ),
+    moved=(
+        ("padding not hidden", "target_mask_with_padding",
+         (" & padding_mask(target, plain.PAD)", ".expand(len(target), 1, -1, -1)")),
+        ("what comes later not hidden", "target_mask_with_padding",
+         ("causal_mask(target.shape[1]) & padding_mask(target, plain.PAD)",
+          "padding_mask(target, plain.PAD).expand(-1, 1, target.shape[1], -1)")),
+        ("one mask or the other", "target_mask_with_padding", (" & ", " | ")),
+        ("rows of padding hidden instead of columns", "target_mask_with_padding",
+         ("padding_mask(target, plain.PAD)", "padding_mask(target, plain.PAD).mT")),
+    ),
     more=(
         ("True where it is hidden", "source_mask", ("(source != PAD)", "(source == PAD)")),
         ("queries hidden instead of keys", "source_mask",
@@ -773,27 +926,53 @@ def watch_heads() -> dict[str, Any]:
 
 
 WORDS = torch.tensor([[[1.0, 0, 2, 0], [0, 3, 0, 1]]])
+TURNS = "three matrices leave a vector as it is\nThe output matrix turns the order of its four numbers round."
+TURNING = dict.fromkeys("qkv", torch.eye(4)) | {"o": torch.eye(4).flip(0)}
+DIFFERENT = {"q": torch.tensor([[1.0, 0], [0, 2]]), "k": torch.tensor([[0.0, 1], [1, 0]]),
+             "v": torch.tensor([[3.0, 0], [0, 1]]), "o": torch.tensor([[1.0, 1], [1, 0]])}  # fmt: skip
 HEADS_STATION = station(
     "heads", ("Attention",), ("Attention.split", "Attention.forward"), watch_heads,
     (
         Case("Attention.split", "one sentence of 2 words, 4 numbers each, for 2 heads\nx  0 1 2 3\n   4 5 6 7",
              lambda names: names["Attention"](4, 2).split(torch.arange(8.0).view(1, 2, 4))),
-        Case("Attention.forward", "2 words look at each other, 2 heads; all four matrices leave a vector as it is\n"
+        Case("Attention.forward", f"2 words look at each other, 2 heads; {TURNS}\n"
              "x and memory  1 0 2 0\n              0 3 0 1",
-             lambda names: hand_over(names["Attention"](4, 2), dict.fromkeys("qkvo", torch.eye(4)))(
+             lambda names: hand_over(names["Attention"](4, 2), TURNING)(
                  WORDS, WORDS, torch.ones(2, 2, dtype=torch.bool))),
-        Case("Attention.forward", "1 word looks at 2 others, 2 heads; all four matrices leave a vector as it is\n"
+        Case("Attention.forward", f"1 word looks at 2 others, 2 heads; {TURNS}\n"
              "x  1 1 1 1     memory  1 0 2 0\n                       0 3 0 1",
-             lambda names: hand_over(names["Attention"](4, 2), dict.fromkeys("qkvo", torch.eye(4)))(
+             lambda names: hand_over(names["Attention"](4, 2), TURNING)(
                  torch.ones(1, 1, 4), WORDS, torch.ones(1, 2, dtype=torch.bool))),
+        Case("Attention.forward", "2 words look at 3 others, 2 heads of one number; word 1 may not look at the third\n"
+             "x  1 0     memory  1 0     query.weight  1 0     key.weight  0 1     value.weight  3 0     "
+             "output.weight  1 1\n"
+             "   0 1             0 2                   0 2                 1 0                   0 1     "
+             "               1 0\n                   1 1",
+             lambda names: hand_over(names["Attention"](2, 2), DIFFERENT)(
+                 torch.eye(2)[None], torch.tensor([[[1.0, 0], [0, 2], [1, 1]]]),
+                 tokens([1, 1, 0], [1, 1, 1]).bool())),
         Case("Attention.forward", "2 sentences: 3 words look at 5 others, some are hidden; 8 numbers, 2 heads",
              lambda names: filled(names, "Attention", 8, 2)(sequence(2, 3, 8), sequence(2, 5, 8, seed=1), OPEN)),
     ), translated,
     transfer=(
+        Case("heads_one_by_one", "1 head, d = 3, d_k = 2, d_v = 1, a sentence of 2 words\n"
+             "x  1 0 0     queries  1 0     keys  2 0     values  4     output  1 0 2\n"
+             "   0 1 0              0 1           0 2             2\n"
+             "                      0 0           0 0             0",
+             lambda names: names["heads_one_by_one"](
+                 torch.eye(2, 3)[None], torch.eye(3, 2)[None], 2 * torch.eye(3, 2)[None],
+                 torch.tensor([[[4.0], [2], [0]]]), torch.tensor([[1.0, 0, 2]]))),
         Case("heads_one_by_one", "2 heads, d = 6, d_k = 2, d_v = 5, 3 sentences of 4 words",
              lambda names: names["heads_one_by_one"](
                  sequence(3, 4, 6), sequence(2, 6, 2, seed=1), sequence(2, 6, 2, seed=2),
                  sequence(2, 6, 5, seed=3), sequence(10, 6, seed=4))),
+    ),
+    moved=(
+        ("divided by the root of d_v", "heads_one_by_one", ("of_keys.shape[-1]", "of_values.shape[-1]")),
+        ("divided by the root of d", "heads_one_by_one", ("of_keys.shape[-1]", "x.shape[-1]")),
+        ("not divided by a root", "heads_one_by_one", (" / of_keys.shape[-1] ** 0.5", "")),
+        ("the softmax forgotten", "heads_one_by_one", ("scores.softmax(-1)", "scores")),
+        ("no output matrix", "heads_one_by_one", (" @ output", "")),
     ),
     more=(
         ("heads added up", "Attention", ("mixed.transpose(1, 2).flatten(2)", "mixed.sum(1).repeat(1, 1, self.heads)")),
@@ -831,13 +1010,31 @@ There are no biases. Of two numbers, the normalisation makes the larger 1 and th
 SEEN = torch.ones(1, 1, dtype=torch.bool)
 
 
+ADDED: list[str] = []  # what each add and norm of the layer that was asked last was given
+
+
+class Noted(nn.Module):
+    """An add and norm that notes what it is given."""
+
+    def __init__(self, name: str, part: nn.Module):
+        super().__init__()
+        self.name, self.part = name, part
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        ADDED.append(f"  {self.name:23}  x  {rows(x[0])[0]:8}  y  {rows(y[0])[0]}")
+        return self.part(x, y)
+
+
 def by_hand(layer: nn.Module) -> nn.Module:
     """A layer of width 2 with so few numbers that it can be followed by hand."""
     feed_forward = {"inner.weight": torch.tensor([[2.0, 1]]), "outer.weight": torch.tensor([[0], [1.5]])}
-    for name, part in reference()[type(layer).__name__](2, 1, 1, 0.0).named_children():
-        if "attention" in name and "around" not in name:
+    ADDED[:] = ["In yours, each add and norm was given:"]
+    for name, _ in reference()[type(layer).__name__](2, 1, 1, 0.0).named_children():
+        if "around" in name:
+            setattr(layer, name, Noted(name, getattr(layer, name)))
+        elif "attention" in name:
             hand_over(getattr(layer, name), dict.fromkeys("qkvo", torch.eye(2)))
-        elif isinstance(part, reference()["FeedForward"]):
+        else:
             hand_over(getattr(layer, name), feed_forward)
     return layer.eval()
 
@@ -850,7 +1047,7 @@ LAST, OTHER = (
 )
 LAYERS_STATION = station(
     "layers", ("FeedForward", "AddNorm", "EncoderLayer", "DecoderLayer"),
-    ("FeedForward.forward", "AddNorm.forward", "EncoderLayer.forward", "DecoderLayer.forward"), watch_layers,
+    ("FeedForward.forward", "AddNorm.forward", "DecoderLayer.forward"), watch_layers,
     (
         Case("FeedForward.forward", "one word of 2 numbers, 3 inner units, no biases\n"
              "x  1 -2     inner.weight  1  0     outer.weight  1 1 1\n"
@@ -863,12 +1060,15 @@ LAYERS_STATION = station(
              lambda names: names["AddNorm"](4, 1.0).train()(torch.tensor([[[1.0, 2, 3, 4]]]),
                                                             torch.tensor([[[0.0, 0, 0, 8]]]))),
         Case("EncoderLayer.forward", f"one word of 2 numbers; {BY_HAND}\nx  1 0",
-             lambda names: by_hand(names["EncoderLayer"](2, 1, 1, 0.0))(torch.tensor([[[1.0, 0]]]), SEEN)),
+             lambda names: by_hand(names["EncoderLayer"](2, 1, 1, 0.0))(torch.tensor([[[1.0, 0]]]), SEEN),
+             more=lambda: [*ADDED]),
         Case("EncoderLayer.forward", "2 sentences of 5 words, padded differently; 8 numbers, 2 heads",
              lambda names: filled(names, "EncoderLayer", 8, 16, 2, 0.0)(sequence(2, 5, 8, seed=1), PADDED)),
-        Case("DecoderLayer.forward", f"one word of 2 numbers, and a memory of one; {BY_HAND}\nx  3 0     memory  0 2.5",
+        Case("DecoderLayer.forward", f"one word of 2 numbers; of the memory's two, the second is hidden; {BY_HAND}\n"
+             "x  3 0     memory  0 2.5\n                   9 0",
              lambda names: by_hand(names["DecoderLayer"](2, 1, 1, 0.0))(
-                 torch.tensor([[[3.0, 0]]]), torch.tensor([[[0, 2.5]]]), SEEN, SEEN)),
+                 torch.tensor([[[3.0, 0]]]), torch.tensor([[[0, 2.5], [9, 0]]]), SEEN, tokens([1, 0]).bool()),
+             more=lambda: [*ADDED]),
         Case("DecoderLayer.forward", "3 words of each target, 5 of each source, padded differently; 8 numbers, 2 heads",
              lambda names: filled(names, "DecoderLayer", 8, 16, 2, 0.0)(
                  sequence(2, 3, 8), sequence(2, 5, 8, seed=1), torch.ones(3, 3).tril().bool(), PADDED)),
@@ -877,6 +1077,12 @@ LAYERS_STATION = station(
         Case("pre_norm", "x  1 2 3; the sub-layer squares, the norm subtracts the mean",
              lambda names: names["pre_norm"](torch.tensor([[1.0, 2.0, 3.0]]), torch.square,
                                              lambda one: one - one.mean(-1, keepdim=True))),
+    ),
+    moved=(
+        ("normalised after the sum", "pre_norm", ("x + sublayer(norm(x))", "norm(x + sublayer(x))")),
+        ("the output normalised", "pre_norm", ("sublayer(norm(x))", "norm(sublayer(x))")),
+        ("what is added is normalised", "pre_norm", ("x + sublayer", "norm(x) + sublayer")),
+        ("nothing added", "pre_norm", ("x + sublayer", "sublayer")),
     ),
     more=(
         ("dropout on the sum", "AddNorm", ("x + self.dropout(y)", "self.dropout(x + y)")),
@@ -923,15 +1129,19 @@ ENDS_STATION = station(
     "ends", ("Embedding", "positions", "Transformer"),
     ("Embedding.forward", "positions", "Transformer.embed", "Transformer.decode"), watch_ends,
     (
-        Case("Embedding.forward", "the words 2 and 0 of a table of 3 words, 4 numbers each",
-             lambda names: filled(names, "Embedding", 3, 4)(tokens([2, 0]))),
+        Case("Embedding.forward", f"the words 2 and 0\n{SHOWN}",
+             lambda names: hand_over(names["Embedding"](3, 4), {"weight": TABLE})(tokens([2, 0]))),
         Case("positions", "3 places, d = 4", lambda names: names["positions"](3, 4)),
         Case("positions", "6 places, d = 6", lambda names: names["positions"](6, 6)),
-        Case("Transformer.embed", "the ids 5 6 3, in evaluation", lambda names: whole(names).embed(tokens([5, 6, 3]))),
-        Case("Transformer.embed", "the ids 5 6 3, in training, where everything is dropped",
-             lambda names: whole(names, 1.0).train().embed(tokens([5, 6, 3]))),
+        Case("Transformer.embed", f"the ids 2 2 0, in evaluation\n{SHOWN}",
+             lambda names: bare(names).embed(tokens([2, 2, 0]))),
+        Case("Transformer.embed", f"the ids 2 2 0, in training, where everything is dropped\n{SHOWN}",
+             lambda names: bare(names, 1.0).train().embed(tokens([2, 2, 0]))),
         Case("Transformer.encode", "two sources, padded differently: the memory, and what may be seen of it",
              lambda names: memory_and_mask(whole(names).encode(SOURCES)), ("memory", "mask")),
+        Case("Transformer.decode", "the target 2 0, in a model without layers, so that what `embed` makes of it comes "
+             f"out at once\n{SHOWN}",
+             lambda names: bare(names).decode(tokens([2, 0]), torch.zeros(1, 1, 4), SEEN)),
         Case("Transformer.decode", "what encode returns, and two targets",
              lambda names: whole(names).decode(TARGETS, sequence(2, 4, 8), (SOURCES != 0)[:, None, None])),
         Case("Transformer.forward", "two sources and two targets", lambda names: whole(names)(SOURCES, TARGETS)),
@@ -939,6 +1149,10 @@ ENDS_STATION = station(
     transfer=(
         Case("positions_at", "places  0 0 1 2     d = 6\n        0 1 2 9",
              lambda names: names["positions_at"](tokens([0, 0, 1, 2], [0, 1, 2, 9]), 6)),
+    ),
+    moved=(
+        ("the columns taken, not the places", "positions_at",
+         ("[places]", "[: places.shape[1]].expand(len(places), -1, -1)")),
     ), given=("Stack", "draw_weights"),
     more=(
         ("times the root of the vocabulary's size", "Embedding", ("self.weight.shape[1]", "self.weight.shape[0]")),
@@ -947,6 +1161,8 @@ ENDS_STATION = station(
         ("pairs counted where columns are due", "positions", ("torch.arange(0, d, 2) / d", "torch.arange(d // 2) / d")),
         ("the decoder's vectors returned instead of scores", "Transformer",
          ("return x @ self.target_embedding.weight.T", "return x")),
+        ("logarithms of chances returned instead of scores", "Transformer",
+         ("return x @ self.target_embedding.weight.T", "return (x @ self.target_embedding.weight.T).log_softmax(-1)")),
         ("divided by the root", "Embedding", ("self.weight[tokens] * math.sqrt", "self.weight[tokens] / math.sqrt")),
         ("cosines where sines are due", "positions", ("[angles.sin(), angles.cos()]", "[angles.cos(), angles.sin()]")),
         ("all sines in front of all cosines, as others have it", "positions",
@@ -1030,10 +1246,22 @@ LOSS_STATION = station(
                   tokens([5], [6]), tokens([2, 5, 6, 7, 3], [2, 8, 3, 0, 0])),
     ), judged,
     transfer=(
-        Case("smoothed", "one word of three, the second is right; smoothing 0.3\nscores  0 1 2",
-             lambda names: names["smoothed"](torch.tensor([[0.0, 1, 2]]), torch.tensor([1]), 0.3)),
-        Case("smoothed", "four words of seven, one of them padding (0)",
-             lambda names: names["smoothed"](sequence(4, 7), torch.tensor([3, 0, 1, 6]), 0.1)),
+        Case("smoothed", "one word of three, the second is right; smoothing 0.3\nscores  0 1 3",
+             lambda names: names["smoothed"](torch.tensor([[0.0, 1, 3]]), torch.tensor([1]), 0.3)),
+        Case("smoothed", "the same word twice, and a third, which is padding (0); smoothing 0.3\n"
+             "scores  0 1 3\n        0 1 3\n        5 0 0",
+             lambda names: names["smoothed"](torch.tensor([[0.0, 1, 3], [0, 1, 3], [5, 0, 0]]),
+                                             torch.tensor([1, 1, 0]), 0.3)),
+    ),
+    moved=(
+        ("the rest forgotten", "smoothed",
+         ("smoothed_targets(wanted, scores.shape[-1], smoothing) * scores.log_softmax(-1)).sum(-1)",
+          "(1 - smoothing) * scores.log_softmax(-1)).gather(-1, wanted[:, None])[:, 0]")),
+        ("the smoothing forgotten", "smoothed", ("scores.shape[-1], smoothing", "scores.shape[-1], 0.0")),
+        ("the rest divided among the other words alone", "smoothed",
+         ("scores.shape[-1], smoothing", "scores.shape[-1], smoothing * scores.shape[-1] / (scores.shape[-1] - 1)")),
+        ("padding counted", "smoothed", ("losses[wanted != plain.PAD]", "losses")),
+        ("a sum instead of a mean", "smoothed", (".mean()", ".sum()")),
     ),
     more=(
         ("the shift the wrong way round", "loss",
@@ -1085,19 +1313,35 @@ STEP_STATION = station(
         Case("make_optimizer", "its settings", settings),
         Case("train_step", "a small model, one step: the optimizer's rate afterwards",
              lambda names: three_steps(names, about="change")),
-        Case("train_step", "a small model with 14 words and d = 8, three steps, a warm-up of 2; the rates that are set",
+        Case("train_step", "a small model with 6 words and d = 4, three steps, a warm-up of 2; the rates that are set",
              lambda names: three_steps(names, about="rates")),
         Case("train_step", "a small model, one step: what is returned",
              lambda names: three_steps(names, about="kind")),
-        Case("train_step", "a small model, the same batch three times, a warm-up of 2; the losses", three_steps),
+        Case("train_step", "a small model, the same batch three times, a warm-up of 2; the losses\n"
+             "At first all four words have the same chance, and a loss of log 4. Adam's first step moves the score\n"
+             "of a word that is due up by the rate, 0.1768, and those of the other words down by as much.",
+             three_steps),
     ), taught,
     transfer=(
-        Case("one_step_of_many", "two parts of 4 and 1 ids that count; the weights afterwards",
+        Case("one_step_of_many", "two parts, 2 1 1 3 and 2 3 0 0 0, so 3 ids and 1 to predict, at a rate of 16\n"
+             "The model has a row of four scores for each word it may read, and all are 0. The gradient of one id's\n"
+             "loss is 1/4 for each of the four words, and 1/4 - 1 for the right one. The rows of the words 1 and 2 "
+             "afterwards:",
              lambda names: after_one_step(names["one_step_of_many"])),
+    ),
+    moved=(
+        ("a mean of the parts' means", "one_step_of_many", ("* count / sum(counts)", "/ len(batches)")),
+        ("the parts' means added up", "one_step_of_many", (" * count / sum(counts)", "")),
+        ("padding counted", "one_step_of_many", ("int((target[:, 1:] != plain.PAD).sum())", "target[:, 1:].numel()")),
+        ("a step for each part", "one_step_of_many",
+         (".backward()\n", ".backward()\n        optimizer.step()\n        optimizer.zero_grad()\n")),
+        ("gradients cleared before the last step", "one_step_of_many",
+         ("        (plain.loss", "        optimizer.zero_grad()\n        (plain.loss")),
     ),
     more=(
         ("gradients never cleared", "train_step", ("    optimizer.zero_grad()\n", "")),
-        ("the vocabulary's size taken for the width", "train_step", ("weight.shape[1]", "weight.shape[0]")),
+        ("the vocabulary's size taken for the width", "train_step",
+         ("model.target_embedding.weight.shape[1]", "model.target_embedding.weight.shape[0]")),
         ("the loss returned with its history", "train_step", ("value.item()", "value")),
         ("no gradients computed", "train_step", ("    value.backward()\n", "")),
         ("no weights moved", "train_step", ("    optimizer.step()\n", "")),
@@ -1149,11 +1393,28 @@ SEARCH_STATION = station(
              lambda names: searched(names, [6, 8, 8], about="steps")),
     ), translated,
     transfer=(
-        Case("beam", "width 2; the better sentence begins with the second word",
-             lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 2)),
-        Case("beam", "width 2; a sentence that ends at once has 0.4, one that ends later 0.6",
-             lambda names: names["beam"](lambda words: SHORT[words[:1]], 2)),
-        Case("beam", "width 1", lambda names: names["beam"](lambda words: TREE[len(words), words[:1]], 1)),
+        Case("beam", "width 2; chances of the next word, of which next_scores returns the logarithms:\n"
+             "first  a 0.6, b 0.4     after a  c 0.5, d 0.5     after b  c 0.9, d 0.1\n"
+             "as third word  eos 0.9, c 0.1     as fourth  eos 1",
+             lambda names: searched_by_beam(names, lambda words: TREE[len(words), words[:1]], 2)),
+        Case("beam", "width 2; chances of the next word, of which next_scores returns the logarithms:\n"
+             "first  eos 0.4, a 0.6     after a  eos 1",
+             lambda names: searched_by_beam(names, lambda words: SHORT[words[:1]], 2)),
+        Case("beam", "width 2; chances of the next word, of which next_scores returns the logarithms:\n"
+             "first  eos 0.45, a 0.55     after a  eos 0.8, b 0.2",
+             lambda names: searched_by_beam(names, lambda words: LATER[words[:1]], 2)),
+        Case("beam", "width 1, the same scores as at first",
+             lambda names: searched_by_beam(names, lambda words: TREE[len(words), words[:1]], 1)),
+    ),
+    moved=(
+        ("the likeliest next word alone", "beam", ("[:width]", "[:1]")),
+        ("the first sentence that ends", "beam",
+         ("while kept and max(finished.values(), default=-math.inf) < max(kept.values())", "while not finished")),
+        ("the last finished sentence", "beam",
+         ("return max(finished, key=lambda words: finished[words])", "return [*finished][-1]")),
+        ("the scores of the last word alone", "beam", ("sum_ + score", "score")),
+        ("all that is longer kept", "beam",
+         ('for words in best if words[-1] != "eos"', 'for words in longer if words[-1] != "eos"')),
     ),
     more=(
         ("the longest answer one id too short", "translate",

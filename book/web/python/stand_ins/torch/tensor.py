@@ -364,11 +364,9 @@ class Tensor:
             elif isinstance(one, Tensor) and (one.shape or tensors):
                 if one.dtype.category != 1:
                     raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-                off = ((one < -size) | (one >= size)).flatten().nonzero().flatten().tolist()
-                if off:
-                    raise IndexError(
-                        f"index {one.flatten()[off[0]].item()} is out of bounds for dimension {axis} with size {size}"
-                    )
+                off = one[(one < -size) | (one >= size)].tolist()
+                if off and 0 not in shape and 0 not in self.shape[axis + 1 :]:  # nobody looks where nothing is
+                    raise IndexError(f"index {off[0]} is out of bounds for dimension {axis} with size {size}")
                 tensors.append((len(shape), one.remainder(size) if size else one, step))
             else:
                 place = int(one)
@@ -416,7 +414,7 @@ class Tensor:
         return self[(slice(None),) * self.axis(dim) + (index,)]
 
     def copy_(self, other):
-        if any(size > 1 and not step for size, step in zip(self.shape, self.strides_)):
+        if self.numel() and any(size > 1 and not step for size, step in zip(self.shape, self.strides_)):
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location. Please clone() the tensor before performing the operation."
@@ -707,12 +705,9 @@ class Tensor:
         found = self.numbers()
         if not self.shape:
             return found[0]
-        for size in reversed(self.shape[1:]):
-            found = (
-                [found[at : at + size] for at in range(0, len(found), size)]
-                if size
-                else [[] for _ in range(self.shape[0])]
-            )
+        for axis in range(len(self.shape) - 1, 0, -1):
+            size = self.shape[axis]
+            found = [found[i * size : (i + 1) * size] for i in range(math.prod(self.shape[:axis]))]
         return found
 
     def item(self):
