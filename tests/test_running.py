@@ -255,9 +255,9 @@ class TestInThePage:
     def test_nothing_comes_before_run_and_nothing_is_needed_after_it(self, open_page, site):
         """Before the first Run a small script; then all from this host; then no host at all, even for a new start."""
         page, requests, complaints = open_page("00_whole.html")
-        scripts = [url for url in requests if "/python/" in url and not url.endswith(".css")]
-        assert [url.rpartition("/")[2] for url in scripts] == ["button.js"]
-        assert (SITE / "_static" / "python" / "button.js").stat().st_size < 5_000
+        before = sorted(re.sub(r".*/|\?.*", "", url) for url in requests if "/python/" in url)
+        assert before == ["button.js", "python.css"]
+        assert sum((SITE / "_static" / "python" / name).stat().st_size for name in before) < 5_000
         assert not [url for url in requests if "/models/" in url]
         place = run(page, "attention-idea")
         assert place.locator(".run-output pre").inner_text() == stored("00_whole")["attention-idea"]

@@ -10,6 +10,7 @@ const STRANGE = "The address holds changes of cells that cannot be read; the cel
 export class Notebook {
   /** The notebook of this page, for the elements of its open cells. */
   static async open(elements) {
+    document.head.append(make("link", { rel: "stylesheet", href: new URL("running.css", import.meta.url) }));
     const page = location.pathname
       .split("/")
       .pop()
