@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import inspect
 import json
 import re
 import sys
@@ -35,7 +36,7 @@ PAGES = (
     "39_transformer",
 )  # fmt: skip
 FOLDED = {"hide-input", "hide-cell", "remove-cell", "remove-input"}
-LEFT_OUT = {"command", "doctor", "formats", "workbook"}  # folders of the package that no cell of these pages imports
+LEFT_OUT = {"command", "doctor", "formats"}  # folders of the package that no cell of these pages imports
 IMPORT = re.compile(r'\bfrom\s*"(\.[^"]+)"')
 READS = re.compile(r'"(?:\.\./)?((?:data|figures|annotated)/[^"{]*)')
 LIKE_THE_TWINS = re.compile(r"The \w+ did not \w+ the \w+ because it was too \w+\.")
@@ -113,12 +114,43 @@ def texts_read(code: str) -> dict[str, str]:
 
 
 def sources() -> dict[str, str]:
-    """What a cell can import, by its path in the page's file system."""
-    found = {f"/book/python/{path.relative_to(WEB / 'python')}": path for path in (WEB / "python").rglob("*.py")}
-    for path in (ROOT / "annotated").rglob("*.py"):
-        if not LEFT_OUT & set(path.parts):
+    """What a cell can import, by its path in the page's file system; some of the package's modules are the page's own."""
+    found = {}
+    for path in (ROOT / "annotated").rglob("*"):
+        if path.suffix in (".py", ".toml", ".tsv") and not LEFT_OUT & set(path.parts):
             found[f"/book/{path.relative_to(ROOT)}"] = path
-    return {name: path.read_text(encoding="utf-8") for name, path in sorted(found.items())}
+    found["/book/annotated/doctor/mistakes.py"] = ROOT / "annotated" / "doctor" / "mistakes.py"
+    for path in (WEB / "python").rglob("*.py"):
+        place = path.relative_to(WEB / "python")
+        found[f"/book/{place.relative_to('instead')}" if place.parts[0] == "instead" else f"/book/python/{place}"] = path
+    texts = {name: path.read_text(encoding="utf-8") for name, path in found.items()} | of_the_doctor()
+    return dict(sorted(texts.items()))
+
+
+def of_the_doctor() -> dict[str, str]:
+    """What the stations take of the doctor, cut from its sources: as a whole it needs all of PyTorch."""
+    from annotated.doctor import asking, functions, subject
+
+    parts = [subject.Verdict, subject.Broken, subject.StillRunning, subject.raised]
+    checks = [(one.name, one.symptom) for one in asking.CHECKS]
+    return {
+        "/book/annotated/doctor/asking.py": "\n\n".join(
+            [
+                "import sysconfig\nimport traceback\nfrom collections import namedtuple\nfrom typing import NamedTuple",
+                f"WRONG = {subject.WRONG!r}",
+                'MINE = "/book/python", "/book/annotated"',
+                'STANDARD = (sysconfig.get_path("stdlib"),)',
+                *map(inspect.getsource, parts),
+                f'CHECKS = [namedtuple("Check", "name symptom")(*one) for one in {checks!r}]\n',
+            ]
+        ),
+        "/book/annotated/doctor/functions.py": "\n\n".join(
+            [
+                "import torch\nfrom torch import Tensor, nn\n\nfrom annotated.doctor.asking import Broken",
+                inspect.getsource(functions.Scripted),
+            ]
+        ),
+    }
 
 
 def scripts() -> list[Path]:

@@ -129,6 +129,10 @@ def randn(*shape, dtype=None, generator=None, device=None):
     return drawn("normal", unpacked(shape), dtype or default[0], generator)
 
 
+def randn_like(x):
+    return randn(x.shape, dtype=x.dtype)
+
+
 def randint(low, high, size=None, generator=None, dtype=None, device=None):
     low, high, size = (0, low, high) if size is None else (low, high, size)
     return drawn("whole", size, dtype or int64, generator, low, high)
@@ -176,7 +180,7 @@ def _function(name):
 
 for _name in (
     "abs acos add all amax amin any argmax argmin argsort bitwise_and bmm ceil chunk clamp cos cumsum "
-    "diagonal div dot eq erf exp flatten floor floor_divide gather ge gt isfinite isinf isnan le log "
+    "diagonal div dot eq erf exp flatten flip broadcast_to floor floor_divide gather ge gt isfinite isinf isnan le log "
     "log1p log2 log_softmax logical_and logical_not logical_or logsumexp lt masked_fill matmul max "
     "maximum mean min minimum mm movedim mul ne neg nonzero norm numel permute pow prod reciprocal relu "
     "remainder repeat_interleave reshape round rsqrt sigmoid sign sin softmax sort split sqrt square "

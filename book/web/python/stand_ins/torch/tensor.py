@@ -202,6 +202,9 @@ class Tensor:
     def expand_as(self, other):
         return self.expand(other.shape)
 
+    def broadcast_to(self, shape):
+        return self.expand(*shape)
+
     def is_contiguous(self):
         return not self.numel() or all(
             size == 1 or a == b for size, a, b in zip(self.shape, self.strides_, steps(self.shape))
@@ -281,6 +284,12 @@ class Tensor:
         size = max(min(n, m - offset) if offset >= 0 else min(n + offset, m), 0)
         start = rows.offset_ + (offset * b if offset >= 0 else -offset * a)
         return rows.seen([*rows.shape[:-2], size], [*rows.strides_[:-2], a + b], start)
+
+    def flip(self, *dims):
+        gone = {self.axis(dim) for dim in unpacked(dims)}
+        strides = [-step if axis in gone else step for axis, step in enumerate(self.strides_)]
+        start = sum((self.shape[axis] - 1) * self.strides_[axis] for axis in gone)
+        return self.seen(self.shape, strides, self.offset_ + start).clone()
 
     def narrow(self, dim, start, length):
         return self[(slice(None),) * self.axis(dim) + (slice(start, start + length),)]

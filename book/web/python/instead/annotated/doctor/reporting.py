@@ -1,0 +1,3 @@
+"""The doctor stays outside the page."""
+
+check = None

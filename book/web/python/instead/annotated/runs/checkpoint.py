@@ -1,0 +1,7 @@
+"""The page has one model."""
+
+from pathlib import Path
+
+
+def find_model(name):
+    return Path("/book/data/models") / name
