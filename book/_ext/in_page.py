@@ -109,8 +109,12 @@ def files_read(code: str) -> list[Path]:
 
 
 def texts_read(code: str) -> dict[str, str]:
-    """The same, by their path in the page's file system."""
-    return {f"/book/{path.relative_to(ROOT)}": path.read_text(encoding="utf-8") for path in files_read(code)}
+    """The same, by their path in the page's file system; YAML as JSON, which the page can read."""
+    texts = {f"/book/{path.relative_to(ROOT)}": path.read_text(encoding="utf-8") for path in files_read(code)}
+    return {
+        name: json.dumps(yaml.safe_load(text), default=str) if name.endswith(".yml") else text
+        for name, text in texts.items()
+    }
 
 
 def sources() -> dict[str, str]:
@@ -122,7 +126,9 @@ def sources() -> dict[str, str]:
     found["/book/annotated/doctor/mistakes.py"] = ROOT / "annotated" / "doctor" / "mistakes.py"
     for path in (WEB / "python").rglob("*.py"):
         place = path.relative_to(WEB / "python")
-        found[f"/book/{place.relative_to('instead')}" if place.parts[0] == "instead" else f"/book/python/{place}"] = path
+        found[f"/book/{place.relative_to('instead')}" if place.parts[0] == "instead" else f"/book/python/{place}"] = (
+            path
+        )
     texts = {name: path.read_text(encoding="utf-8") for name, path in found.items()} | of_the_doctor()
     return dict(sorted(texts.items()))
 
