@@ -24,9 +24,9 @@ OWN = (
 )
 LEFT_OUT = {
     "00_whole": {"first-steps"},
-    "32_attention": {"weil-asks"},
+    "32_attention": set(),
     "39_transformer": set(),
-}  # pages that are compared, and cells that train, or wait half a minute for one above
+}  # pages that are compared, and cells that train
 NO_POSITIONS = ("angles = ", "angles = 0 * ")
 browser_only = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("site")]
 

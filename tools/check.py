@@ -39,6 +39,7 @@ SCRIPTS = {  # of the pages: the tests that run them under node
     "book/web/search.js": ["tests/test_search.py"],
     "book/web/widgets/": ["tests/test_widgets.py"],
     "book/web/model/": ["tests/test_web_model.py", "tests/test_web_training.py"],
+    "book/web/python/": ["tests/test_running.py"],
 }
 PARTS = {"lab": "laboratory", "break": "breaking"}  # a folder of scripts, and the widget that has them
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with=tests/nbval.cfg"]

@@ -35,7 +35,7 @@ PAGES = (
     "00_whole", "31_stacks", "32_attention", "33_feed_forward", "34_embeddings", "35_positional_encoding",
     "39_transformer",
 )  # fmt: skip
-FOLDED = {"hide-input", "hide-cell", "remove-cell", "remove-input"}
+ASIDE = {"hide-input", "hide-cell", "remove-cell", "remove-input", "case"}  # cells that run where one below needs them
 LEFT_OUT = {"command", "doctor", "formats"}  # folders of the package that no cell of these pages imports
 IMPORT = re.compile(r'\bfrom\s*"(\.[^"]+)"')
 READS = re.compile(r'"(?:\.\./)?((?:data|figures|annotated)/[^"{]*)')
@@ -92,7 +92,7 @@ def cells_of(page: str) -> tuple[list[dict[str, Any]], str]:
                 {
                     "id": cell.id,
                     "source": source,
-                    "open": not FOLDED & set(cell.metadata.get("tags", [])),
+                    "open": not ASIDE & set(cell.metadata.get("tags", [])),
                     "module": module,
                 }
             )
@@ -118,7 +118,7 @@ def texts_read(code: str) -> dict[str, str]:
 
 
 def sources() -> dict[str, str]:
-    """What a cell can import, by its path in the page's file system; some of the package's modules are the page's own."""
+    """What a cell can import, by its path in the page's file system; some modules are the page's own."""
     found = {}
     for path in (ROOT / "annotated").rglob("*"):
         if path.suffix in (".py", ".toml", ".tsv") and not LEFT_OUT & set(path.parts):

@@ -1,6 +1,7 @@
 """Cells of a chapter in the page: one namespace, what they print and return, and errors at the reader's own line.
 
-`call` is what the page's worker calls, with text in JSON. A cell is a dict: `id`, `source`, `open` (not folded), `ran`.
+`call` is what the page's worker calls, with text in JSON. A cell is a dict: `id`, `source`, whether it is `open` (runs
+for all cells below it, not only for those that need it), and whether it `ran`.
 """
 
 import ast
