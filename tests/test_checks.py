@@ -1,7 +1,6 @@
 """The doctor of chapter 82: no false alarm, mistakes in other people's models, and files that fail.
 
-That each copy of a mistake is caught by the check meant for it, and leaves the fingerprint that is stored, the chapter
-asserts as it runs.
+That each copy of a mistake leaves the fingerprint that is stored is the matter of test_mistakes.py.
 """
 
 import math
@@ -165,6 +164,13 @@ def test_a_function_is_asked_from_outside():
     assert untried(report) == ["dropout", "layers", "gradients"]
     ahead = planted("no causal mask").Transformer(40, **SMALL).eval()
     assert wrong(check(lambda source, target: ahead(source, target)))["looks ahead"] == "sees later tokens"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Using `torch.compile")
+def test_a_compiled_model_is_asked_as_it_is_written():
+    model = torch.compile(plain.Transformer(40, **SMALL).eval(), backend=lambda *_: pytest.fail("compiled"))
+    assert wrong(check(lambda source, target: model(source, target))) == {}
 
 
 def test_the_cells_that_explain_are_there():
@@ -361,7 +367,7 @@ BAD = {  # a file, what is asked for in it, and what the refusal names
     "x = 1\n#\n": ("model", "no model in it"),
     "def make(flavour):\n    return 1\n": ("make", "make is no model"),
     "class M:\n    def __init__(self):\n        raise OSError\n": ("M", "M: OSError"),
-    "def m(source, target):\n    while True:\n        pass\n": ("m", " 3 seconds (line "),
+    "def m(source, target):\n    while True:\n        pass\n": ("m", " 1 seconds (line "),
 }
 
 
@@ -373,7 +379,7 @@ def test_a_file_that_fails_gets_one_line_of_its_own(tmp_path, monkeypatch, text)
     path = tmp_path / "mine.py"
     path.write_text(text)
     with pytest.raises(InputError, match=f"^{re.escape(str(path))}: .*{re.escape(names)}"):
-        check_file(path, name, seconds=3.0)
+        check_file(path, name, seconds=1.0)
 
 
 @pytest.mark.slow

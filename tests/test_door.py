@@ -46,7 +46,7 @@ NOT_SEEN = {"14_labels_and_loss"}  # the logits are right, its own loss is not
 def test_a_repository_as_it_lies_gets_its_verdict(name, monkeypatch):
     """And nothing is written there, and what the file imported is forgotten."""
     one, folder = MANIFEST[name], REPOSITORIES / name
-    monkeypatch.setattr(running, "SHARE", 0.05)  # of the time, for a file that trains
+    monkeypatch.setattr(running, "SHARE", 0.02)  # of the time, for a file that trains
     monkeypatch.chdir(folder / one["cwd"])
     file = os.path.relpath(folder / one["file"])
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}, sys.path[:]

@@ -322,23 +322,28 @@ def helpers(
         yield " and ".join(name for found in by_side.values() for name in found), apart
 
 
-def score(subject: Subject) -> int:
-    """Of five things that a right model does, how many this one does as it is called.
+def score(subject: Subject, most: int) -> int:
+    """Of five things that a right model does, how many this one does as it is called; no more is asked than `most`.
 
     No output moves with later tokens, each moves with earlier ones and with the source, and neither with padding.
     """
     source, target = subject.pairs(2)
+    asked = [  # and whether outputs stay as they are
+        ((source, subject.changed(target, -1)), True),
+        ((source, subject.changed(target, 1)), False),
+        ((subject.changed(source, 2), target), False),
+        ((F.pad(source, (0, 3), value=subject.pad), target), True),
+        ((source, F.pad(target, (0, 2), value=subject.pad)), True),
+    ]
     with torch.no_grad():
         out = subject(source, target)
-        later = subject(source, subject.changed(target, -1))
-        earlier = subject(source, subject.changed(target, 1))
-        other = subject(subject.changed(source, 2), target)
-        padded = subject(F.pad(source, (0, 3), value=subject.pad), target)
-        cut = subject(source, F.pad(target, (0, 2), value=subject.pad))[:, :-2]
-    if not torch.isfinite(out).all():
-        return 0
-    same = lambda one: not subject.far(out, one)[:, :-1].any()  # noqa: E731
-    return 1 + same(later) + (not same(earlier)) + (not same(other)) + same(padded) + same(cut)
+        found = 6
+        for pair, stays in asked:
+            other = subject(*pair)[:, : target.shape[1]]
+            found -= stays == bool(subject.far(out, other)[:, :-1].any())
+            if found <= most:
+                break
+    return found if torch.isfinite(out).all() else 0
 
 
 def fitted(model: Callable, names: dict[str, Any], values: dict[str, Any], sizes: Iterable[tuple] = ()) -> Call:
@@ -374,7 +379,7 @@ def fitted(model: Callable, names: dict[str, Any], values: dict[str, Any], sizes
                 call.says = f"masks handed over: {WRITTEN[one.says[2]]}"
             subject.call, subject.batch_first, subject.shifts = call, order, cut
             try:
-                found = score(subject)
+                found = score(subject, most)
             except (Exception, SystemExit) as error:
                 first = first or error
                 continue

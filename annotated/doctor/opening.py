@@ -139,15 +139,14 @@ class OnProcessor(TorchFunctionMode):
     """Within it, what asks for a device that is not there gets the processor."""
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        name, kwargs = getattr(func, "__name__", ""), dict(kwargs or {})
+        name = getattr(func, "__name__", "")
         if name == "cuda" and args:
             return args[0]
         if name == "to":
             args = tuple(map(here, args))
-        for one in ("device", "map_location"):
-            if one in kwargs:
-                kwargs[one] = here(kwargs[one])
-        return func(*args, **kwargs)
+        if not kwargs:
+            return func(*args)
+        return func(*args, **{one: here(v) if one in ("device", "map_location") else v for one, v in kwargs.items()})
 
 
 def here(device: Any) -> Any:
@@ -387,11 +386,11 @@ def opened(path: Path, strict: bool = False) -> Iterator[Opened]:
     one = Opened(path, strict)
     before = sys.path[:], sys.argv, sys.stdin, sys.dont_write_bytecode, torch.get_default_dtype()
     modules, shown = dict(sys.modules), os.environ.get("MPLBACKEND")
+    tops = {name.partition(".")[0] for name in modules} - OURS - sys.stdlib_module_names
+    files = {top: [root / file for root in one.roots for file in (f"{top}.py", f"{top}/__init__.py")] for top in tops}
+    shadowed = {top for top in tops if any(file.is_file() for file in files[top])}
     for name in modules:
-        top = name.partition(".")[0]
-        files = [root / file for root in one.roots for file in (f"{top}.py", f"{top}/__init__.py")]
-        same = one.theirs(getattr(modules[name], "__file__", None))
-        if top not in OURS | sys.stdlib_module_names and not same and any(file.is_file() for file in files):
+        if name.partition(".")[0] in shadowed and not one.theirs(getattr(modules[name], "__file__", None)):
             del sys.modules[name]
     sys.path[:] = one.search_path()
     sys.argv, sys.stdin, sys.dont_write_bytecode = [str(path)], io.StringIO(), True

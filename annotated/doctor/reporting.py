@@ -1,6 +1,7 @@
 """What all answers come to: findings, the likeliest mistakes, a report."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
@@ -180,9 +181,10 @@ EXACT = {"source padding: another id is padding", "own past: shifted inside the 
 
 
 def answer(ask: Callable[[Subject], Verdict], subject: Subject) -> Verdict:
-    """The verdict of a check; an exception in the model is one."""
+    """The verdict of a check, which asks for gradients if it wants any; an exception in the model is one."""
     try:
-        return ask(subject)
+        with torch.no_grad():
+            return ask(subject)
     except Broken as error:
         return error.verdict
     except Exception as error:
@@ -204,7 +206,8 @@ def likely(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
     """
     found = marks(f"{one.check}: {one.found}" for one in findings if one.verdict == WRONG and one.found != "raises")
     known = {name: marks(left) for name, left in known_fingerprints().items()}
-    weight = {one: 1 / sum(one in left for left in known.values()) for left in known.values() for one in left}
+    times = Counter(one for left in known.values() for one in left)
+    weight = {one: 1 / count for one, count in times.items()}
 
     def alike(one: set[str], other: set[str]) -> float:
         both, either = (sum(weight.get(mark, 0.5) for mark in some) for some in (one & other, one | other))

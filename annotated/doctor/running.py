@@ -234,10 +234,11 @@ def check_file(
         options |= special_ids(file.names, options)
         functions = [one for one in FUNCTIONS if inspect.isroutine(file.names.get(one)) and required(file.names[one])]
         models = [] if name in FUNCTIONS else [name] if name else candidates(file.names, file.module)
-        words = {word for one in models for word in words_in(file.names[one])}
-        if {"Encoder", "Decoder"} <= set(models) and not {"Encoder", "encoder", "encode"} & words:  # nothing joins them
-            file.names["Encoder and Decoder"] = Pair
-            models.append("Encoder and Decoder")
+        if {"Encoder", "Decoder"} <= set(models):
+            words = {word for one in models for word in words_in(file.names[one])}
+            if not {"Encoder", "encoder", "encode"} & words:  # nothing joins them
+                file.names["Encoder and Decoder"] = Pair
+                models.append("Encoder and Decoder")
         if not models and not functions:
             if file.failures:
                 raise InputError(

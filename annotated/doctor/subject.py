@@ -2,6 +2,7 @@
 
 import copy
 import math
+import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
@@ -57,6 +58,10 @@ class WithoutDropout(TorchDispatchMode):
     """Within it dropout leaves every number as it is, also in training: each coin falls on its mean."""
 
     coins = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:  # to wrap the method below would load the compiler, which takes a second
+        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         if func.overloadpacket.__name__ == "bernoulli_":
@@ -135,6 +140,7 @@ class Subject:
         self.model = model if self.module is None else self.module
         self.call = call or (lambda model, source, target: model(source, target))
         self.dtype, self.batch_first, self.shifts = torch.float64, True, False
+        self.measured: dict[Callable, Tensor] = {}
         self.before: list[tuple] = []
         self.modes: list[tuple[nn.Module, bool]] = []
         if self.module is None:
@@ -161,6 +167,8 @@ class Subject:
         self, source: Tensor, target: Tensor, training: bool = False, dropout: bool = False, watch: Any = None
     ) -> Tensor:
         """Logits (batch, target, vocabulary). Raises Broken when something else comes out."""
+        if training:  # by which means of batches change, for one
+            self.measured.clear()
         given = F.pad(target, (0, 1), value=self.pad) if self.shifts else target  # the last is cut off inside
         ids = (source, given) if self.batch_first else (source.T, given.T)
         with self.settings(training), watch or (nullcontext() if dropout or not training else WithoutDropout()):
@@ -178,14 +186,16 @@ class Subject:
 
     @contextmanager
     def settings(self, training: bool) -> Iterator[None]:
-        """Double precision as default, and attention computed as it is written; afterwards as before."""
+        """Double precision as default, and all computed as it is written, not compiled; afterwards as before."""
+        has_compiler = "torch._dynamo" in sys.modules  # which takes a second to load
         dtype, fast = torch.get_default_dtype(), torch.backends.mha.get_fastpath_enabled()
         try:
             torch.set_default_dtype(self.dtype)
             torch.backends.mha.set_fastpath_enabled(False)
-            if self.module is not None:
+            if self.module is not None and any(one.training != training for one in self.module.modules()):
                 self.module.train(training)
-            with sdpa_kernel(SDPBackend.MATH):
+            eager = torch.compiler.set_stance("force_eager") if has_compiler else nullcontext()
+            with eager, sdpa_kernel(SDPBackend.MATH):
                 yield
         finally:
             torch.set_default_dtype(dtype)
@@ -283,6 +293,12 @@ class Subject:
             ids[row, at] = some[(some.index(old) + 1) % len(some)] if old in some else some[0]
         return ids
 
+    def once(self, measure: Callable[["Subject"], Tensor]) -> Tensor:
+        """What is measured of the model, and kept for the next check that wants it, until it was in training."""
+        if measure not in self.measured:
+            self.measured[measure] = measure(self)
+        return self.measured[measure]
+
     def far(self, one: Tensor, other: Tensor) -> Tensor:
         """How far outputs differ at each position, by the size of the largest number; 0 where it is rounding."""
         far = ((one - other).abs().amax(-1) / one.abs().max().clamp(min=1e-30)).detach()
@@ -295,7 +311,8 @@ class Subject:
         source, target = self.pairs(2, 7, 5)
         source[1, 5:], target[1, 4:] = self.pad, self.pad
         watch = Watch(self.module, *((source, target) if self.batch_first else (source.T, target.T)))
-        self(source, target, watch=watch)
+        with torch.enable_grad():  # products of matrices are written otherwise without
+            self(source, target, watch=watch)
         return watch
 
     def attentions(self, kind: str) -> list[Attention]:

@@ -146,6 +146,10 @@ class Watch(TorchDispatchMode):
         self.averaged = False  # whether heads are
         self.late = 0  # how often a table was added to what a layer had returned
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:  # to wrap the method below would load the compiler, which takes a second
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name = func.overloadpacket.__name__
         notes = [self.note(one) for one in args]  # before the call, which may work in place
