@@ -74,7 +74,7 @@ def offers(names: list[str]) -> str:
 
 def head(app: Sphinx, page: str, template: str, context: dict, document: nodes.document | None) -> None:
     """The style of cells that run, and room for their buttons, on their pages alone."""
-    if page in PAGES and app.builder.name == "html":
+    if page in (*PAGES, STATIONS) and app.builder.name == "html":
         app.add_css_file("python/python.css")
         context["metatags"] = context.get("metatags", "") + HEAD
 
@@ -259,6 +259,7 @@ def make(static: Path) -> None:
     for page in PAGES:
         described = json.dumps(parts.describe(page), ensure_ascii=False)
         (static / "python" / f"{page}.json").write_text(described, encoding="utf-8")
+    (static / "python" / f"{STATIONS}.json").write_text(json.dumps({"parts": parts.shared}), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
