@@ -41,7 +41,7 @@ class Printed:
 
 
 def call(name, given, emit):
-    """Call a function of this module, of `payoff`, or of `stations_here`, with arguments in JSON; its result, in JSON."""
+    """Call a function of this module, of `payoff` or of `stations_here`: arguments and result are JSON."""
     if name == "translations":
         from payoff import translations as function
     elif name == "look":

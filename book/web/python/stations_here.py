@@ -10,8 +10,8 @@ from annotated.workbook.stations import ALL, STATIONS
 FILE = Path("my_transformer.py")
 NOT_HERE = ("loss", "step")  # stations that need gradients
 TOLD = (
-    "Stations 6 and 7 need gradients, which this page does not have: the book's own code stands there now. Download your "
-    'file, and `annotated learn` lets you write them as well, after PREDICT_6 = "anew" and PREDICT_7 = "anew".'
+    "Stations 6 and 7 need gradients, which this page does not have: the book's own code stands there now. Download "
+    'your file, and `annotated learn` lets you write them as well, after PREDICT_6 = "anew" and PREDICT_7 = "anew".'
 )
 
 

@@ -144,7 +144,7 @@ def randperm(n, generator=None):
 
 def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
     near = ((a - b).abs() <= atol + rtol * b.abs()) | (a == b)
-    return all(near | (isnan(a) & isnan(b)) if equal_nan else near).item()
+    return all(near | (a.isnan() & b.isnan()) if equal_nan else near).item()
 
 
 def equal(a, b):
