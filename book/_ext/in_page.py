@@ -35,6 +35,7 @@ PAGES = (
     "00_whole", "31_stacks", "32_attention", "33_feed_forward", "34_embeddings", "35_positional_encoding",
     "39_transformer",
 )  # fmt: skip
+STATIONS = "84_build_it_yourself"  # whose stations are written in the page
 ASIDE = {"hide-input", "hide-cell", "remove-cell", "remove-input", "case"}  # cells that run where one below needs them
 LEFT_OUT = {"command", "doctor", "formats"}  # folders of the package that no cell of these pages imports
 IMPORT = re.compile(r'\bfrom\s*"(\.[^"]+)"')
