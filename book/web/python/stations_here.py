@@ -15,6 +15,14 @@ TOLD = (
 )
 
 
+def unless(station_is_elsewhere, judge):
+    """A function of the command that is not called for stations whose code the page cannot run."""
+    return lambda station, *others: station_is_elsewhere if station.name in NOT_HERE else judge(station, *others)
+
+
+learn.visit, learn.extras = unless(([], "done"), learn.visit), unless(([], True), learn.extras)
+
+
 def look(text, record, first, emit):
     """Look at a file, a new one where `text` is empty, and at its record: what `annotated learn` does at each save."""
     record = record or {"seed": random.randrange(10**6)}

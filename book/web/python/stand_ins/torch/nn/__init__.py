@@ -3,6 +3,7 @@
 import torch
 from torch.nn import functional, init
 from torch.tensor import JUPYTER, Tensor
+from torch.utils.hooks import RemovableHandle
 
 
 class Parameter(Tensor):
@@ -20,7 +21,7 @@ class Module:
     training = True
 
     def __init__(self):
-        self.__dict__.update(_parameters={}, _modules={}, _buffers={})
+        self.__dict__.update(_parameters={}, _modules={}, _buffers={}, _before={}, _after={})
 
     def __setattr__(self, name, value):
         kinds = {"_parameters": Parameter, "_modules": Module, "_buffers": ()}
@@ -42,7 +43,18 @@ class Module:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __call__(self, *given, **named):
-        return self.forward(*given, **named)
+        for hook in [*self._before.values()]:
+            given = given if (new := hook(self, given)) is None else new
+        found = self.forward(*given, **named)
+        for hook in [*self._after.values()]:
+            found = found if (new := hook(self, given, found)) is None else new
+        return found
+
+    def register_forward_pre_hook(self, hook):
+        return RemovableHandle(self._before, hook)
+
+    def register_forward_hook(self, hook):
+        return RemovableHandle(self._after, hook)
 
     def forward(self, *_):
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
