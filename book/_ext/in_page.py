@@ -54,15 +54,16 @@ class MarkCells(SphinxTransform):
     default_priority = 390
 
     def apply(self, **_: object) -> None:
-        if self.env.docname in PAGES:
-            for cell in self.document.findall(nodes.container):
-                if cell.get("nb_element") == "cell_code" and not cell.get("hide_mode"):
-                    cell["classes"].append("runs")
-                    prepared = [
-                        one["name"] for one in changes(self.env.docname) if f"cell-{one['cell']}" in cell["ids"]
-                    ]
-                    if prepared:
-                        cell += nodes.raw("", offers(prepared), format="html")
+        page = self.env.docname
+        if page not in PAGES:
+            return
+        names = [cell.id for cell in notebook(page).cells]
+        for cell in self.document.findall(nodes.container):
+            if cell.get("nb_element") == "cell_code" and not cell.get("hide_mode"):
+                cell["classes"].append("runs")
+                prepared = [one["name"] for one in changes(page) if one["cell"] == names[cell["cell_index"]]]
+                if prepared:
+                    cell += nodes.raw("", offers(prepared), format="html")
 
 
 def offers(names: list[str]) -> str:
@@ -80,14 +81,18 @@ def head(app: Sphinx, page: str, template: str, context: dict, document: nodes.d
         context["metatags"] = context.get("metatags", "") + HEAD
 
 
+def notebook(page: str) -> nbformat.NotebookNode:
+    """A page's notebook, as it stands in `book/`."""
+    return nbformat.read(ROOT / "book" / f"{page}.ipynb", as_version=4)
+
+
 def cells_of(page: str) -> tuple[list[dict[str, Any]], str]:
     """A page's code cells, without directives, and all their code."""
-    notebook = nbformat.read(ROOT / "book" / f"{page}.ipynb", as_version=4)
-    cells = []
-    for cell in notebook.cells:
+    whole, cells = notebook(page), []
+    for cell in whole.cells:
         if cell.cell_type == "code":
             directive = DIRECTIVE.match(cell.source)
-            module = directive and (directive[1] or notebook.metadata["annotated"]["module"])
+            module = directive and (directive[1] or whole.metadata["annotated"]["module"])
             source = cell.source[directive.end() :] if directive else cell.source
             cells.append(
                 {
