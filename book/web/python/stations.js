@@ -28,6 +28,7 @@ class Stations {
 
   async begin() {
     this.start.disabled = true;
+    document.head.append(make("link", { rel: "stylesheet", href: new URL("running.css", import.meta.url) }));
     try {
       const { parts } = await describe("84_build_it_yourself");
       this.whole = parts.reduce((sum, { bytes }) => sum + bytes, 0);
