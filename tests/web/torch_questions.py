@@ -246,6 +246,7 @@ def single():
         "weights that lack",
         lambda: nn.Linear(2, 3).load_state_dict({"weight": torch.zeros(3, 2), "other": torch.zeros(1)}),
     )
+    yield "dropped", lambda: (F.dropout(x, 1.0), F.dropout(x, 0.5, training=False), F.dropout(x, 0.0))
     yield "heard", lambda: heard()
     yield "no init", lambda: NoInit(1)
     yield "no forward", lambda: nn.Module()(1)
