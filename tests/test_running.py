@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from annotated.workbook import stations
+from annotated.workbook import learn, stations
 from tests.pages import SITE, overflowing, shows, thin_out, violations
 from tests.test_learn import Learner
 
@@ -359,6 +359,45 @@ class TestInThePage:
         for broken in ("#run-", "#run-abc", "#run-" + "A" * 500, address.replace("#run-", "#run-_")):
             page.goto(f"{site}00_whole.html#{broken.partition('#')[2]}")
             shows(page.locator(".run-strange"), "cannot be read")
+        assert complaints == []
+
+    def test_a_prepared_change_asks_for_a_guess_and_says_why(self, open_page):
+        page, _, complaints = open_page("00_whole.html", "phone")
+        change = in_page.changes("00_whole")[1]
+        place = page.locator(f"#cell-{change['cell']}")
+        place.get_by_role("button", name=change["name"]).click()
+        place.get_by_role("button", name="Make the change").click()
+        shows(place.locator(".run-guess"), "Guess first.")
+        place.get_by_label(change["options"][0]).check()
+        assert overflowing(page) == []
+        thin_out(page)
+        assert violations(page, {}, f"#cell-{change['cell']}") == []
+        place.get_by_role("button", name="Make the change").click()
+        shows(place.locator(".run-guess"), change["why"])
+        shows(place.locator(".run-guess"), f"You guessed: {change['options'][0]}")
+        assert place.locator("ins").inner_text().endswith(change["to"])
+        assert complaints == []
+
+    def test_stations_are_written_in_the_page_and_kept(self, open_page):
+        """What the command says of a guess is said; the attempt is there again after a new start of the page."""
+        page, _, complaints = open_page("84_build_it_yourself.html")
+        place = page.locator("#stations-here")
+        place.get_by_role("button", name="Begin in the page").click()
+        shows(place.locator(".station-said"), "Nothing runs before you have guessed.")
+        field = place.locator("textarea")
+        field.fill(field.input_value().replace('PREDICT_0 = ""', 'PREDICT_0 = "c"'))
+        place.get_by_role("button", name="Save, and let it be looked at").click()
+        shows(place.locator(".station-said"), "Now it is your turn.")
+        thin_out(page)
+        assert violations(page, {}, "#stations-here") == []
+        page.reload()
+        place.get_by_role("button", name="Go on in the page").click()
+        place.locator("textarea").wait_for()
+        assert 'PREDICT_0 = "c"' in field.input_value()
+        with page.expect_download() as coming:
+            place.get_by_role("button", name="Download my_transformer.py").click()
+        text = coming.value.path().read_text(encoding="utf-8")
+        assert text == learn.new_file().replace('PREDICT_0 = ""', 'PREDICT_0 = "c"')
         assert complaints == []
 
     def test_from_a_file_a_cell_is_as_it_was(self, browser):
