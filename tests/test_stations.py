@@ -199,13 +199,15 @@ def test_what_is_expected_stands_beside_what_was_found():
 
 def test_the_question_is_about_what_is_wrong():
     """The kind of an answer, its shape, what is nan, and else what the small input is about."""
-    case, right = STATIONS[1].cases[1], torch.ones(2, 2).tril()
+    case, right = STATIONS[4].cases[6], torch.ones(2, 2).tril() * 3
     questions = [stations.leading(case, right.bool(), one) for one in (right, right[:1].bool(), ~right.bool())]
     questions.append(stations.leading(case, (right, right), (right, right / 0)))
     scores = torch.tensor([[1.0, 2], [3, 5]])
     of_shares = [stations.leading(case, scores, one) for one in (scores.softmax(-1), scores.log_softmax(-2))]
     assert len({*questions, *of_shares}) == 5
-    assert questions[2] == case.question == stations.leading(case, scores.softmax(-1), scores.softmax(-2))
+    assert questions[2] == case.question == stations.leading(case, scores[:1], scores[:1] * 0)
+    no_softmax_due = STATIONS[3].cases[1]
+    assert stations.leading(no_softmax_due, scores, scores.softmax(-1)) == no_softmax_due.question
 
 
 def test_what_fails_is_told_by_the_lines_of_its_owner(monkeypatch):
@@ -258,6 +260,16 @@ def test_an_old_residual_is_seen_in_one_word_of_two_numbers():
     assert ["around_feed_forward", "x", "1", "0", "y", "0", "1.5"] in shown, "what was added: the layer's input"
     assert judged.question.startswith("The second add and norm")
     assert learn.alike(station, theirs, judged.part) == [one]
+
+
+@pytest.mark.parametrize(
+    "slip", ["the attention to the memory asks with", "the last feed-forward layer gets", "memory before the target"]
+)
+def test_what_a_sub_layer_of_the_decoder_asks_with_is_seen_by_hand(slip):
+    """Nobody is shown a large table of decimals for having taken x where what was written is due."""
+    _, names = next(copy for copy in learn.copies(STATIONS[3]) if copy[0].name.startswith(slip))
+    judged = learn.judge(STATIONS[3].cases, mine(solution(), **names))
+    assert any("in yours, each add and norm was given" in line.lower() for line in judged.lines)
 
 
 def test_a_loss_that_is_no_number_prefers_nothing():

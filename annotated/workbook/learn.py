@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import linecache
+import math
 import multiprocessing
 import random
 import re
@@ -23,7 +24,6 @@ from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import takewhile
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 import torch
@@ -73,7 +73,7 @@ class Mine(NamedTuple):
 
     def is_blank(self, function: str) -> bool:
         """Whether a function is still to be written."""
-        return function not in self.nodes or unwritten(self.nodes[function])
+        return function not in self.nodes or unwritten(self.nodes[function]) > 0
 
     def mark(self, blanks: Sequence[str]) -> str:
         """The same for the same code, whatever its comments and its layout."""
@@ -141,14 +141,17 @@ def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
     for case in cases:
         if mine.is_blank(case.part):
             if case.part == parts[0]:
-                return Judgement("unwritten", [f"{case.part} still has a `...` in it."])
+                line = unwritten(mine.nodes[case.part])
+                return Judgement("unwritten", [f"{case.part} still has a `...` in line {line}."])
             return Judgement("partly", [f"Right so far; {case.part} comes next."])
         shown = textwrap.indent(case.shows, "  ").splitlines()
         expected = answer(case, reference())  # first: what PyTorch loads late for an optimizer is not on their clock
+        printed = io.StringIO()
         try:
-            with at_most(SECONDS), redirect_stdout(sys.stderr):
+            with at_most(SECONDS), redirect_stdout(printed), redirect_stderr(printed):
                 found = answer(case, mine.names)
         except (Exception, StillRunning) as error:
+            sys.stderr.write(printed.getvalue())  # of the other cases, nothing is shown
             late = isinstance(error, StillRunning)
             why = [*failure(error), *(endless(error, mine) if late else [])]
             lines = [f"{case.part} fails. It was asked with", *shown, *(f"    {one}" for one in why)]
@@ -159,6 +162,7 @@ def judge(cases: tuple[Case, ...], mine: Mine) -> Judgement:
                 question = ""  # PyTorch names the cure
             return Judgement("wrong", lines, case.part, how, question, case.shows + question)
         if not same(expected, found):
+            sys.stderr.write(printed.getvalue())
             compared = [*beside(expected, found, case.returns, case.axes), *case.more()]
             lines = [f"{case.part} is asked with", *shown, *(f"    {one}" for one in compared)]
             question = leading(case, expected, found)
@@ -197,7 +201,7 @@ def copies(station: Station | Transfer) -> Iterator[tuple[Mistake, dict[str, Any
 def answered(case: Case, names: dict[str, Any]) -> Any:
     """What somebody's part answers to a case; where it fails, how, in words."""
     try:
-        with at_most(2.0), redirect_stdout(sys.stderr):
+        with at_most(2.0), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             return answer(case, names)
     except (Exception, StillRunning) as error:
         return f"{type(error).__name__}: {error}"
@@ -209,17 +213,14 @@ def alike(station: Station | Transfer, mine: Mine, part: str) -> list[Mistake]:
     return [one for one, names in copies(station) if all(same(answered(case, names), found) for case, found in theirs)]
 
 
-def named(station: Station | Transfer, mine: Mine, judged: Judgement) -> list[str]:
-    """The name of a mistake whose copy answers as somebody's part does, and what its owner sees; else a question."""
-    found = alike(station, mine, judged.part)
+def named(station: Station | Transfer, judged: Judgement, found: Sequence[Mistake]) -> list[str]:
+    """The names of mistakes whose copies answer as somebody's part does, and what their owner sees; else a question."""
     if found:
         comes = "This usually comes of" if judged.how else "A known mistake gives exactly these answers"
         seen = [check.symptom for check in CHECKS if check.name == found[0].check]
+        seen = [one for one in seen if one and not re.search("See the|this check", one)]
         names = ", or ".join(one.name for one in found[:3])
-        return [
-            f"{comes}: {names}.",
-            *(f"In training: {one}" for one in seen if one and not re.search("See the|this check", one)),
-        ]
+        return [f"{comes}: {names}.", *(f"What you would notice: {one[0].lower()}{one[1:]}" for one in seen)]
     page, _, cell = station.cells.get(judged.part, station.cell).partition("#")
     is_told = "solved" if isinstance(station, Transfer) else "explained"
     where = f"{judged.part} is {is_told} in chapter {page[:2]}, cell {cell}."
@@ -251,6 +252,11 @@ def right_payoff(n: int) -> list[str]:
         return ALL[n].payoff(made_of(solution()))
 
 
+def in_the_end(payoff: Sequence[str]) -> list[str]:
+    """What the lines of a payoff come to: what is written, or which translation is chosen."""
+    return [one.rpartition("->")[2].strip() for one in payoff]
+
+
 def outcome(station: Station, mistake: str) -> list[str]:
     """What a mistake makes of the book's model."""
     text = next(text for one, text, _ in mistaken().values() if one.name == mistake)
@@ -277,8 +283,11 @@ def heading(station: Station) -> str:
 
 
 def minutes(station: Station) -> str:
-    """How many minutes it took, the median, in words; nothing where nobody has looked."""
-    return f", about {median(station.minutes):.0f} minutes" if station.minutes else ""
+    """How many minutes it took, in words; nothing where nobody has looked."""
+    if not station.minutes:
+        return ""
+    written, whole = (math.ceil(one) for one in station.minutes)
+    return f", about {written} minutes, {whole} with its transfer and slips"
 
 
 def introduced(station: Station) -> list[str]:
@@ -358,9 +367,9 @@ def template(station: Station, full: bool = True) -> str:
         end += [[*comment(f"Transfer. {transfer.asks}"), transfer.blank]]
     if full and n % 2 == 0 and transfer:
         hunt = (
-            f"Hunt. When you get here, you will find hunt_{n}.py next to this file: a stranger's stations 1 to {n}, "
-            "with one mistake. The command lists three things that the book's model may write with it, each from "
-            f"another place. Set HUNT_{n} to the number of the wrong line and the letter, as in (12, 'b')."
+            f"Hunt. When you get here, the command writes a stranger's stations 1 to {n}, with one mistake, into a "
+            "file next to this one. It lists three things that the book's model may write with it, each from another "
+            f"place. Set HUNT_{n} to the number of the wrong line and the letter, as in (12, 'b')."
         )
         end += [[*comment(hunt), f'HUNT_{n} = (0, "")']]
     parts = [right[name] for name in station.given]
@@ -404,13 +413,15 @@ def stations_text(parts: dict[str, str], count: int) -> str:
 
 
 @cache
-def hunt_for(count: int, seed: int) -> Hunt:
+def hunt_for(count: int, seed: int, made: tuple[tuple[str, ...], ...] = ()) -> Hunt:
     """A hunt through the first stations, with its mistake in one of the last two of them.
 
-    Each option is a mistake in another function or class, and no earlier hunt of this seed has had it.
+    Each option is a mistake in another function or class, and no earlier hunt of this seed has had it. `made` are the
+    mistakes that its reader has made before the first hunt, the second, and so on: others come first.
     """
     draw, right = random.Random(f"{seed}-{count}"), pieces(solution())
-    earlier = [one for n in range(2, count, 2) for one in hunt_for(n, seed).options]
+    earlier = [one for n in range(2, count, 2) for one in hunt_for(n, seed, made[: n // 2]).options]
+    own = made[count // 2 - 1 : count // 2]
     seen, names = {one.does for one in earlier} | {tuple(right_payoff(count))}, {one.name for one in earlier}
     names |= {one.mistake for one in STATIONS}  # which the guesses give away
     written, new = ({name for one in STATIONS[first:count] for name in one.pieces} for first in (0, count - 2))
@@ -420,13 +431,14 @@ def hunt_for(count: int, seed: int) -> Hunt:
         if len(changed) == 1 and one.name not in names:
             known.append((*changed, one.name, text, parts))
     options: list[Option] = []
-    for place, name, text, parts in sorted(known, key=lambda one: one[0] not in new):  # the new ones first
+    known.sort(key=lambda one: (one[0] not in new, any(one[1] in some for some in own)))  # those of new parts first
+    for place, name, text, parts in known:
         if place not in written:
             continue
         try:
-            with at_most(5.0), torch.random.fork_rng(devices=[]):
+            with torch.random.fork_rng(devices=[]):
                 does = tuple(STATIONS[count - 1].payoff(made_of(text)))
-        except (Exception, StillRunning):
+        except Exception:
             continue
         if does not in seen:
             options.append(Option(name, stations_text(parts, count), does))
@@ -440,19 +452,25 @@ def hunt_for(count: int, seed: int) -> Hunt:
 
 def is_answer(guess: Any) -> bool:
     """Whether somebody has answered a hunt: with a line and a letter."""
-    return isinstance(guess, tuple) and len(guess) == 2 and bool(guess[0])
+    return isinstance(guess, (tuple, list)) and len(guess) == 2 and bool(guess[0])
 
 
-def hunted(station: Station, seed: int, folder: Path, guess: Any) -> tuple[list[str], bool]:
+def hunt_beside(path: Path, n: int) -> Path:
+    """Where the hunt of a reader's file lies; a file of another name has a hunt of its own."""
+    return path.with_name(f"hunt_{n}.py" if path.stem == "my_transformer" else f"{path.stem}_hunt_{n}.py")
+
+
+def hunted(n: int, hunt: Hunt, path: Path, guess: Any) -> tuple[list[str], bool]:
     """Write the file of a hunt, if it is not there, and say what to make of a guess, and whether it is right.
 
     A letter is judged when the line is right. If it is wrong, what would have led to it stands beside what is there.
     """
-    n = number(station)
-    hunt, path = hunt_for(n, seed), folder / f"hunt_{n}.py"
     made = hunt.made
     if not path.exists():
         write_atomically(path, made.text.encode())
+    if path.read_text(encoding="utf-8", errors="replace").split() != made.text.split():
+        told = f"Hunt {n}: {path.name} is not the file that would be judged. Move it away, and it is written anew."
+        return ["", told], False
     if not is_answer(guess):
         lines = [
             "",
@@ -462,13 +480,12 @@ def hunted(station: Station, seed: int, folder: Path, guess: Any) -> tuple[list[
             lines += [f"  {letter}  {option.does[0]}", *(f"     {one}" for one in option.does[1:])]
         told = f"When you know the line and the letter, write them into HUNT_{n}. Of a missing line, take the next."
         return [*lines, told], False
-    if path.read_text(encoding="utf-8", errors="replace").split() != made.text.split():
-        told = f"Hunt {n}: {path.name} is not the file that would be judged. Move it away, and it is written anew."
-        return ["", told], False
     row, letter = guess
+    text = made.text.splitlines()
+    if row not in range(1, len(text) + 1):
+        return ["", f"Hunt {n}: {row!r} is no line of {path.name}, which has the lines 1 to {len(text)}."], False
     if row not in hunt.lines:
-        there = made.text.splitlines()[row - 1 : row] if isinstance(row, int) and row > 0 else []
-        shown = f", `{there[0].strip()}`," if there and there[0].strip() else ""
+        shown = f", `{text[row - 1].strip()}`," if text[row - 1].strip() else ""
         told = f"Hunt {n}: line {row}{shown} is as it should be. The letter is judged when the line is found."
         return ["", *folded(told)], False
     if letter == hunt.right:
@@ -530,11 +547,14 @@ def rearranged(path: Path, record: dict[str, Any]) -> list[str]:
     kept = path.with_name(f"{path.stem}_before_{datetime.now():%Y-%m-%d_%H%M%S}.py")
     write_atomically(kept, content)
     for station, wish in wishes:
-        new = {name: text for name, text in pieces(template(station)).items() if name not in station.given}
-        state = {"attempts": 0, "begun": today(), "before": record.get(station.name, {})}
+        old, there, setting = record.get(station.name, {}), pieces(text), f"PREDICT_{number(station)}"
+        new = pieces(template(station))
+        state = {"attempts": 0, "begun": today(), "made": old.get("made", []), "before": old}
         if wish == "pass":
-            new = {name: f"# The book's own code.\n{pieces(solution())[name]}" for name in station.pieces}
-            state = record.get(station.name, {"attempts": 0}) | {"over": today(), "passed": today()}
+            book = {name: f"# The book's own code.\n{pieces(solution())[name]}" for name in station.pieces}
+            new = {setting: there[setting], **{name: new[name] for name in station.given}, **book}
+            state = (old or {"attempts": 0}) | {"over": today(), "passed": today()}
+        new = {name: one for name, one in new.items() if name not in station.given or name not in there}
         text, record[station.name] = replaced(text, new), state
         lines.append(f"{heading(station)}: {SAID[wish]}")
     lines.append(f"What you had is in {kept.name}.")
@@ -615,9 +635,15 @@ def visit(station: Station, state: dict[str, Any], mine: Mine, given: dict, firs
     mended = ["", f"Right again: station {n}, {station.name}."]
     if judged.verdict == "right" and was_right:
         return mended if state.pop("broken", False) else [], "done"
-    shown = payoff(station, mine.names) if not judged.how and not any(map(mine.is_blank, station.blanks)) else []
+    shown, printed = [], io.StringIO()
+    if not judged.how and not any(map(mine.is_blank, station.blanks)):
+        with redirect_stderr(printed):
+            shown = payoff(station, mine.names)
     if judged.verdict == "right" and [one.strip() for one in shown] != right_payoff(n):
+        sys.stderr.write(printed.getvalue())
         judged = Judgement("wrong", [f"{station.name}: all small inputs are answered as they should be, but look:"])
+    elif judged.verdict == "wrong" and shown and in_the_end(shown) == in_the_end(right_payoff(n)):
+        shown.append("The twins do not notice; the small input above does.")
     if judged.verdict != "right" and ("right" in state or was_right):
         state["broken"] = True
     if judged.verdict == "unwritten" and (first or "told" not in state):
@@ -675,18 +701,24 @@ def missed(
     """Count an attempt, and give a hint by degrees.
 
     When the same small input fails again in the same way there is a question; from the third time on, or where it is
-    asked for, the name of the mistake. It is no attempt unless the part that fails has changed.
+    asked for, the name of the mistake. It is no attempt unless the part that fails has changed. What was made is noted,
+    since no hunt should be after it.
     """
     mark, times = mine.mark([judged.part] if judged.part else station.blanks), state.setdefault("times", 0)
-    if state.get("failed") != mark:
+    new = state.get("failed") != mark
+    wants = state.pop("name it", False) or asks_for_name(mine.text, station.pieces)
+    found = []
+    if judged.part and judged.how != "late" and (new or wants or times > 2):
+        found = alike(station, mine, judged.part)
+        state["made"] = sorted({*state.get("made", []), *(one.name for one in found)})
+    if new:
         again = state.get("kind") == judged.kind
         times = times + 1 if again else 1
         state |= {"attempts": state.get("attempts", 0) + 1, "failed": mark, "kind": judged.kind, "times": times}
-    wants = state.pop("name it", False) or asks_for_name(mine.text, station.pieces)
     lines = ["", "With this part the book's model gives:", *shown] if shown else []
     if judged.part and (times > 2 or wants) and judged.how != "late":
-        asked = ["Take the `# ?` out again, or your next mistake has its name at once."] if wants else []
-        return [*lines, "", *(part for one in (*named(station, mine, judged), *asked) for part in folded(one))]
+        asked = ["Take the `# ?` out again, or your next mistake has its name at once."] if wants and found else []
+        return [*lines, "", *(part for one in (*named(station, judged, found), *asked) for part in folded(one))]
     return [*lines, "", *folded(judged.question)] if times > 1 and judged.question else lines
 
 
@@ -713,13 +745,23 @@ def extras(
         if judged.verdict == "wrong" and judged.how != "gone":
             lines += missed(transfer, state.setdefault("transfer hints", {}), mine, judged)
     guess = given.get(f"HUNT_{n}")
-    new = first or state.get("hunt guess") != repr(guess) or not path.with_name(f"hunt_{n}.py").exists()
+    beside_it = hunt_beside(path, n)
+    new = first or state.get("hunt guess") != repr(guess) or not beside_it.exists()
     if guess is not None and not state.get("hunt") and new:
         state["hunt guess"] = repr(guess)
-        said, state["hunt"] = hunted(station, record.get("seed", 0), path.parent, guess)
+        hunt = hunt_for(n, record.get("seed", 0), made_before(n, record, drawn=beside_it.exists()))
+        said, state["hunt"] = hunted(n, hunt, beside_it, guess)
         lines += said
     missed_it = not state.get("hunt") and is_answer(guess)
     return lines, not missed_it and ("transfer tried" not in state or state["transfer"])
+
+
+def made_before(n: int, record: dict[str, Any], drawn: bool) -> tuple[tuple[str, ...], ...]:
+    """The mistakes that a reader had made before each hunt up to this one; noted when it is drawn, since it stays."""
+    noted = record.setdefault("made", {})
+    if not drawn and str(n) not in noted:
+        noted[str(n)] = sorted({name for one in ALL for name in record.get(one.name, {}).get("made", [])})
+    return tuple(tuple(noted.get(str(one), [])) for one in range(2, n + 1, 2))
 
 
 def of_stations(what: str, numbers: list[int]) -> str:

@@ -124,11 +124,16 @@ def pieces(text: str) -> dict[str, str]:
 
 
 def replaced(text: str, new: dict[str, str]) -> str:
-    """A text with other definitions of some names; those that it lacks are added at its end."""
-    lines, there = text.splitlines(), places(text)
-    for name in sorted(new.keys() & there.keys(), key=lambda name: -there[name].start):
-        lines[there[name]] = [new[name]]
-    lines += [f"\n\n{new[name]}" for name in new if name not in there]
+    """A text with other definitions of some names; one that it lacks comes below the one before it in `new`."""
+    lines, there, before = text.splitlines(), places(text), ""
+    definitions: dict[str, str] = {}
+    for name, definition in new.items():
+        if name in there:
+            before, definitions[name] = name, definition
+        else:
+            definitions[before] += f"\n\n\n{definition}"
+    for name in sorted(definitions, key=lambda name: -there[name].start):
+        lines[there[name]] = [definitions[name]]
     return "\n".join(lines) + "\n"
 
 
@@ -152,11 +157,13 @@ def emptied(text: str, blanks: tuple[str, ...], begun: Mapping[str, str] = Mappi
     return "\n".join(lines)
 
 
-def unwritten(node: ast.AST) -> bool:
-    """Whether a blank is left in a function. In an index, as in x[..., 0], dots are none."""
+def unwritten(node: ast.AST) -> int:
+    """The line of the first blank that is left in a function, or 0. In an index, as in x[..., 0], dots are none."""
     if isinstance(node, ast.Subscript):
         return unwritten(node.value)
-    return (isinstance(node, ast.Constant) and node.value is ...) or any(map(unwritten, ast.iter_child_nodes(node)))
+    if isinstance(node, ast.Constant) and node.value is ...:
+        return node.lineno
+    return next(filter(None, map(unwritten, ast.iter_child_nodes(node))), 0)
 
 
 class Unfit(Exception):
@@ -422,12 +429,17 @@ def leading(case: Case, expected: Any, found: Any) -> str:
     at = differs(expected, found)
     expected, found = expected[at], found[at]  # as they are shown
     if found.isnan().any():
-        return "Which rows are nan? A softmax gives that for a row that is minus infinity throughout: what is hidden?"
-    if shares(found) and not shares(expected):
+        return NAN
+    if case.part in SCORING and shares(found):
         return SHARES
     return case.question
 
 
+NAN = (
+    "Which numbers are nan? A division of 0 by 0 gives that, and so does a softmax of a row that is minus infinity "
+    "throughout: what is hidden there?"
+)
+SCORING = ("Transformer.decode", "Transformer.forward")  # what comes out of them goes into a softmax later
 SHARES = (
     "Your numbers add up to 1, or their exponentials do: you have taken a softmax, or its logarithm. Is one due here, "
     "or is it taken later, by what uses this part?"
@@ -435,11 +447,14 @@ SHARES = (
 
 
 def shares(found: Tensor) -> bool:
-    """Whether a softmax, or its logarithm, gave these numbers, over the last axis or the one before."""
+    """Whether a softmax, or its logarithm, gave these rows or these columns of more than one number."""
     if found.dim() < 2 or not found.dtype.is_floating_point:
         return False
-    sums = (one.sum(axis) for one in (found, found.exp()) for axis in (-1, -2))
-    return any(same(one, torch.ones_like(one)) for one in sums)
+    for axis in (axis for axis in (-1, -2) if found.shape[axis] > 1):
+        chances = [one for one in (found, found.exp()) if (one >= 0).all()]
+        if any(same(torch.ones_like(one.sum(axis)), one.sum(axis)) for one in chances):
+            return True
+    return False
 
 
 def sequence(*shape: int, seed: int = 0) -> Tensor:
@@ -673,7 +688,7 @@ class Station(NamedTuple):
     cells: Mapping[str, str] = MappingProxyType({})
     begun: Mapping[str, str] = MappingProxyType({})
     given: tuple[str, ...] = ()
-    minutes: tuple[int, ...] = ()  # that it took
+    minutes: tuple[float, ...] = ()  # that it took: up to its sentence, and with its transfer, its hunt and slips
 
     def watch(self) -> list[str]:
         """A worked example: its text, with what is computed in the place of braces."""
@@ -930,6 +945,26 @@ TURNS = "three matrices leave a vector as it is\nThe output matrix turns the ord
 TURNING = dict.fromkeys("qkv", torch.eye(4)) | {"o": torch.eye(4).flip(0)}
 DIFFERENT = {"q": torch.tensor([[1.0, 0], [0, 2]]), "k": torch.tensor([[0.0, 1], [1, 0]]),
              "v": torch.tensor([[3.0, 0], [0, 1]]), "o": torch.tensor([[1.0, 1], [1, 0]])}  # fmt: skip
+ONE_HEAD = (torch.eye(2, 3)[None], torch.eye(3, 2)[None], 2 * torch.eye(3, 2)[None],
+            torch.tensor([[[1.0], [0], [0]]]), torch.tensor([[1.0, 0, 2]]))  # fmt: skip
+
+
+def scores_and_weights() -> list[str]:
+    """What the first small input of the heads' transfer comes to on its way."""
+    x, queries, keys, *_ = ONE_HEAD
+    products = x[0] @ queries[0] @ (x[0] @ keys[0]).T
+    scores = products / keys.shape[-1] ** 0.5
+    weights = scores.softmax(-1)
+    lines = [
+        [f"word {i + 1}", *(f"{a:.4g}  {b:.4g}" for a, b in (one[i].tolist() for one in (products, scores, weights)))]
+        for i in range(2)
+    ]
+    return [
+        "On the way, for each word that asks; the value of word 1 is 1, that of word 2 is 0:",
+        *table(["", "products", "scores", "weights"], *lines),
+    ]
+
+
 HEADS_STATION = station(
     "heads", ("Attention",), ("Attention.split", "Attention.forward"), watch_heads,
     (
@@ -956,12 +991,10 @@ HEADS_STATION = station(
     ), translated,
     transfer=(
         Case("heads_one_by_one", "1 head, d = 3, d_k = 2, d_v = 1, a sentence of 2 words\n"
-             "x  1 0 0     queries  1 0     keys  2 0     values  4     output  1 0 2\n"
-             "   0 1 0              0 1           0 2             2\n"
+             "x  1 0 0     queries  1 0     keys  2 0     values  1     output  1 0 2\n"
+             "   0 1 0              0 1           0 2             0\n"
              "                      0 0           0 0             0",
-             lambda names: names["heads_one_by_one"](
-                 torch.eye(2, 3)[None], torch.eye(3, 2)[None], 2 * torch.eye(3, 2)[None],
-                 torch.tensor([[[4.0], [2], [0]]]), torch.tensor([[1.0, 0, 2]]))),
+             lambda names: names["heads_one_by_one"](*ONE_HEAD), more=scores_and_weights),
         Case("heads_one_by_one", "2 heads, d = 6, d_k = 2, d_v = 5, 3 sentences of 4 words",
              lambda names: names["heads_one_by_one"](
                  sequence(3, 4, 6), sequence(2, 6, 2, seed=1), sequence(2, 6, 2, seed=2),
@@ -1003,10 +1036,12 @@ def watch_layers() -> dict[str, Any]:
 
 SMALL = {"inner.weight": torch.tensor([[1.0, 0], [0, 1], [1, -1]]), "inner.bias": torch.zeros(3),
          "outer.weight": torch.tensor([[1.0, 1, 1], [0, 1, 2]]), "outer.bias": torch.zeros(2)}  # fmt: skip
+OUTER = {"EncoderLayer": torch.tensor([[0], [1.5]]), "DecoderLayer": torch.tensor([[3.0], [0]])}
 BY_HAND = """the attention's matrices leave a vector as it is
-inner.weight  2 1     outer.weight  0
-                                    1.5
+inner.weight  2 1     outer.weight  {}
+                                    {}
 There are no biases. Of two numbers, the normalisation makes the larger 1 and the smaller -1."""
+DECODER = f"one word of 2 numbers; {BY_HAND.format(3, 0)}"
 SEEN = torch.ones(1, 1, dtype=torch.bool)
 
 
@@ -1027,9 +1062,10 @@ class Noted(nn.Module):
 
 def by_hand(layer: nn.Module) -> nn.Module:
     """A layer of width 2 with so few numbers that it can be followed by hand."""
-    feed_forward = {"inner.weight": torch.tensor([[2.0, 1]]), "outer.weight": torch.tensor([[0], [1.5]])}
+    kind = type(layer).__name__
+    feed_forward = {"inner.weight": torch.tensor([[2.0, 1]]), "outer.weight": OUTER[kind]}
     ADDED[:] = ["In yours, each add and norm was given:"]
-    for name, _ in reference()[type(layer).__name__](2, 1, 1, 0.0).named_children():
+    for name, _ in reference()[kind](2, 1, 1, 0.0).named_children():
         if "around" in name:
             setattr(layer, name, Noted(name, getattr(layer, name)))
         elif "attention" in name:
@@ -1059,15 +1095,20 @@ LAYERS_STATION = station(
         Case("AddNorm.forward", "one word of 4 numbers, in training; all of y is dropped\nx  1 2 3 4     y  0 0 0 8",
              lambda names: names["AddNorm"](4, 1.0).train()(torch.tensor([[[1.0, 2, 3, 4]]]),
                                                             torch.tensor([[[0.0, 0, 0, 8]]]))),
-        Case("EncoderLayer.forward", f"one word of 2 numbers; {BY_HAND}\nx  1 0",
+        Case("EncoderLayer.forward", f"one word of 2 numbers; {BY_HAND.format(0, 1.5)}\nx  1 0",
              lambda names: by_hand(names["EncoderLayer"](2, 1, 1, 0.0))(torch.tensor([[[1.0, 0]]]), SEEN),
              more=lambda: [*ADDED]),
         Case("EncoderLayer.forward", "2 sentences of 5 words, padded differently; 8 numbers, 2 heads",
              lambda names: filled(names, "EncoderLayer", 8, 16, 2, 0.0)(sequence(2, 5, 8, seed=1), PADDED)),
-        Case("DecoderLayer.forward", f"one word of 2 numbers; of the memory's two, the second is hidden; {BY_HAND}\n"
-             "x  3 0     memory  0 2.5\n                   9 0",
+        Case("DecoderLayer.forward", f"{DECODER}\nx  3 0     memory  0 2.5\n                   9 0     (hidden)",
              lambda names: by_hand(names["DecoderLayer"](2, 1, 1, 0.0))(
                  torch.tensor([[[3.0, 0]]]), torch.tensor([[[0, 2.5], [9, 0]]]), SEEN, tokens([1, 0]).bool()),
+             more=lambda: [*ADDED]),
+        Case("DecoderLayer.forward", f"{DECODER}\nx  3 0     memory  0 -8\n                   0 16\n"
+             "Both words of the memory may be seen. Equal scores share the weight equally; of scores that are far\n"
+             "apart, the larger one gets all of it.",
+             lambda names: by_hand(names["DecoderLayer"](2, 1, 1, 0.0))(
+                 torch.tensor([[[3.0, 0]]]), torch.tensor([[[0, -8.0], [0, 16]]]), SEEN, tokens([1, 1]).bool()),
              more=lambda: [*ADDED]),
         Case("DecoderLayer.forward", "3 words of each target, 5 of each source, padded differently; 8 numbers, 2 heads",
              lambda names: filled(names, "DecoderLayer", 8, 16, 2, 0.0)(
@@ -1102,6 +1143,11 @@ LAYERS_STATION = station(
           f"y, x = x, {SELF}\n        x = {CROSS}\n        {OTHER}")),
         ("the last sum adds what went into the attention to the memory", "DecoderLayer",
          (f"x = {CROSS}\n        {LAST}", f"y, x = x, {CROSS}\n        {OTHER}")),
+        ("the attention to the memory asks with the layer's input", "DecoderLayer",
+         (f"x = {SELF}\n        x = {CROSS}",
+          f"y, x = x, {SELF}\n        x = {CROSS.replace('attention(x, memory', 'attention(y, memory')}")),
+        ("the last feed-forward layer gets what went into the attention to the memory", "DecoderLayer",
+         (f"x = {CROSS}\n        {LAST}", f"y, x = x, {CROSS}\n        {LAST.replace('forward(x)', 'forward(y)')}")),
         ("memory before the target", "DecoderLayer",
          ("        x = self.around_self_attention(x, self.self_attention(x, x, mask))\n"
              "        x = self.around_cross_attention(x, self.cross_attention(x, memory, memory_mask))\n",
