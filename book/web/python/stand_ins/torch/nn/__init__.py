@@ -9,7 +9,7 @@ class Parameter(Tensor):
     requires_grad = True
 
     def __init__(self, data, requires_grad=True):
-        super().__init__(data.view_, data.shape, data.dtype, data.strides_, data.offset_)
+        self.__dict__.update(data.__dict__)
         self.requires_grad = requires_grad
 
     def __repr__(self):
