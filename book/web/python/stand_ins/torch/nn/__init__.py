@@ -1,8 +1,11 @@
 """Modules: parts that hold learned numbers."""
 
+from types import MappingProxyType
+
 import torch
 from torch.nn import functional, init
 from torch.tensor import JUPYTER, Tensor
+from torch.utils.hooks import RemovableHandle
 
 
 class Parameter(Tensor):
@@ -18,9 +21,10 @@ class Parameter(Tensor):
 
 class Module:
     training = True
+    _before, _after = MappingProxyType({}), MappingProxyType({})  # of a module whose __init__ was not called
 
     def __init__(self):
-        self.__dict__.update(_parameters={}, _modules={}, _buffers={})
+        self.__dict__.update(_parameters={}, _modules={}, _buffers={}, _before={}, _after={})
 
     def __setattr__(self, name, value):
         kinds = {"_parameters": Parameter, "_modules": Module, "_buffers": ()}
@@ -42,7 +46,20 @@ class Module:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __call__(self, *given, **named):
-        return self.forward(*given, **named)
+        for hook in [*self._before.values()]:
+            changed = hook(self, given)
+            given = given if changed is None else changed if isinstance(changed, tuple) else (changed,)
+        found = self.forward(*given, **named)
+        for hook in [*self._after.values()]:
+            changed = hook(self, given, found)
+            found = found if changed is None else changed
+        return found
+
+    def register_forward_pre_hook(self, hook):
+        return RemovableHandle(self._before, hook)
+
+    def register_forward_hook(self, hook):
+        return RemovableHandle(self._after, hook)
 
     def forward(self, *_):
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')

@@ -1,5 +1,16 @@
-"""Hooks are not called in the page."""
+"""What takes a hook of a module away again."""
 
 
 class RemovableHandle:
-    pass
+    def __init__(self, hooks, hook):
+        self.hooks = hooks
+        hooks[self] = hook
+
+    def remove(self):
+        self.hooks.pop(self, None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
