@@ -10,7 +10,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from annotated.workbook import stations
 from tests.pages import SITE, overflowing, shows, thin_out, violations
+from tests.test_learn import Learner
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / place) for place in ("book/_ext", "book/web/python", "tests/web")]
@@ -230,6 +232,23 @@ def test_a_model_that_cannot_be_built_is_an_answer(ask, twins):
     assert error["lines"][-1] == {"cell": "attention", "number": 6, "text": "self.heads = heads"}
     _, error = translated(ask, edited("00_whole", "attention", "mixed = self.weights @ v", "mixed = v @ v"), twins)
     assert error["step"] == "the model cannot translate"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["attention", "masks", "heads", "layers", "ends", "search"])
+def test_the_page_says_of_a_station_what_the_command_says(ask, tmp_path, monkeypatch, name):
+    """Of a wrong attempt, and then of the right one."""
+    monkeypatch.chdir(tmp_path)
+    station = next(one for one in stations.STATIONS if one.name == name)
+    learner = Learner(Path()).pass_until(station).guess(station)
+    learner.record[name] = {"attempts": 0, "guess": station.right, "shown": True, "told": True}
+    for one in stations.STATIONS:  # to lay a hunt takes long
+        learner.record.setdefault(one.name, {"attempts": 0})["hunt"] = True
+    for edits in station.more[0].edits, ():
+        learner.write(station, *edits)
+        given = learner.path.read_text(encoding="utf-8"), json.loads(json.dumps(learner.record))
+        _, found = ask("look", *given, False)
+        assert "\n".join(found["lines"]) == learner.save()
 
 
 def run(page, name: str):

@@ -40,12 +40,13 @@ PAGES = (
     "00_whole", "31_stacks", "32_attention", "33_feed_forward", "34_embeddings", "35_positional_encoding",
     "39_transformer",
 )  # fmt: skip
+STATIONS = "84_build_it_yourself"  # whose stations are written in the page
 ASIDE = {"hide-input", "hide-cell", "remove-cell", "remove-input", "case"}  # cells that run where one below needs them
 LEFT_OUT = {"command", "doctor", "formats"}  # folders of the package that no cell of these pages imports
 NOT_IN_THE_PAGE = re.compile(
     r"(_aix_support|_android_support|_apple_support|_ios_support|_osx_support|_pyio|_pyrepl|_sysconfigdata\w*|antigravity"
     r"|bdb|cgi|cmd|code|compileall|configparser|cProfile|ctypes|curses|dbm|doctest|email|filecmp|fileinput|ftplib|getpass"
-    r"|html|http|imaplib|ipaddress|mailbox|mimetypes|modulefinder|multiprocessing|netrc|optparse|pdb|pickletools|plistlib"
+    r"|http|imaplib|ipaddress|mailbox|mimetypes|modulefinder|netrc|optparse|pdb|pickletools|plistlib"
     r"|poplib|profile|pty|py_compile|pyclbr|pydoc|pydoc_data|quopri|rlcompleter|runpy|sched|shelve|site-packages|smtplib"
     r"|socketserver|sqlite3|stringprep|tabnanny|tarfile|this|trace|tty|unittest|urllib|uuid|wave|webbrowser|wsgiref|xml"
     r"|xmlrpc|zipapp|zoneinfo|__phello__|encodings/(?!(__init__|aliases|ascii|cp437|latin_1|\w*unicode_escape|utf_\w+)\b)"
@@ -67,15 +68,16 @@ class MarkCells(SphinxTransform):
     default_priority = 390
 
     def apply(self, **_: object) -> None:
-        if self.env.docname in PAGES:
-            for cell in self.document.findall(nodes.container):
-                if cell.get("nb_element") == "cell_code" and not cell.get("hide_mode"):
-                    cell["classes"].append("runs")
-                    prepared = [
-                        one["name"] for one in changes(self.env.docname) if f"cell-{one['cell']}" in cell["ids"]
-                    ]
-                    if prepared:
-                        cell += nodes.raw("", offers(prepared), format="html")
+        page = self.env.docname
+        if page not in PAGES:
+            return
+        names = [cell.id for cell in notebook(page).cells]
+        for cell in self.document.findall(nodes.container):
+            if cell.get("nb_element") == "cell_code" and not cell.get("hide_mode"):
+                cell["classes"].append("runs")
+                prepared = [one["name"] for one in changes(page) if one["cell"] == names[cell["cell_index"]]]
+                if prepared:
+                    cell += nodes.raw("", offers(prepared), format="html")
 
 
 def offers(names: list[str]) -> str:
@@ -88,19 +90,23 @@ def offers(names: list[str]) -> str:
 
 def head(app: Sphinx, page: str, template: str, context: dict, document: nodes.document | None) -> None:
     """The style of cells that run, and room for their buttons, on their pages alone."""
-    if page in PAGES and app.builder.name == "html":
+    if page in (*PAGES, STATIONS) and app.builder.name == "html":
         app.add_css_file("python/python.css")
         context["metatags"] = context.get("metatags", "") + HEAD
 
 
+def notebook(page: str) -> nbformat.NotebookNode:
+    """A page's notebook, as it stands in `book/`."""
+    return nbformat.read(ROOT / "book" / f"{page}.ipynb", as_version=4)
+
+
 def cells_of(page: str) -> tuple[list[dict[str, Any]], str]:
     """A page's code cells, without directives, and all their code."""
-    notebook = nbformat.read(ROOT / "book" / f"{page}.ipynb", as_version=4)
-    cells = []
-    for cell in notebook.cells:
+    whole, cells = notebook(page), []
+    for cell in whole.cells:
         if cell.cell_type == "code":
             directive = DIRECTIVE.match(cell.source)
-            module = directive and (directive[1] or notebook.metadata["annotated"]["module"])
+            module = directive and (directive[1] or whole.metadata["annotated"]["module"])
             source = cell.source[directive.end() :] if directive else cell.source
             cells.append(
                 {
@@ -303,6 +309,7 @@ def make(static: Path) -> None:
     for page in PAGES:
         described = json.dumps(parts.describe(page), ensure_ascii=False)
         (static / "python" / f"{page}.json").write_text(described, encoding="utf-8")
+    (static / "python" / f"{STATIONS}.json").write_text(json.dumps({"parts": parts.shared}), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -131,6 +131,7 @@ const PARTS = {
   tables: ".bd-article table tbody tr:nth-child(15)",
   steppers: ".bd-article .tag_stepper",
   "python/button": "html[data-runs] .cell.runs",
+  "python/stations": "html[data-runs] #stations-here",
 };
 
 function loadParts() {

@@ -248,6 +248,8 @@ def single():
         "weights that lack",
         lambda: nn.Linear(2, 3).load_state_dict({"weight": torch.zeros(3, 2), "other": torch.zeros(1)}),
     )
+    yield "dropped", lambda: (F.dropout(x, 1.0), F.dropout(x, 0.5, training=False), F.dropout(x, 0.0))
+    yield "heard", lambda: heard()
     yield "no init", lambda: NoInit(1)
     yield "no forward", lambda: nn.Module()(1)
     yield "no part", lambda: nn.Module().part
@@ -293,6 +295,14 @@ def drawn(seed):
     with torch.random.fork_rng():
         torch.rand(3)
     return kinds, doubles, nn.Linear(3, 2).weight, nn.init.xavier_uniform_(torch.empty(3, 5)), torch.randn(5)
+
+
+def heard():
+    twice, said = Twice(), []
+    twice.parts[0].register_forward_pre_hook(lambda part, given: said.append(given[0]))
+    with twice.parts[1].register_forward_hook(lambda part, given, found: found * 0):
+        nothing = twice(torch.ones(1, 3))
+    return said, nothing, (twice(torch.ones(1, 3)) == nothing).all()
 
 
 class NoInit(nn.Module):

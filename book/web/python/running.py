@@ -41,9 +41,11 @@ class Printed:
 
 
 def call(name, given, emit):
-    """Call a function of this module, or of `payoff`, with arguments in JSON; its result, in JSON."""
+    """Call a function of this module, of `payoff` or of `stations_here`: arguments and result are JSON."""
     if name == "translations":
         from payoff import translations as function
+    elif name == "look":
+        from stations_here import look as function
     else:
         function = {"run": run, "plan": plan, "dependents": dependents}[name]
     return json.dumps(function(*json.loads(given), emit=emit))

@@ -143,8 +143,9 @@ def randperm(n, generator=None):
     return drawn("order", [n], int64, generator)
 
 
-def allclose(a, b, rtol=1e-5, atol=1e-8):
-    return all(((a - b).abs() <= atol + rtol * b.abs()) | (a == b)).item()
+def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
+    near = ((a - b).abs() <= atol + rtol * b.abs()) | (a == b)
+    return all(near | (a.isnan() & b.isnan()) if equal_nan else near).item()
 
 
 def equal(a, b):

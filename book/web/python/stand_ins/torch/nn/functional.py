@@ -47,7 +47,7 @@ def layer_norm(x, shape, weight=None, bias=None, eps=1e-5):
 
 
 def dropout(x, p=0.5, training=True):
-    return x * (torch.rand(x.shape, dtype=x.dtype) >= p) / (1 - p) if training and p else x
+    return x * (torch.rand(x.shape, dtype=x.dtype) >= p) / (1 - p or 1) if training and p else x
 
 
 def one_hot(tokens, num_classes=-1):

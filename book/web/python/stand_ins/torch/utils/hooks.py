@@ -1,4 +1,4 @@
-"""What takes a hook of a module away again."""
+"""Functions that hear what goes into a module, or what comes out."""
 
 
 class RemovableHandle:

@@ -1,0 +1,167 @@
+// Chapter 84: the stations of `annotated learn`, written and judged in the page.
+import { button, make } from "../widgets/dom.js";
+import { editor } from "./editor.js";
+import { describe } from "./fetching.js";
+import { Ended, Python } from "./python.js";
+
+const KEPT = "annotated-stations"; // the attempt, in the browser's store
+const HEADER = /^(?=# ---- Station )/m;
+const FILE = "my_transformer.py";
+
+const kept = () => {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT)) ?? {};
+  } catch {
+    return {}; // no store, or not what was put there
+  }
+};
+
+class Stations {
+  constructor(place) {
+    Object.assign(this, { place, text: "", record: null, shown: 0, python: null, stations: [], first: true }, kept());
+    const label = this.text ? "Go on in the page" : "Begin in the page";
+    this.start = button(label, () => this.begin(), { class: "start" });
+    this.told = make("p", { class: "run-told", role: "status" });
+    this.progress = make("progress", { max: 1, value: 0, "aria-label": "loading Python", hidden: true });
+    place.append(make("div", { class: "run-bar" }, this.start, this.progress), this.told);
+  }
+
+  async begin() {
+    this.start.disabled = true;
+    document.head.append(make("link", { rel: "stylesheet", href: new URL("running.css", import.meta.url) }));
+    try {
+      const { parts } = await describe("84_build_it_yourself");
+      this.whole = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+      this.python = new Python(parts);
+      await this.look();
+      this.build();
+    } catch (error) {
+      this.start.disabled = false;
+      this.told.textContent = `The stations cannot begin here: ${error.message}`;
+    }
+  }
+
+  /** What the command does at each save. */
+  async look() {
+    this.progress.hidden = false;
+    await this.python.start((come) => {
+      this.progress.value = come / this.whole;
+      this.told.textContent =
+        come < this.whole ? `${(this.whole / 1e6).toFixed(1)} MB are fetched, once.` : "Python begins.";
+    });
+    this.progress.hidden = true;
+    this.told.textContent = "Your file is looked at.";
+    const found = await this.python.ask("look", [this.text, this.record, this.first]);
+    Object.assign(this, found, { first: false });
+    this.told.textContent = "";
+    this.keep();
+  }
+
+  keep() {
+    const { text, record, shown } = this;
+    try {
+      localStorage.setItem(KEPT, JSON.stringify({ text, record, shown }));
+    } catch {
+      this.told.textContent = "This browser keeps nothing: download your file before you leave.";
+    }
+  }
+
+  /** The part of the file that belongs to a station. */
+  section(number) {
+    return this.text.split(HEADER)[number + 1];
+  }
+
+  write(number, text) {
+    const parts = this.text.split(HEADER);
+    parts[number + 1] = text;
+    this.text = parts.join("");
+    this.keep();
+  }
+
+  build() {
+    this.tabs = make("div", { class: "station-tabs", role: "group", "aria-label": "Stations" });
+    this.field = make("div", {});
+    this.said = make("pre", {
+      class: "station-said",
+      role: "log",
+      tabindex: 0,
+      "aria-label": "what annotated learn says",
+    });
+    this.hunt = make("div", {});
+    this.save = button("Save, and let it be looked at", () => this.saved(), { class: "start" });
+    this.stop = button("Stop", () => this.python.end(), { hidden: true });
+    const files = button(`Download ${FILE}`, () => this.download(FILE, this.text));
+    const record = button("and its record", () => this.download("my_transformer.json", JSON.stringify(this.record)));
+    const fresh = button("Begin all anew", () => this.anew());
+    const bar = make("div", { class: "run-bar" }, this.save, this.stop, this.told, files, record, fresh);
+    this.place.replaceChildren(this.tabs, this.said, this.field, this.hunt, bar);
+    this.show(Math.max(this.shown, this.here()));
+    this.tell();
+  }
+
+  /** The number of the first station that is not done. */
+  here() {
+    const open = this.stations.findIndex(([, state]) => state !== "done" && state !== "passed over");
+    return open < 0 ? this.stations.length - 1 : open;
+  }
+
+  show(number) {
+    this.shown = number;
+    const tabs = this.stations.map(([name, state], n) =>
+      button(`${n} ${name}${state ? ` (${state})` : ""}`, () => this.show(n), { "aria-pressed": n === number }),
+    );
+    this.tabs.replaceChildren(...tabs);
+    const edit = editor(`station ${number} in ${FILE}`, this.section(number).trimEnd(), {
+      onchange: (text) => this.write(number, `${text.trimEnd()}\n\n\n`),
+      onrun: () => this.saved(),
+      onleave: () => {},
+    });
+    this.field.replaceChildren(edit);
+    const name = `hunt_${number}.py`;
+    const hunt = this.hunts[name];
+    const lines = hunt?.split("\n").map((line, n) => `${String(n + 1).padStart(3)}  ${line}`);
+    const summary = make("summary", {}, `${name}, a stranger's file with one mistake`);
+    this.hunt.replaceChildren(
+      ...(hunt ? [make("details", {}, summary, make("pre", { tabindex: 0 }, lines.join("\n")))] : []),
+    );
+  }
+
+  async saved() {
+    if (this.save.disabled) return;
+    this.save.disabled = true;
+    this.stop.hidden = false;
+    const before = this.here();
+    try {
+      await this.look();
+      this.show(this.here() > before ? this.here() : this.shown);
+      this.tell();
+    } catch (error) {
+      const isStopped = error instanceof Ended && error.message === "stopped";
+      this.said.textContent = isStopped
+        ? "Stopped. Nothing of your file is lost; look for a loop that does not end."
+        : `Python ended: ${error.message}`;
+    }
+    this.save.disabled = false;
+    this.stop.hidden = true;
+  }
+
+  tell() {
+    this.said.textContent = this.lines.join("\n").trim();
+    this.said.scrollTop = 0;
+  }
+
+  download(name, text) {
+    const url = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+    make("a", { href: url, download: name }).click();
+    URL.revokeObjectURL(url);
+  }
+
+  async anew() {
+    if (!confirm("All that you wrote in the stations here is thrown away. Begin anew?")) return;
+    Object.assign(this, { text: "", record: null, shown: 0, first: true });
+    await this.saved();
+    this.show(0);
+  }
+}
+
+new Stations(document.querySelector("#stations-here"));
