@@ -44,11 +44,11 @@ STATIONS = "84_build_it_yourself"  # whose stations are written in the page
 ASIDE = {"hide-input", "hide-cell", "remove-cell", "remove-input", "case"}  # cells that run where one below needs them
 LEFT_OUT = {"command", "doctor", "formats"}  # folders of the package that no cell of these pages imports
 NOT_IN_THE_PAGE = re.compile(
-    r"(_aix_support|_android_support|_apple_support|_ios_support|_osx_support|_pyio|_pyrepl|_sysconfigdata\w*|antigravity"
-    r"|bdb|cgi|cmd|code|compileall|configparser|cProfile|ctypes|curses|dbm|doctest|email|filecmp|fileinput|ftplib|getpass"
-    r"|http|imaplib|ipaddress|mailbox|mimetypes|modulefinder|netrc|optparse|pdb|pickletools|plistlib"
+    r"(_aix_support|_android_support|_apple_support|_ios_support|_osx_support|_pyio|_pyrepl|antigravity"
+    r"|bdb|cgi|cmd|code|compileall|configparser|cProfile|ctypes|curses|dbm|doctest|filecmp|fileinput|ftplib|getpass"
+    r"|imaplib|mailbox|mimetypes|modulefinder|netrc|optparse|pdb|pickletools|plistlib"
     r"|poplib|profile|pty|py_compile|pyclbr|pydoc|pydoc_data|quopri|rlcompleter|runpy|sched|shelve|site-packages|smtplib"
-    r"|socketserver|sqlite3|stringprep|tabnanny|tarfile|this|trace|tty|unittest|urllib|uuid|wave|webbrowser|wsgiref|xml"
+    r"|socketserver|sqlite3|stringprep|tabnanny|tarfile|this|trace|tty|unittest|uuid|wave|webbrowser|wsgiref|xml"
     r"|xmlrpc|zipapp|zoneinfo|__phello__|encodings/(?!(__init__|aliases|ascii|cp437|latin_1|\w*unicode_escape|utf_\w+)\b)"
     r"\w+)\b"
 )  # modules of Python's library that no cell needs
