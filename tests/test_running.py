@@ -34,7 +34,7 @@ browser_only = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("
 
 
 @pytest.fixture(scope="module")
-def ask():
+def ask(tmp_path_factory):
     """Ask the page's Python, under node: a function of running.py and what it is given."""
     if not (node := shutil.which("node")):
         pytest.skip("no node")
@@ -42,10 +42,12 @@ def ask():
     for page in in_page.PAGES:
         files |= in_page.texts_read(in_page.cells_of(page)[1])
     model = [(f"/book/{in_page.MODEL}/{path.name}", str(path)) for path in sorted((ROOT / in_page.MODEL).iterdir())]
+    library = tmp_path_factory.mktemp("python") / "python_stdlib.zip"
+    library.write_bytes(in_page.library())
     with subprocess.Popen(
         [node, ROOT / "tests" / "web" / "running.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        process.stdin.write(json.dumps({"files": files, "model": model}) + "\n")
+        process.stdin.write(json.dumps({"library": str(library), "files": files, "model": model}) + "\n")
 
         def question(name: str, *given):
             process.stdin.write(json.dumps({"name": name, "given": given}) + "\n")

@@ -2,18 +2,23 @@
 
 On the pages of PAGES each open code cell gets the class `runs`, for which `book.js` loads `python/button.js`. A file
 `<page>.json` describes the page's cells, the sentences that its model translates, and the parts of a Python: Pyodide
-from npm, the sources that the cells import, and the files that they read. Large parts are compressed here, so that any
-static host serves them small; an address names what is in its file, so that a browser can keep it.
+from npm, the sources that the cells import, and the files that they read. Python's library, and what the page has in
+PyTorch's place, come compiled. Large parts are compressed here, so that any static host serves them small; an address
+names what is in its file, so that a browser can keep it.
 """
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import inspect
+import io
 import json
 import re
+import subprocess
 import sys
+import zipfile
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -38,6 +43,15 @@ PAGES = (
 STATIONS = "84_build_it_yourself"  # whose stations are written in the page
 ASIDE = {"hide-input", "hide-cell", "remove-cell", "remove-input", "case"}  # cells that run where one below needs them
 LEFT_OUT = {"command", "doctor", "formats"}  # folders of the package that no cell of these pages imports
+NOT_IN_THE_PAGE = re.compile(
+    r"(_aix_support|_android_support|_apple_support|_ios_support|_osx_support|_pyio|_pyrepl|antigravity"
+    r"|bdb|cgi|cmd|code|compileall|configparser|cProfile|ctypes|curses|dbm|doctest|filecmp|fileinput|ftplib|getpass"
+    r"|imaplib|mailbox|mimetypes|modulefinder|netrc|optparse|pdb|pickletools|plistlib"
+    r"|poplib|profile|pty|py_compile|pyclbr|pydoc|pydoc_data|quopri|rlcompleter|runpy|sched|shelve|site-packages|smtplib"
+    r"|socketserver|sqlite3|stringprep|tabnanny|tarfile|this|trace|tty|unittest|uuid|wave|webbrowser|wsgiref|xml"
+    r"|xmlrpc|zipapp|zoneinfo|__phello__|encodings/(?!(__init__|aliases|ascii|cp437|latin_1|\w*unicode_escape|utf_\w+)\b)"
+    r"\w+)\b"
+)  # modules of Python's library that no cell needs
 IMPORT = re.compile(r'\bfrom\s*"(\.[^"]+)"')
 READS = re.compile(r'"(?:\.\./)?((?:data|figures|annotated)/[^"{]*)')
 LIKE_THE_TWINS = re.compile(r"The \w+ did not \w+ the \w+ because it was too \w+\.")
@@ -130,13 +144,43 @@ def sources() -> dict[str, str]:
         if path.suffix in (".py", ".toml", ".tsv") and not LEFT_OUT & set(path.parts):
             found[f"/book/{path.relative_to(ROOT)}"] = path
     found["/book/annotated/doctor/mistakes.py"] = ROOT / "annotated" / "doctor" / "mistakes.py"
-    for path in (WEB / "python").rglob("*.py"):
-        place = path.relative_to(WEB / "python")
-        found[f"/book/{place.relative_to('instead')}" if place.parts[0] == "instead" else f"/book/python/{place}"] = (
-            path
-        )
+    for path in (WEB / "python").glob("*.py"):
+        found[f"/book/python/{path.name}"] = path
+    for path in (WEB / "python" / "instead").rglob("*.py"):
+        found[f"/book/{path.relative_to(WEB / 'python' / 'instead')}"] = path
     texts = {name: path.read_text(encoding="utf-8") for name, path in found.items()} | of_the_doctor()
     return dict(sorted(texts.items()))
+
+
+def compiled(modules: dict[str, tuple[str, str]]) -> dict[str, bytes]:
+    """The bytecode of modules, each a file of the page's file system and its text, by the page's Python."""
+    command = ["node", str(Path(__file__).with_name("bytecode.mjs"))]
+    done = subprocess.run(command, input=json.dumps(modules), stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    if done.returncode:
+        raise ExtensionError("Python's library cannot be compiled for the page")
+    return {name: base64.b64decode(code) for name, code in json.loads(done.stdout).items()}
+
+
+@cache
+def library() -> bytes:
+    """Python's library, as far as cells may need it, and what stands in PyTorch's place: an archive of bytecode."""
+    modules, others = {}, {}
+    with zipfile.ZipFile(PYODIDE / "python_stdlib.zip") as archive:
+        for name in archive.namelist():
+            if NOT_IN_THE_PAGE.match(name) or name.endswith("/"):
+                continue
+            if name.endswith(".py"):
+                modules[f"{name}c"] = f"/lib/python314.zip/{name}", archive.read(name).decode()
+            else:
+                others[name] = archive.read(name)
+    for path in (WEB / "python" / "stand_ins").rglob("*.py"):
+        place = path.relative_to(WEB / "python" / "stand_ins")
+        modules[f"stand_ins/{place}c"] = f"/book/python/stand_ins/{place}", path.read_text(encoding="utf-8")
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:  # not compressed, since the whole is
+        for name, content in sorted((others | compiled(modules)).items()):
+            archive.writestr(zipfile.ZipInfo(name), content)
+    return written.getvalue()
 
 
 def of_the_doctor() -> dict[str, str]:
@@ -213,7 +257,7 @@ class Parts:
         model = [f for f in sorted((ROOT / MODEL).iterdir()) if f.is_file()]
         self.shared = [
             self.packed("wasm", "pyodide.asm.wasm", (PYODIDE / "pyodide.asm.wasm").read_bytes()),
-            self.written("library", "python_stdlib.zip", (PYODIDE / "python_stdlib.zip").read_bytes()),
+            self.packed("library", "python_stdlib.zip", library()),
             self.packed("lock", "pyodide-lock.json", json.dumps(lock).encode()),
             self.packed("script", "pyodide/pyodide.asm.mjs", plain_script("pyodide.asm.mjs")),
             self.packed("script", "pyodide/pyodide.mjs", plain_script("pyodide.mjs")),

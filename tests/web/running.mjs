@@ -1,9 +1,9 @@
-// A Python as the page has it, under node. The first line of standard input holds the files, each further line a
-// question {name, given}; each answer is a line [what was sent meanwhile, the result].
+// A Python as the page has it, under node. The first line of standard input holds the library and the files, each further
+// line a question {name, given}; each answer is a line [what was sent meanwhile, the result].
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
-import { begin } from "../../book/web/python/setup.js";
+import { begin, take } from "../../book/web/python/setup.js";
 import { loadPyodide } from "../../node_modules/pyodide/pyodide.mjs";
 
 let running = null;
@@ -11,7 +11,8 @@ for await (const line of createInterface({ input: process.stdin })) {
   const task = JSON.parse(line);
   if (!running) {
     const model = task.model.map(([place, path]) => [place, new Uint8Array(readFileSync(path))]);
-    const python = await begin(loadPyodide, {}, { ...task.files, ...Object.fromEntries(model) });
+    const python = await begin(loadPyodide, { stdLibURL: task.library });
+    take(python, { ...task.files, ...Object.fromEntries(model) });
     running = python.pyimport("running");
     continue;
   }

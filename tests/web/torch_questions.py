@@ -220,6 +220,8 @@ def single():
             torch.einsum("bij,bjk->bik", x[None], x.T[None]),
         ),
     )
+    yield "blocks", lambda: torch.block_diag(x, x[:, :1])
+    yield "hooks", lambda: hooked(x)
     yield "written in place", lambda: written_in_place()
     for seed in (0, 1, 2**31):
         yield f"drawn by {seed}", lambda seed=seed: drawn(seed)
@@ -264,6 +266,18 @@ def written_in_place():
     other = x.clone()
     other.zero_()
     return x, other
+
+
+def hooked(x):
+    seen, module = [], nn.Identity()
+    before = module.register_forward_pre_hook(lambda module, given: given[0] + 1)
+    after = module.register_forward_hook(lambda module, given, found: seen.append(given[0]))
+    with module.register_forward_hook(lambda module, given, found: found * 2):
+        inside = module(x)
+    before.remove()
+    outside = module(x)
+    after.remove()
+    return inside, outside, module(x), seen
 
 
 def drawn(seed):

@@ -30,11 +30,9 @@ export async function describe(page) {
   }
 }
 
-/** The bytes of all parts, unpacked, by name, until `signal`; `progress` hears how many bytes have come. */
-export async function fetchParts(parts, progress, signal) {
+/** The bytes of parts, unpacked, by name, until `signal`; `got` hears of each piece how many bytes it has. */
+export async function fetchParts(parts, got, signal) {
   const store = await openStore();
-  let come = 0;
-  const got = (count) => progress((come += count));
   const found = await Promise.all(parts.map(async (part) => [part.name, await fetchPart(store, part, got, signal)]));
   const wanted = new Set(parts.map(({ url }) => new URL(url, import.meta.url).href));
   for (const { url } of (await store?.keys()) ?? []) {

@@ -34,18 +34,19 @@ export function zeros(kind, shape) {
   return new View(kind, new ARRAYS[kind](count), shape, stridesOf(shape));
 }
 
-/** The same numbers, seen in another way. */
-export const view = (x, shape, strides, offset) => new View(x.kind, x.data, shape, strides, offset);
+/** The same numbers, seen in another way: `axes` are the sizes, then the strides. */
+export const view = (x, offset, ...axes) =>
+  new View(x.kind, x.data, axes.slice(0, axes.length / 2), axes.slice(axes.length / 2), offset);
 
 /** A view of numbers that Python hands over. */
-export function holding(kind, numbers, shape) {
+export function holding(kind, numbers, ...shape) {
   const x = zeros(kind, shape);
   x.data.set(numbers);
   return x;
 }
 
 /** A new view of one number, again and again. */
-export const constant = (kind, value, shape) => {
+export const constant = (kind, value, ...shape) => {
   const x = zeros(kind, shape);
   x.data.fill(value);
   return x;
@@ -164,18 +165,33 @@ function erf(x) {
   return Math.sign(x) * (1 - Math.exp(-size * size) / (Math.sqrt(Math.PI) * (size + rest)));
 }
 
+// a loop for each kind of numbers and each operation, so that the engine makes a fast one of each
+function loops(table, loop) {
+  const ofKind = () => Object.fromEntries(Object.entries(table).map(([name, apply]) => [name, loop(apply)]));
+  return Object.fromEntries(Object.keys(ARRAYS).map((kind) => [kind, ofKind()]));
+}
+
+const unaryLoops = loops(UNARY, (apply) => (out, at, x, start, step, count) => {
+  for (let i = 0; i < count; i++) out[at + i] = apply(x[start + i * step]);
+});
+
+const binaryLoops = loops(BINARY, (apply) => (out, at, a, startA, stepA, b, startB, stepB, count) => {
+  for (let i = 0; i < count; i++) out[at + i] = apply(a[startA + i * stepA], b[startB + i * stepB]);
+});
+
 /** One number from each: `name` of UNARY. */
 export function unary(name, kind, x) {
   const result = zeros(kind, x.shape);
-  const [apply, out, from] = [UNARY[name], result.data, x.data];
+  const [loop, { data }] = [unaryLoops[kind][name], result];
   if (isDense(x)) {
-    for (let i = 0; i < out.length; i++) out[i] = apply(from[x.offset + i]);
+    loop(data, 0, x.data, x.offset, 1, data.length);
     return result;
   }
   const [width, step] = [x.shape.at(-1) ?? 1, x.strides.at(-1) ?? 0];
   let at = 0;
   eachRow(x.shape, [x.strides], [x.offset], ([start]) => {
-    for (let i = 0; i < width; i++) out[at++] = apply(from[start + i * step]);
+    loop(data, at, x.data, start, step, width);
+    at += width;
   });
   return result;
 }
@@ -186,24 +202,19 @@ const asView = (x) => (typeof x === "number" ? new View("", [x], [], []) : x);
 export function binary(name, kind, a, b) {
   [a, b] = [asView(a), asView(b)];
   const result = zeros(kind, common(a.shape, b.shape));
-  const [apply, out, left, right] = [BINARY[name], result.data, a.data, b.data];
-  if (
-    isDense(a) &&
-    isDense(b) &&
-    (b.shape.length === 0 || product(b.shape) === out.length) &&
-    left.length >= out.length
-  ) {
-    const step = b.shape.length ? 1 : 0;
-    for (let i = 0; i < out.length; i++) out[i] = apply(left[a.offset + i], right[b.offset + step * i]);
+  const [loop, { shape, data }] = [binaryLoops[kind][name], result];
+  const isWhole = (x) => isDense(x) && product(x.shape) === data.length;
+  if (isWhole(a) && (b.shape.length === 0 || isWhole(b))) {
+    loop(data, 0, a.data, a.offset, 1, b.data, b.offset, b.shape.length ? 1 : 0, data.length);
     return result;
   }
-  const { shape } = result;
   const strides = [spread(a, shape), spread(b, shape)];
   const width = shape.at(-1) ?? 1;
   const [stepA, stepB] = strides.map((each) => each.at(-1) ?? 0);
   let at = 0;
   eachRow(shape, strides, [a.offset, b.offset], ([startA, startB]) => {
-    for (let i = 0; i < width; i++) out[at++] = apply(left[startA + i * stepA], right[startB + i * stepB]);
+    loop(data, at, a.data, startA, stepA, b.data, startB, stepB, width);
+    at += width;
   });
   return result;
 }
@@ -255,15 +266,23 @@ const spreadOut = (x, shape) =>
   unary("copy", "float64", new View("float64", x.data, shape, spread(x, shape), x.offset)).data;
 
 const REDUCTIONS = {
-  sum: (row) => row.reduce((a, b) => a + b, 0),
-  prod: (row) => row.reduce((a, b) => a * b, 1),
-  amax: (row) => row.reduce(BINARY.maximum, -Infinity),
-  amin: (row) => row.reduce(BINARY.minimum, Infinity),
+  sum: gathered(BINARY.add, 0),
+  prod: gathered(BINARY.mul, 1),
+  amax: gathered(BINARY.maximum, -Infinity),
+  amin: gathered(BINARY.minimum, Infinity),
   any: (row) => +row.some(Boolean),
   all: (row) => +row.every(Boolean),
   argmax: (row) => best(row, (a, b) => a > b),
   argmin: (row) => best(row, (a, b) => a < b),
 };
+
+function gathered(apply, first) {
+  return (row) => {
+    let found = first;
+    for (let i = 0; i < row.length; i++) found = apply(found, row[i]);
+    return found;
+  };
+}
 
 function best(row, isBetter) {
   let place = 0;
@@ -305,6 +324,14 @@ const ROWS = {
     for (let i = 0; i < row.length; i++) sum += Math.exp(row[i] - largest);
     for (let i = 0; i < row.length; i++) out[i] = row[i] - largest - Math.log(sum);
   },
+  /** To a mean of 0 and a variance of 1. */
+  normalized(row, out, eps) {
+    const mean = REDUCTIONS.sum(row) / row.length;
+    let variance = 0;
+    for (let i = 0; i < row.length; i++) variance += (row[i] - mean) ** 2 / row.length;
+    const scale = 1 / Math.sqrt(variance + eps);
+    for (let i = 0; i < row.length; i++) out[i] = (row[i] - mean) * scale;
+  },
   cumsum(row, out) {
     for (let i = 0, sum = 0; i < row.length; i++) out[i] = sum += row[i];
   },
@@ -321,23 +348,32 @@ const ROWS = {
 
 const compare = (a, b) => Number.isNaN(a) - Number.isNaN(b) || (a < b ? -1 : a > b ? 1 : 0);
 
-/** Over the last axis, a row from each row: `name` of ROWS. */
-export function rows(name, kind, x) {
+/** Over the last axis, a row from each row: `name` of ROWS, and what it needs besides. */
+export function rows(name, kind, x, more) {
   const result = zeros(kind, x.shape);
   const width = x.shape.at(-1);
   const out = new Float64Array(width);
   eachRowOf(x, (row, at) => {
-    ROWS[name](row, out);
+    ROWS[name](row, out, more);
     result.data.set(out, at * width);
   });
   return result;
 }
 
-/** The product of matrices: a (..., n, k), b (..., k, m), leading axes alike. */
+/** The product of matrices: a (..., n, k), b (..., k, m), leading axes after the rules of broadcasting. */
 export function matmul(kind, a, b) {
+  if (b.shape.length === 2 && a.shape.length > 2) {
+    if (!isDense(a)) a = unary("copy", kind, a); // one large product instead of many
+    const { shape, data, offset } = a;
+    const flat = new View(kind, data, [product(shape.slice(0, -1)), shape.at(-1)], [shape.at(-1), 1], offset);
+    const { data: found } = matmul(kind, flat, b);
+    const whole = [...shape.slice(0, -1), b.shape.at(-1)];
+    return new View(kind, found, whole, stridesOf(whole), 0);
+  }
   const [n, k] = a.shape.slice(-2);
   const m = b.shape.at(-1);
-  const result = zeros(kind, [...a.shape.slice(0, -1), m]);
+  const batch = common(a.shape.slice(0, -2), b.shape.slice(0, -2));
+  const result = zeros(kind, [...batch, n, m]);
   if (!k) return result;
   if (a.strides.at(-1) !== 1) a = unary("copy", a.kind, a);
   // rows of b's transpose in one piece, so that each number is a dot product of two rows
@@ -349,31 +385,35 @@ export function matmul(kind, a, b) {
     b.offset,
   );
   if (turned.strides.at(-1) !== 1) turned = unary("copy", b.kind, turned);
-  const outer = [...a.shape.slice(0, -2), 1];
-  const strides = [a, turned].map((each) => [...each.strides.slice(0, -2), 0]);
+  const strides = [a, turned].map((each) => [...spread(leading(each), batch), 0]);
   const [stepA, stepB] = [a.strides.at(-2), turned.strides.at(-2)];
   let at = 0;
-  eachRow(outer, strides, [a.offset, turned.offset], ([startA, startB]) => {
+  eachRow([...batch, 1], strides, [a.offset, turned.offset], ([startA, startB]) => {
     products[kind](a.data, startA, stepA, turned.data, startB, stepB, result.data, at, n, k, m);
     at += n * m;
   });
   return result;
 }
 
+const leading = ({ shape, strides }) => ({ shape: shape.slice(0, -2), strides: strides.slice(0, -2) });
+
 /**
- * Dot products of n rows with m rows of k numbers, in squares of four by four: each number that is read serves four
- * times. A function for each kind of numbers, so that the engine makes a fast one of each.
+ * Dot products of n rows with m rows of k numbers, in squares of four by four as long as there are four rows: each
+ * number that is read serves four times. A function for each kind of numbers, so that the engine makes a fast one of
+ * each.
  */
 const products = Object.fromEntries(
   Object.keys(ARRAYS).map((kind) => [
     kind,
     (a, startA, stepA, b, startB, stepB, out, at, n, k, m) => {
-      for (let row = 0; row < n; row += 4) {
-        for (let column = 0; column < m; column += 4) {
-          const [a0, b0] = [startA + row * stepA, startB + column * stepB];
-          // beyond the last row the last one stands again, and is not written
-          const [a1, a2, a3] = [1, 2, 3].map((i) => a0 + Math.min(i, n - 1 - row) * stepA);
-          const [b1, b2, b3] = [1, 2, 3].map((i) => b0 + Math.min(i, m - 1 - column) * stepB);
+      let row = 0;
+      for (; row + 4 <= n; row += 4) {
+        const a0 = startA + row * stepA;
+        const [a1, a2, a3] = [a0 + stepA, a0 + 2 * stepA, a0 + 3 * stepA];
+        let column = 0;
+        for (; column + 4 <= m; column += 4) {
+          const b0 = startB + column * stepB;
+          const [b1, b2, b3] = [b0 + stepB, b0 + 2 * stepB, b0 + 3 * stepB];
           // prettier-ignore
           let s00 = 0, s01 = 0, s02 = 0, s03 = 0, s10 = 0, s11 = 0, s12 = 0, s13 = 0;
           // prettier-ignore
@@ -387,16 +427,52 @@ const products = Object.fromEntries(
             s20 += x2 * y0; s21 += x2 * y1; s22 += x2 * y2; s23 += x2 * y3;
             s30 += x3 * y0; s31 += x3 * y1; s32 += x3 * y2; s33 += x3 * y3;
           }
-          const square = [s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23, s30, s31, s32, s33];
-          const [rows, columns] = [Math.min(4, n - row), Math.min(4, m - column)];
-          for (let i = 0; i < rows; i++) {
-            for (let j = 0; j < columns; j++) out[at + (row + i) * m + column + j] = square[4 * i + j];
+          const to = at + row * m + column;
+          four(out, to, s00, s01, s02, s03);
+          four(out, to + m, s10, s11, s12, s13);
+          four(out, to + 2 * m, s20, s21, s22, s23);
+          four(out, to + 3 * m, s30, s31, s32, s33);
+        }
+        for (; column < m; column++) {
+          for (let i = 0; i < 4; i++) {
+            out[at + (row + i) * m + column] = dot(a, a0 + i * stepA, b, startB + column * stepB, k);
           }
         }
+      }
+      for (; row < n; row++) {
+        const a0 = startA + row * stepA;
+        let column = 0;
+        for (; column + 4 <= m; column += 4) {
+          const b0 = startB + column * stepB;
+          const [b1, b2, b3] = [b0 + stepB, b0 + 2 * stepB, b0 + 3 * stepB];
+          let [s0, s1, s2, s3] = [0, 0, 0, 0];
+          for (let i = 0; i < k; i++) {
+            const x = a[a0 + i];
+            s0 += x * b[b0 + i];
+            s1 += x * b[b1 + i];
+            s2 += x * b[b2 + i];
+            s3 += x * b[b3 + i];
+          }
+          four(out, at + row * m + column, s0, s1, s2, s3);
+        }
+        for (; column < m; column++) out[at + row * m + column] = dot(a, a0, b, startB + column * stepB, k);
       }
     },
   ]),
 );
+
+function four(out, to, s0, s1, s2, s3) {
+  out[to] = s0;
+  out[to + 1] = s1;
+  out[to + 2] = s2;
+  out[to + 3] = s3;
+}
+
+function dot(a, startA, b, startB, k) {
+  let sum = 0;
+  for (let i = 0; i < k; i++) sum += a[startA + i] * b[startB + i];
+  return sum;
+}
 
 /** The numbers of a view in order, as one array; and its only number. */
 export const list = (x) => unary("copy", x.kind === "float32" ? "float64" : x.kind, x).data;

@@ -20,19 +20,32 @@ export class Python {
 
   async begin(progress) {
     const { signal } = (this.coming = new AbortController());
-    const found = await fetchParts(this.parts, progress, signal);
+    let come = 0;
+    const fetched = (isWanted) => fetchParts(this.parts.filter(isWanted), (count) => progress((come += count)), signal);
+    const isFile = ({ kind }) => kind === "texts" || kind === "file";
+    const found = await fetched((part) => !isFile(part));
     signal.throwIfAborted();
-    const of = (kind) => this.parts.filter((part) => part.kind === kind).map(({ name }) => [name, found[name]]);
-    this.modules ??= link(of("script"));
-    const texts = of("texts").map(([, bytes]) => JSON.parse(new TextDecoder().decode(bytes)));
+    const files = fetched(isFile); // come while Python begins
+    const begun = this.beginWorker(found);
+    const [given] = await Promise.all([files, begun]);
+    signal.throwIfAborted();
+    const texts = this.of("texts", given).map(([, bytes]) => JSON.parse(new TextDecoder().decode(bytes)));
+    await this.ask("take", Object.assign({}, ...texts, Object.fromEntries(this.of("file", given))));
+  }
+
+  beginWorker(found) {
+    this.modules ??= link(this.of("script", found));
     this.worker = new Worker(this.modules["python/worker.js"], { type: "module" });
     this.worker.onmessage = ({ data }) => this.hear(data);
     this.worker.onerror = (event) => this.end(new Ended(event.message || "Python could not begin here"));
-    const [[, wasm], [, library]] = [of("wasm")[0], of("library")[0]];
-    const lock = JSON.parse(new TextDecoder().decode(of("lock")[0][1]));
-    const files = Object.assign({}, ...texts, Object.fromEntries(of("file")));
+    const [[, wasm], [, library], [, lock]] = ["wasm", "library", "lock"].flatMap((kind) => this.of(kind, found));
     const [pyodide, asm] = [this.modules["pyodide/pyodide.mjs"], this.modules["pyodide/pyodide.asm.mjs"]];
-    await this.ask("begin", { pyodide, asm, wasm, library, lock, files });
+    return this.ask("begin", { pyodide, asm, wasm, library, lock: new TextDecoder().decode(lock) });
+  }
+
+  /** The parts of a kind, [name, bytes], in order. */
+  of(kind, found) {
+    return this.parts.filter((part) => part.kind === kind).map(({ name }) => [name, found[name]]);
   }
 
   /** Call a function of running.py; `listen(kind, value)` hears what it sends meanwhile. */

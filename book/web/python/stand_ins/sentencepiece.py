@@ -34,5 +34,8 @@ class SentencePieceProcessor:
     def id_to_piece(self, token):
         return self.tokenizer.pieces[token].piece
 
+    def piece_to_id(self, piece):
+        return self.tokenizer.ids.get(piece) or self.unk_id()
+
     def is_byte(self, token):
         return self.tokenizer.pieces[token].kind == 6

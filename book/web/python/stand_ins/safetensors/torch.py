@@ -26,7 +26,7 @@ def _tensor(about, content):
     shape = Size(about["shape"])
     view = kernels.halves if about["dtype"] == "F16" else None
     numbers = to_js(array.array("H" if view else "f", content[start:end]))
-    return Tensor(kernels.holding("float32", view(numbers) if view else numbers, to_js(list(shape))), shape, float32)
+    return Tensor(kernels.holding("float32", view(numbers) if view else numbers, *shape), shape, float32)
 
 
 def save(tensors, metadata=None):

@@ -3,6 +3,7 @@
 Numbers lie in typed arrays; `kernels.js` has the loops over them. What is not here says so in one line.
 """
 
+import builtins
 import contextlib
 import math
 
@@ -153,6 +154,16 @@ def equal(a, b):
 
 def outer(a, b):
     return a[:, None] * b
+
+
+def block_diag(*blocks):
+    whole = zeros(*map(builtins.sum, zip(*(one.shape for one in blocks))), dtype=promoted(*blocks))
+    row = column = 0
+    for one in blocks:
+        rows, columns = one.shape
+        whole[row : row + rows, column : column + columns] = one
+        row, column = row + rows, column + columns
+    return whole
 
 
 def einsum(form, *tensors):

@@ -3,8 +3,10 @@
 import itertools
 import math
 from contextlib import ContextDecorator
+from functools import cached_property
+from types import SimpleNamespace
 
-import kernels
+import kernels as loops
 from pyodide.ffi import JsException, to_js
 
 from torch.dtypes import (
@@ -21,6 +23,7 @@ from torch.dtypes import (
     shown,
 )
 
+kernels = SimpleNamespace(**{name: getattr(loops, name) for name in dir(loops)})  # looked up once
 JUPYTER = "run the chapter in Jupyter"
 
 
@@ -88,7 +91,7 @@ def filled(shape, value, kind=None):
     shape = Size(shape)
     if any(size < 0 for size in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
-    return Tensor(made(kernels.constant, kind.name, float(value), to_js(list(shape))), shape, kind)
+    return Tensor(made(kernels.constant, kind.name, float(value), *shape), shape, kind)
 
 
 def tensor(data, dtype=None, device=None, requires_grad=False):
@@ -108,7 +111,7 @@ def tensor(data, dtype=None, device=None, requires_grad=False):
         numbers = [one for row in rows for one in row]
     shape = Size(shape)
     kind = dtype or max((of_number(number) for number in numbers), default=default[0])
-    return Tensor(made(kernels.holding, kind.name, to_js(packed(numbers, kind)), to_js(list(shape))), shape, kind)
+    return Tensor(made(kernels.holding, kind.name, to_js(packed(numbers, kind)), *shape), shape, kind)
 
 
 class Tensor:
@@ -116,9 +119,9 @@ class Tensor:
     device, is_cuda = CPU, False
     __hash__ = object.__hash__
 
-    def __init__(self, view, shape, kind, strides=None, offset=0):
+    def __init__(self, view, shape, kind):
         self.view_, self.shape, self.dtype = view, shape, kind
-        self.strides_, self.offset_ = steps(shape) if strides is None else strides, offset
+        self.base_, self.offset_ = view, 0
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -130,8 +133,18 @@ class Tensor:
     # Another look at the same numbers
 
     def seen(self, shape, strides, offset):
-        view = kernels.view(self.view_, to_js(list(shape)), to_js(list(strides)), offset)
-        return Tensor(view, Size(shape), self.dtype, tuple(strides), offset)
+        other = Tensor.__new__(Tensor)
+        other.base_, other.shape, other.dtype = self.base_, Size(shape), self.dtype
+        other.strides_, other.offset_ = tuple(strides), offset
+        return other
+
+    @cached_property
+    def view_(self):  # what the loops take, made when one of them asks: most looks are looked at once more
+        return kernels.view(self.base_, self.offset_, *self.shape, *self.strides_)
+
+    @cached_property
+    def strides_(self):
+        return steps(self.shape)
 
     def axis(self, dim, more=0):
         size = max(len(self.shape) + more, 1)
@@ -607,12 +620,12 @@ class Tensor:
     def min(self, dim=None, keepdim=False):
         return self.with_("minimum", dim) if isinstance(dim, Tensor) else self.best("min", dim, keepdim)
 
-    def rows(self, name, dim, kind=None):
+    def rows(self, name, dim, kind=None, *more):
         kind = kind or (self.dtype if self.dtype.category == 2 or name == "cumsum" else default[0])
         if not self.shape:
-            return self.reshape(1).rows(name, 0, kind).reshape([])
+            return self.reshape(1).rows(name, 0, kind, *more).reshape([])
         x = self.movedim(dim, -1)
-        return Tensor(kernels.rows(name, kind.name, x.view_), x.shape, kind).movedim(-1, self.axis(dim))
+        return Tensor(kernels.rows(name, kind.name, x.view_, *more), x.shape, kind).movedim(-1, self.axis(dim))
 
     def softmax(self, dim, dtype=None):
         return self.rows("softmax", dim, dtype)
@@ -643,7 +656,7 @@ class Tensor:
 
     def nonzero(self, as_tuple=False):
         flat = made(kernels.places, self.view_)
-        at = Tensor(kernels.holding("int64", flat, to_js([len(flat)])), Size([len(flat)]), int64)
+        at = Tensor(kernels.holding("int64", flat, len(flat)), Size([len(flat)]), int64)
         found = (
             stack([(at // step) % size for step, size in zip(steps(self.shape), self.shape)], 1)
             if self.shape
@@ -668,14 +681,8 @@ class Tensor:
         if a.dtype is not b.dtype:
             one, two = SPOKEN[a.dtype], SPOKEN[b.dtype]
             raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {one} != {two}")
-        if len(b.shape) == 2 and len(a.shape) > 2:
-            product = (a.reshape(-1, a.shape[-1]) @ b).view(*a.shape[:-1], b.shape[-1])
-        else:
-            batch = spread(a.shape[:-2], b.shape[:-2])
-            views = (one.expand(*batch, *one.shape[-2:]).view_ for one in (a, b))
-            product = Tensor(
-                made(kernels.matmul, a.dtype.name, *views), Size((*batch, a.shape[-2], b.shape[-1])), a.dtype
-            )
+        shape = Size((*spread(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+        product = Tensor(made(kernels.matmul, a.dtype.name, a.view_, b.view_), shape, a.dtype)
         product = product.squeeze(-1) if right else product
         return product.squeeze(-1 if right else -2) if left else product
 
@@ -704,7 +711,7 @@ class Tensor:
         return self.dtype.category == 2
 
     def data_ptr(self):
-        return id(self.view_), self.offset_
+        return id(self.base_), self.offset_
 
     def numbers(self):
         found = kernels.list(self.view_).to_py().tolist()

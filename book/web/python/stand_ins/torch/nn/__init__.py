@@ -1,5 +1,7 @@
 """Modules: parts that hold learned numbers."""
 
+from types import MappingProxyType
+
 import torch
 from torch.nn import functional, init
 from torch.tensor import JUPYTER, Tensor
@@ -10,7 +12,7 @@ class Parameter(Tensor):
     requires_grad = True
 
     def __init__(self, data, requires_grad=True):
-        super().__init__(data.view_, data.shape, data.dtype, data.strides_, data.offset_)
+        self.__dict__.update(data.__dict__)
         self.requires_grad = requires_grad
 
     def __repr__(self):
@@ -19,6 +21,7 @@ class Parameter(Tensor):
 
 class Module:
     training = True
+    _before, _after = MappingProxyType({}), MappingProxyType({})  # of a module whose __init__ was not called
 
     def __init__(self):
         self.__dict__.update(_parameters={}, _modules={}, _buffers={}, _before={}, _after={})
@@ -44,10 +47,12 @@ class Module:
 
     def __call__(self, *given, **named):
         for hook in [*self._before.values()]:
-            given = given if (new := hook(self, given)) is None else new
+            changed = hook(self, given)
+            given = given if changed is None else changed if isinstance(changed, tuple) else (changed,)
         found = self.forward(*given, **named)
         for hook in [*self._after.values()]:
-            found = found if (new := hook(self, given, found)) is None else new
+            changed = hook(self, given, found)
+            found = found if changed is None else changed
         return found
 
     def register_forward_pre_hook(self, hook):

@@ -41,9 +41,7 @@ def layer_norm(x, shape, weight=None, bias=None, eps=1e-5):
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], "
             f"but got input of size{list(x.shape)}"
         )
-    axes = [*range(-len(shape), 0)]
-    apart = x - x.mean(axes, True)
-    y = apart / (apart.square().mean(axes, True) + eps).sqrt()
+    y = x.flatten(-len(shape)).rows("normalized", -1, None, eps).view(x.shape)
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
 
