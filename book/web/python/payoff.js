@@ -5,7 +5,11 @@ import { describeError } from "./output.js";
 
 /** A panel for sentences, [English, German by the book's model]; `answer(place, text)`, `fail(error)` and `end` fill it. */
 export function payoff(sentences) {
-  const told = make("p", { role: "status" }, "Your code, with the weights that were learned without your change: the model is translating.");
+  const told = make(
+    "p",
+    { role: "status" },
+    "Your code, with the weights that were learned without your change: the model is translating.",
+  );
   const list = make("dl", {});
   const box = make("section", { class: "run-payoff", "aria-label": "What the model says now" }, told, list);
   const counts = { all: 0, changed: 0 };
@@ -24,7 +28,8 @@ export function payoff(sentences) {
 
   function end() {
     const { all, changed } = counts;
-    if (all) told.textContent = `Your code, with the weights that were learned without your change: ${changed} of ${all} translations changed.`;
+    if (all)
+      told.textContent = `Your code, with the weights that were learned without your change: ${changed} of ${all} translations changed.`;
   }
 
   const fail = (error) => {
