@@ -106,7 +106,7 @@ def test_a_prepared_change_does_what_it_says(page, place):
     assert source.count(change["from"]) == 1
     answers = []
     edits = {f"{page}#{change['cell']}": source.replace(change["from"], change["to"])}
-    twins, before = zip(*in_page.sentences()[:2])
+    twins, before, _ = zip(*in_page.sentences()[:2])
     assert payoff.translations(edits, [*twins], lambda _, value: answers.append(json.loads(value)[1])) is None
     assert (answers == [*before]) == (change["twins"] == "same")
 
@@ -189,12 +189,12 @@ def test_cells_above_run_first_and_folded_ones_where_they_are_needed(ask):
 
 
 @pytest.fixture(scope="module")
-def twins() -> list[tuple[str, str]]:
+def twins() -> list[tuple[str, str, float]]:
     return in_page.sentences()[:2]
 
 
 def translated(ask, edits: dict, twins) -> tuple[list[str], dict | None]:
-    sent, error = ask("translations", edits, [english for english, _ in twins])
+    sent, error = ask("translations", edits, [english for english, *_ in twins])
     return [json.loads(value)[1] for _, value in sent], error
 
 
@@ -217,7 +217,7 @@ def edited(page: str, name: str, old: str, new: str) -> dict[str, str]:
 )
 def test_the_shipped_weights_translate_in_the_readers_classes(ask, twins, page, name, old, new):
     """An edit that says the same changes nothing; one that takes something away does, until it is taken back."""
-    before = [german for _, german in twins]
+    before = [german for _, german, _ in twins]
     assert translated(ask, edited(page, name, old, f"{old} "), twins) == (before, None)
     after, error = translated(ask, edited(page, name, old, new), twins)
     assert error is None

@@ -229,19 +229,19 @@ def changes(page: str) -> list[dict[str, Any]]:
 
 
 @cache
-def sentences() -> list[tuple[str, str]]:
-    """The twins and the next sentences of their construction, as the shipped model translates them."""
+def sentences() -> list[tuple[str, str, float]]:
+    """The twins and the next sentences of their construction, as the shipped model translates them, with the chance."""
     sys.path.append(str(WEB / "python"))
     from payoff import translations
 
     lines = (ROOT / "data" / "embedded" / "pronoun.tsv").read_text(encoding="utf-8").splitlines()
     like = [english for english in (line.split("\t")[0] for line in lines) if LIKE_THE_TWINS.fullmatch(english)]
     like = like[:SENTENCES]
-    answers: list[str] = []
-    error = translations({}, like, lambda kind, value: answers.append(json.loads(value)[1]))
+    answers: list[list] = []
+    error = translations({}, like, lambda kind, value: answers.append(json.loads(value)[1:]))
     if error:
         raise ExtensionError(f"the shipped model does not translate: {error}")
-    return list(zip(like, answers, strict=True))
+    return [(english, *answer) for english, answer in zip(like, answers, strict=True)]
 
 
 class Parts:

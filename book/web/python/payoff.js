@@ -3,7 +3,10 @@ import { make } from "../widgets/dom.js";
 import { diff } from "./diff.js";
 import { describeError } from "./output.js";
 
-/** A panel for sentences, [English, German by the book's model]; `answer(place, text)`, `fail(error)` and `end` fill it. */
+/**
+ * A panel for sentences, [English, German by the book's model, its chance]; `answer(place, text, chance)`, `fail(error)`
+ * and `end` fill it.
+ */
 export function payoff(sentences) {
   const told = make(
     "p",
@@ -14,8 +17,8 @@ export function payoff(sentences) {
   const box = make("section", { class: "run-payoff", "aria-label": "What the model says now" }, told, list);
   const counts = { all: 0, changed: 0 };
 
-  function answer(place, after) {
-    const [english, before] = sentences[place];
+  function answer(place, after, chance) {
+    const [english, before, old] = sentences[place];
     const isSame = before === after;
     counts.all++;
     counts.changed += !isSame;
@@ -24,6 +27,14 @@ export function payoff(sentences) {
     list.append(make("dt", { lang: "en" }, english));
     if (isSame) list.append(make("dd", {}, make("span", { class: "run-when" }, "the same"), " ", german(after)));
     else list.append(row("before", "-"), row("now", "+"));
+    const chances = `the chance of all of it was ${percent(old)}, and is ${percent(chance)}`;
+    list.append(
+      make(
+        "dd",
+        { class: "run-chance" },
+        isSame ? chances : `its chance is ${percent(chance)}; that of the old one was ${percent(old)}`,
+      ),
+    );
   }
 
   function end() {
@@ -37,6 +48,12 @@ export function payoff(sentences) {
     box.prepend(make("div", { class: "run-error", role: "alert" }, describeError(error)));
   };
   return Object.assign(box, { answer, end, fail });
+}
+
+/** A share of 1, also one near 0 or 1. */
+function percent(share) {
+  if (share < 0.001) return "below 0.1%";
+  return `${(100 * share).toFixed(share > 0.999 ? 3 : 1)}%`;
 }
 
 const german = (...words) => make("span", { lang: "de" }, ...words);

@@ -76,16 +76,25 @@ def greedy(model, source, extra):
     return target[:, 1:]
 
 
+@torch.no_grad()
+def chance(model, source, answer):
+    """How likely the model finds its own translation: the chances of all tokens, multiplied."""
+    read = torch.cat([torch.tensor([[plain.BOS]]), answer[:, :-1]], dim=1)
+    return model(source, read).log_softmax(-1).gather(-1, answer[:, :, None]).sum().exp().item()
+
+
 def translations(edits, sentences, emit):
-    """Send (place, translation) for each sentence. Returns None, or the error: `step`, and what `told` says."""
+    """Send (place, translation, its chance) for each sentence. Returns None, or an error: `step`, and as `told`."""
     step = "the model cannot be built"
     try:
         model, translate = reader(edits)
         step = "the model cannot translate"
         tokenizer = load_tokenizer(MODEL)
         for place, row in enumerate(tokenize(tokenizer, sentences)):
-            answer = translate(model, torch.tensor([row]), extra=EXTRA)
-            emit("translation", json.dumps([place, detokenize(tokenizer, answer.tolist())[0]]))
+            source = torch.tensor([row])
+            answer = translate(model, source, extra=EXTRA)
+            found = detokenize(tokenizer, answer.tolist())[0], chance(model, source, answer)
+            emit("translation", json.dumps([place, *found]))
     except BaseException as error:
         return {"step": step} | told(error)
     return None
