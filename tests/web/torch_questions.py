@@ -248,6 +248,8 @@ def single():
         "weights that lack",
         lambda: nn.Linear(2, 3).load_state_dict({"weight": torch.zeros(3, 2), "other": torch.zeros(1)}),
     )
+    yield "of another kind", lambda: other_kinds()
+    yield "in place, of another kind", lambda: whole.__iadd__(0.5)
     yield "dropped", lambda: (F.dropout(x, 1.0), F.dropout(x, 0.5, training=False), F.dropout(x, 0.0))
     yield "heard", lambda: heard()
     yield "no init", lambda: NoInit(1)
@@ -292,9 +294,22 @@ def drawn(seed):
     )
     generator = torch.Generator().manual_seed(seed + 1)
     doubles = torch.randn(20, generator=generator, dtype=torch.float64), torch.rand(2, generator=generator)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.rand(3)
     return kinds, doubles, nn.Linear(3, 2).weight, nn.init.xavier_uniform_(torch.empty(3, 5)), torch.randn(5)
+
+
+def other_kinds():
+    x = torch.tensor([1, 2])
+    x[0] = 1.5
+    tied = Twice()
+    tied.double()
+    return (
+        x * 2,
+        torch.full((2,), 2, dtype=torch.bool),
+        tied.shared.weight is tied.parts[0].weight,
+        torch.tensor([3.0, -4.0]).norm(p=math.inf),
+    )
 
 
 def heard():

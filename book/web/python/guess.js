@@ -18,7 +18,7 @@ export function guess({ name, asks, options, right, why }, run) {
     told.textContent = "";
     await run();
     const answer = Number(chosen.value) === right ? "You guessed it." : `You guessed: ${options[chosen.value]}`;
-    told.textContent = `${answer} Look at the two sentences above. ${why}`;
+    told.textContent = `${answer} Look at the sentences above. ${why}`;
   });
   return make("form", { class: "run-guess", "aria-label": `Before you change it: ${name}` }, fields, start, told);
 }

@@ -48,7 +48,7 @@ export function holding(kind, numbers, ...shape) {
 /** A new view of one number, again and again. */
 export const constant = (kind, value, ...shape) => {
   const x = zeros(kind, shape);
-  x.data.fill(value);
+  x.data.fill(fitting(kind)(value));
   return x;
 };
 
@@ -238,6 +238,9 @@ export function where(kind, condition, a, b) {
   return result;
 }
 
+/** What becomes of a number that is written among others of a kind. */
+const fitting = (kind) => (kind === "bool" ? (x) => +(x !== 0) : kind.startsWith("int") ? Math.trunc : (x) => x);
+
 /** Write numbers into a view, in place. */
 export function assign(x, y) {
   y = asView(y);
@@ -245,6 +248,9 @@ export function assign(x, y) {
   const strides = [x.strides, spread(y, x.shape)];
   const [stepX, stepY] = strides.map((each) => each.at(-1) ?? 0);
   const width = x.shape.at(-1) ?? 1;
+  if (x.kind !== y.kind && !x.kind.startsWith("float")) {
+    y = new View(x.kind, Array.from(y.data, fitting(x.kind)), y.shape, y.strides, y.offset);
+  }
   eachRow(x.shape, strides, [x.offset, y.offset], ([startX, startY]) => {
     for (let i = 0; i < width; i++) x.data[startX + i * stepX] = y.data[startY + i * stepY];
   });

@@ -5,6 +5,7 @@ import { Ended, Python } from "./python.js";
 import { View } from "./view.js";
 import { make } from "../widgets/dom.js";
 
+const SHOWN = new Set(["text", "html"]); // what a cell may send to its output
 const STRANGE = "The address holds changes of cells that cannot be read; the cells are the book's.";
 
 export class Notebook {
@@ -56,6 +57,7 @@ export class Notebook {
   /** Run a cell after those that are running, with the cells above that it needs. */
   run(id) {
     const [view, stops] = [this.views.get(id), this.stops];
+    view.isForeign = false; // what comes from the address after this press waits for another
     view.busy(true);
     this.line = this.line.then(async () => {
       try {
@@ -86,7 +88,10 @@ export class Notebook {
       view.tell(`The cell ${foreign} above holds text from the address: run it first, or reset it.`);
       return;
     }
-    view.isForeign = false;
+    if (view.isForeign) {
+      view.tell("Meanwhile another text came with the address: look at it, and press Run again.");
+      return;
+    }
     for (const [place, one] of order.entries()) {
       const isLast = one === id;
       view.tell(isLast ? "" : `First the cells above: ${one} (${place + 1} of ${order.length - 1}).`);
@@ -106,19 +111,19 @@ export class Notebook {
     const [view, source, before] = [this.views.get(id), this.textOf(cell), this.ran.get(id)];
     const live = view?.begin();
     const given = { id, source, open: cell.open };
-    const error = await this.python.ask("run", [given], (kind, value) => live?.[kind](value));
+    const error = await this.python.ask("run", [given], (kind, value) => SHOWN.has(kind) && live?.[kind](value));
     if (error) live?.error(error);
     live?.close();
     this.stale.delete(id);
     if (error && source !== cell.source) this.ran.delete(id);
     else this.ran.set(id, source);
-    if (before !== undefined && before !== source) await this.markStale(id);
+    if (before !== undefined && before !== source) await this.markStale(id, before);
     return error;
   }
 
   /** Cells below that took something from a cell whose text was another one. */
-  async markStale(id) {
-    for (const one of await this.python.ask("dependents", [this.state().slice(this.placeOf(id))])) {
+  async markStale(id, before) {
+    for (const one of await this.python.ask("dependents", [this.state().slice(this.placeOf(id)), before])) {
       this.stale.add(one);
       this.views.get(one)?.live?.stale();
     }
@@ -126,8 +131,15 @@ export class Notebook {
 
   /** What the shipped weights say in the reader's classes. */
   async payOff(view) {
-    const panel = view.payoff(this.sentences);
     const edited = this.cells.filter((cell) => cell.module && this.textOf(cell) !== cell.source);
+    const foreign = edited.find(({ id }) => this.views.get(id)?.isForeign);
+    if (foreign) {
+      view.tell(
+        `The model is not tried: the cell ${foreign.id} holds text from the address. Run it first, or reset it.`,
+      );
+      return;
+    }
+    const panel = view.payoff(this.sentences);
     const edits = Object.fromEntries(edited.map((cell) => [`${this.page}#${cell.id}`, this.textOf(cell)]));
     const sources = this.sentences.map(([english]) => english);
     const error = await this.python.ask("translations", [edits, sources], (kind, value) =>

@@ -3,16 +3,20 @@ import { make } from "../widgets/dom.js";
 
 const FORBIDDEN = "script, iframe, object, embed, link, meta, base, form, style, foreignObject, animate, set";
 
+/** Whether a style could load something, or lie over the page. */
+const acts = (name, value) => /^style$/i.test(name) && /image-set|\\|position/i.test(value);
+
 /** HTML that a cell returned, without anything that acts or asks another host. */
 function harmless(html) {
   const body = new DOMParser().parseFromString(html, "text/html").body;
   body.querySelectorAll(FORBIDDEN).forEach((one) => one.remove());
   for (const one of body.querySelectorAll("*")) {
     for (const { name, value } of [...one.attributes]) {
-      const leads = /^(xlink:)?href$/i.test(name) && !/^[\w./-]*(#[\w-]*)?$/.test(value);
+      const leads = /^(xlink:)?href$/i.test(name) && !/^(?!\/\/)[\w./-]*(#[\w-]*)?$/.test(value);
       const loads =
         /^(src|srcset|action|formaction|background|poster|ping)$/i.test(name) && !/^data:image\//.test(value);
-      if (leads || loads || /^on/i.test(name) || /url\s*\(/i.test(value)) one.removeAttribute(name);
+      if (leads || loads || /^on/i.test(name) || /url\s*\(/i.test(value) || acts(name, value))
+        one.removeAttribute(name);
     }
   }
   return [...body.childNodes];

@@ -52,6 +52,7 @@ export function payoff(sentences) {
 
 /** A share of 1, also one near 0 or 1. */
 function percent(share) {
+  if (share === null) return "not a number";
   if (share < 0.001) return "below 0.1%";
   return `${(100 * share).toFixed(share > 0.999 ? 3 : 1)}%`;
 }

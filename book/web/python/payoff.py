@@ -80,7 +80,11 @@ def greedy(model, source, extra):
 def chance(model, source, answer):
     """How likely the model finds its own translation: the chances of all tokens, multiplied."""
     read = torch.cat([torch.tensor([[plain.BOS]]), answer[:, :-1]], dim=1)
-    return model(source, read).log_softmax(-1).gather(-1, answer[:, :, None]).sum().exp().item()
+    logits = model(source, read)
+    if not (logits.argmax(-1) == answer).all():  # it saw ahead: as when it was written, word by word
+        logits = torch.cat([model(source, read[:, : n + 1])[:, -1:] for n in range(read.shape[1])], dim=1)
+    found = logits.log_softmax(-1).gather(-1, answer[:, :, None]).sum().exp().item()
+    return found if found == found else None  # not a number
 
 
 def translations(edits, sentences, emit):

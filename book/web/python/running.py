@@ -119,12 +119,14 @@ def names(source):
     """The names that a cell's text takes from above, and those that it binds."""
     needs, binds = set(), set()
     try:
-        statements = ast.parse(source).body
-    except SyntaxError:
+        found = [
+            (statement, symtable.symtable(ast.unparse(statement), "<cell>", "exec"))
+            for statement in ast.parse(source).body
+        ]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the run says it, at its line
         return needs, binds
-    for statement in statements:
+    for statement, top in found:
         used, bound = set(), set()
-        top = symtable.symtable(ast.unparse(statement), "<cell>", "exec")
         tables = [top]
         for table in tables:
             tables += table.get_children()
@@ -154,12 +156,20 @@ def plan(cells, emit=None):
         if cell["open"] or binds & wanted or place == len(cells) - 1:
             order.append(cell["id"])
             wanted |= needs
-    return order[::-1]
+    due, renewed = set(order), set()
+    for cell in cells:  # what ran and takes something from a cell that runs now, runs again
+        needs, binds = names(cell["source"])
+        if cell["id"] in due or (cell["ran"] and needs & renewed):
+            due.add(cell["id"])
+            renewed |= binds
+        else:
+            renewed -= binds
+    return [cell["id"] for cell in cells if cell["id"] in due]
 
 
-def dependents(cells, emit=None):
-    """The ids of cells that take something, perhaps by way of others, from the first one, and ran."""
-    tainted, found = names(cells[0]["source"])[1], []
+def dependents(cells, before, emit=None):
+    """The ids of cells that take something, perhaps by way of others, from the first one, or from its text before."""
+    tainted, found = names(cells[0]["source"])[1] | names(before)[1], []
     for cell in cells[1:]:
         needs, binds = names(cell["source"])
         if needs & tainted:

@@ -68,12 +68,13 @@ class Stations {
 
   /** The part of the file that belongs to a station. */
   section(number) {
-    return this.text.split(HEADER)[number + 1];
+    return (this.text.split(HEADER)[number + 1] ?? "").replace(/^.*\n/, "").trimEnd(); // without its header
   }
 
   write(number, text) {
     const parts = this.text.split(HEADER);
-    parts[number + 1] = text;
+    const [header] = parts[number + 1].split("\n");
+    parts[number + 1] = `${header}\n${text.replaceAll("# ---- Station ", "# Station ").trimEnd()}\n\n\n`;
     this.text = parts.join("");
     this.keep();
   }
@@ -111,12 +112,7 @@ class Stations {
       button(`${n} ${name}${state ? ` (${state})` : ""}`, () => this.show(n), { "aria-pressed": n === number }),
     );
     this.tabs.replaceChildren(...tabs);
-    const edit = editor(`station ${number} in ${FILE}`, this.section(number).trimEnd(), {
-      onchange: (text) => this.write(number, `${text.trimEnd()}\n\n\n`),
-      onrun: () => this.saved(),
-      onleave: () => {},
-    });
-    this.field.replaceChildren(edit);
+    if (this.edit?.field.value.trimEnd() !== this.section(number) || !this.edit.isConnected) this.renew(number);
     const name = `hunt_${number}.py`;
     const hunt = this.hunts[name];
     const lines = hunt?.split("\n").map((line, n) => `${String(n + 1).padStart(3)}  ${line}`);
@@ -126,9 +122,19 @@ class Stations {
     );
   }
 
+  /** A field for the text of a station. */
+  renew(number) {
+    this.edit = editor(`station ${number} in ${FILE}`, this.section(number), {
+      onchange: (text) => this.write(number, text),
+      onrun: () => this.saved(),
+      onleave: () => {},
+    });
+    this.field.replaceChildren(this.edit);
+  }
+
   async saved() {
     if (this.save.disabled) return;
-    this.save.disabled = true;
+    this.save.disabled = this.edit.field.readOnly = true;
     this.stop.hidden = false;
     const before = this.here();
     try {
@@ -141,7 +147,7 @@ class Stations {
         ? "Stopped. Nothing of your file is lost; look for a loop that does not end."
         : `Python ended: ${error.message}`;
     }
-    this.save.disabled = false;
+    this.save.disabled = this.edit.field.readOnly = false;
     this.stop.hidden = true;
   }
 

@@ -2,7 +2,7 @@
 import { begin, take } from "./setup.js";
 
 let [python, running] = [null, null];
-const DOORS = ["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "WebTransport", "indexedDB", "caches"];
+const DOORS = ["fetch", "XMLHttpRequest", "WebSocket", "EventSource", "WebTransport", "indexedDB", "caches", "Worker"];
 
 self.onmessage = async ({ data: { id, name, given } }) => {
   const post = (kind, value) => postMessage({ id, kind, value });

@@ -605,6 +605,8 @@ class Tensor:
         return self.var(*dim, **options).sqrt()
 
     def norm(self, p=2, dim=None, keepdim=False):
+        if p == math.inf:
+            return self.abs().reduce("amax", dim, keepdim, self.dtype)
         return self.abs().pow(p).sum(dim, keepdim).pow(1 / p)
 
     def best(self, name, dim, keepdim):
@@ -815,6 +817,13 @@ def subtracted(self, other, turned):
     return self.with_("sub", other, turned=turned)
 
 
+def in_place(self, found):
+    if found.dtype.category > self.dtype.category:
+        one, other = (SPOKEN[x.dtype].split()[0].capitalize() for x in (found, self))
+        raise RuntimeError(f"result type {one} can't be cast to the desired output type {other}")
+    return self.copy_(found)
+
+
 def divided(self, other, turned=False):
     kind = promoted(self, other)
     return self.with_("div", other, kind if kind.category == 2 else default[0], turned)
@@ -868,7 +877,7 @@ for sign, name in {
     "iand": "bitwise_and",
     "ior": "bitwise_or",
 }.items():
-    setattr(Tensor, f"__{sign}__", lambda self, other, name=name: self.copy_(getattr(self, name)(other)))
+    setattr(Tensor, f"__{sign}__", lambda self, other, name=name: in_place(self, getattr(self, name)(other)))
 for name, value in {"zeros": 0, "ones": 1}.items():
     setattr(
         Tensor,

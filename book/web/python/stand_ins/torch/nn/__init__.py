@@ -143,12 +143,15 @@ class Module:
         return self.train(False)
 
     def to(self, *what, **named):
+        moved = {}  # what several modules share stays one
         for module in self.modules():
             for held in (module._parameters, module._buffers):
                 for name, one in held.items():
                     if one is not None and one.is_floating_point():
                         new = one.to(*what, **named)
-                        held[name] = Parameter(new) if isinstance(one, Parameter) else new
+                        if new is not one and isinstance(one, Parameter):
+                            new = moved.setdefault(one, Parameter(new))
+                        held[name] = new
         return self
 
     def double(self):
