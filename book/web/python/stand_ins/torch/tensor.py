@@ -98,7 +98,7 @@ def tensor(data, dtype=None, device=None, requires_grad=False):
     if isinstance(data, Tensor):
         return data.clone() if dtype is None else data.to(dtype).clone()
     shape, numbers = [], [data]
-    while (numbers and isinstance(numbers[0], (list, tuple, range))) or (numbers and isinstance(numbers[0], Tensor)):
+    while numbers and isinstance(numbers[0], (list, tuple, range, Tensor)):
         rows = [one.tolist() if isinstance(one, Tensor) else one for one in numbers]
         if not isinstance(rows[0], (list, tuple, range)):
             numbers = rows
@@ -534,9 +534,6 @@ class Tensor:
         if self.dtype is bool_:
             raise RuntimeError(MINUS.format("Negation, the `-` operator, on a bool tensor"))
         return self.each("neg")
-
-    def __pow__(self, other):
-        return self.with_("pow", other)
 
     def clamp(self, min=None, max=None):
         x = self if min is None else self.with_("maximum", min)
