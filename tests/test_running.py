@@ -259,7 +259,7 @@ def run(page, name: str):
     """Press a cell's Run, and wait until it has run."""
     place = page.locator(f"#cell-{name}")
     place.get_by_role("button", name="Run:").click()
-    page.locator(f"#cell-{name}[aria-busy=false]").wait_for()
+    page.locator(f"#cell-{name}.ready:not([data-busy])").wait_for()
     return place
 
 
@@ -385,7 +385,7 @@ class TestInThePage:
         assert complaints == []
 
     def test_stations_are_written_in_the_page_and_kept(self, open_page):
-        """What the command says of a guess is said; the attempt is kept in the browser, and can be downloaded."""
+        """The command's words; the attempt is kept, and can be downloaded; a second tab stops the first."""
         page, _, complaints = open_page("84_build_it_yourself.html")
         place = page.locator("#stations-here")
         place.get_by_role("button", name="Begin in the page").click()
@@ -402,6 +402,9 @@ class TestInThePage:
             place.get_by_role("button", name="Download my_transformer.py").click()
         text = coming.value.path().read_text(encoding="utf-8")
         assert text == kept["text"] == learn.new_file().replace('PREDICT_0 = ""', 'PREDICT_0 = "c"')
+        other_tab = "document.body.appendChild(document.createElement('iframe')).contentWindow"
+        page.evaluate(f"{other_tab}.localStorage.setItem('annotated-stations', '{{}}')")
+        shows(place, "The stations go on in another tab.")
         assert complaints == []
 
     def test_from_a_file_a_cell_is_as_it_was(self, browser):

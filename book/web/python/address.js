@@ -1,5 +1,5 @@
 // Edits in the address, so that a question can be sent: #run- and, packed, the texts of cells.
-const MOST = 200_000; // characters of all texts
+const MOST = 200_000; // bytes of all texts
 
 async function through(bytes, stream, most = Infinity) {
   const parts = [];
@@ -12,10 +12,12 @@ async function through(bytes, stream, most = Infinity) {
   }
 }
 
-/** The hash for texts of cells ({id: text}); "" where there are none. */
+/** The hash for texts of cells ({id: text}); "" where there are none, null where they are too long for an address. */
 export async function toHash(texts) {
   if (!Object.keys(texts).length) return "";
-  const bytes = await through(new TextEncoder().encode(JSON.stringify(texts)), new CompressionStream("deflate-raw"));
+  const given = new TextEncoder().encode(JSON.stringify(texts));
+  if (given.length > MOST) return null;
+  const bytes = await through(given, new CompressionStream("deflate-raw"));
   const letters = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
   return `#run-${letters.replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "")}`;
 }

@@ -10,13 +10,13 @@ function open() {
 
 async function press(action, cell, ...more) {
   const told = cell.querySelector(".run-told");
-  cell.setAttribute("aria-busy", "true");
+  cell.toggleAttribute("data-busy", true);
   try {
     await (await open())[action](cell.id.replace(/^cell-/, ""), ...more);
   } catch (error) {
     told.textContent = `This cell cannot run now: ${error.message}`;
   }
-  cell.setAttribute("aria-busy", "false");
+  cell.toggleAttribute("data-busy", false);
 }
 
 function button(label, action, cell) {

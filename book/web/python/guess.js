@@ -1,11 +1,11 @@
 // A prepared change of a cell: what it asks before, and what it says after.
 import { button, make } from "../widgets/dom.js";
 
-/** A form for the guess; `run()` makes the change and shows what comes of it. */
+/** A form for the guess; `run()` makes the change, shows what comes of it, and tells whether it came to its end. */
 export function guess({ name, asks, options, right, why }, run) {
   const label = (option, place) =>
     make("label", {}, make("input", { type: "radio", name: "run-guess", value: place }), " ", option);
-  const told = make("p", { role: "status" });
+  const told = make("p", { role: "status", tabindex: -1 });
   const fields = make("fieldset", {}, make("legend", {}, asks), options.map(label));
   const start = button("Make the change", async () => {
     const chosen = fields.querySelector(":checked");
@@ -14,9 +14,14 @@ export function guess({ name, asks, options, right, why }, run) {
       return;
     }
     fields.disabled = true;
-    start.remove();
+    start.hidden = true;
     told.textContent = "";
-    await run();
+    told.focus(); // which the button had
+    if (!(await run())) {
+      fields.disabled = start.hidden = false;
+      told.textContent = "The change did not run to its end.";
+      return;
+    }
     const answer = Number(chosen.value) === right ? "You guessed it." : `You guessed: ${options[chosen.value]}`;
     told.textContent = `${answer} Look at the sentences above. ${why}`;
   });

@@ -54,14 +54,15 @@ export class Notebook {
     return this.views.get(cell.id)?.text ?? cell.source;
   }
 
-  /** Run a cell after those that are running, with the cells above that it needs. */
+  /** Run a cell after those that are running, with the cells above that it needs; resolves to whether all came to its end. */
   run(id) {
     const [view, stops] = [this.views.get(id), this.stops];
     view.isForeign = false; // what comes from the address after this press waits for another
     view.busy(true);
     this.line = this.line.then(async () => {
+      let isDone = false;
       try {
-        if (stops === this.stops) await this.runWithAbove(id, view);
+        if (stops === this.stops) isDone = await this.runWithAbove(id, view);
         else view.tell("Stopped.");
       } catch (error) {
         if (!(error instanceof Ended)) this.end();
@@ -74,6 +75,7 @@ export class Notebook {
         view.live?.close();
       }
       view.busy(false);
+      return isDone;
     });
     return this.line;
   }
@@ -86,11 +88,11 @@ export class Notebook {
     const foreign = order.find((one) => one !== id && this.views.get(one)?.isForeign);
     if (foreign) {
       view.tell(`The cell ${foreign} above holds text from the address: run it first, or reset it.`);
-      return;
+      return false;
     }
     if (view.isForeign) {
       view.tell("Meanwhile another text came with the address: look at it, and press Run again.");
-      return;
+      return false;
     }
     for (const [place, one] of order.entries()) {
       const isLast = one === id;
@@ -98,11 +100,12 @@ export class Notebook {
       const error = await this.execute(one);
       if (error && !isLast && this.views.get(one)?.isEdited) {
         view.tell(`The cell ${one} above, which was changed, does not run: its error stands there.`);
-        return;
+        return false;
       }
     }
     const { about, isEdited, live } = view;
-    if (about.module && isEdited && !live.querySelector(".run-error")) await this.payOff(view);
+    if (live.querySelector(".run-error")) return false;
+    return about.module && isEdited ? this.payOff(view) : true;
   }
 
   /** Run one cell. Its error, where it has one, is shown in its place; of a folded cell nothing is shown. */
@@ -137,7 +140,7 @@ export class Notebook {
       view.tell(
         `The model is not tried: the cell ${foreign.id} holds text from the address. Run it first, or reset it.`,
       );
-      return;
+      return false;
     }
     const panel = view.payoff(this.sentences);
     const edits = Object.fromEntries(edited.map((cell) => [`${this.page}#${cell.id}`, this.textOf(cell)]));
@@ -147,6 +150,7 @@ export class Notebook {
     );
     panel.end();
     if (error) panel.fail(error);
+    return !error;
   }
 
   placeOf(id) {
@@ -175,13 +179,16 @@ export class Notebook {
     this.pending = setTimeout(() => this.writeAddress(), 400);
   }
 
+  /** Resolves to what the address holds now; null where the changes are too long. */
   async writeAddress() {
     clearTimeout(this.pending);
     const edited = [...this.views.values()].filter((view) => view.isEdited);
     const hash = await toHash(Object.fromEntries(edited.map((view) => [view.about.id, view.text])));
+    if (hash === null) for (const view of edited) view.tell("These changes are too long for the page's address.");
     if (hash || location.hash.startsWith("#run-")) {
       history.replaceState(null, "", hash || location.pathname + location.search);
     }
+    return hash;
   }
 
   /** Show the texts of the address; none of them runs before the reader presses Run. */

@@ -95,6 +95,11 @@ class Stations {
     const record = button("and its record", () => this.download("my_transformer.json", JSON.stringify(this.record)));
     const fresh = button("Begin all anew", () => this.anew());
     const bar = make("div", { class: "run-bar" }, this.save, this.stop, this.told, files, record, fresh);
+    addEventListener("storage", ({ key }) => {
+      if (key !== KEPT) return;
+      this.save.disabled = this.edit.field.readOnly = true;
+      this.told.textContent = "The stations go on in another tab. Reload this one to see what was written there.";
+    });
     this.place.replaceChildren(this.tabs, this.said, this.field, this.hunt, bar);
     this.show(Math.max(this.shown, this.here()));
     this.tell();

@@ -102,14 +102,26 @@ export class View {
   offer(change) {
     this.guess?.remove();
     this.guess = guess(change, async () => {
+      if (
+        this.isEdited &&
+        !this.isPrepared &&
+        !confirm(`Your own changes of the cell ${this.about.id} give way. Go on?`)
+      )
+        return false;
       this.change(this.about.source.replace(change.from, () => change.to));
       this.edit(false);
       this.editor.set(this.text);
       this.changes.open = true;
-      await this.notebook.run(this.about.id);
+      return (await this.notebook.run(this.about.id)) && this.isPrepared;
     });
     this.element.append(this.guess);
     this.guess.querySelector("input").focus();
+  }
+
+  /** Whether the text is what a prepared change makes of the book's. */
+  get isPrepared() {
+    const prepared = this.notebook.changes.filter(({ cell }) => cell === this.about.id);
+    return prepared.some(({ from, to }) => this.text === this.about.source.replace(from, () => to));
   }
 
   /** The book's text and the stored output again. */
@@ -124,7 +136,7 @@ export class View {
   }
 
   async copyLink() {
-    await this.notebook.writeAddress();
+    if (!(await this.notebook.writeAddress())) return;
     try {
       await navigator.clipboard.writeText(location.href);
       this.tell("The link is copied.");
@@ -136,7 +148,7 @@ export class View {
   /** Whether something runs that this cell waits for: its Run becomes Stop. */
   busy(isBusy) {
     const had = document.activeElement;
-    this.element.setAttribute("aria-busy", isBusy);
+    this.element.toggleAttribute("data-busy", isBusy);
     this.runButton.hidden = isBusy;
     this.stopButton.hidden = !isBusy;
     if (!isBusy) this.progress.hidden = true;
@@ -146,7 +158,7 @@ export class View {
 
   /** A bar with what is fetched, of `whole` bytes. */
   loading(come, whole) {
-    const millions = (bytes) => (bytes / 1e6).toFixed(1);
+    const millions = (bytes) => Math.round(bytes / 1e6);
     this.progress.hidden = false;
     this.progress.value = come / whole;
     const isAll = come >= whole;
