@@ -44,12 +44,13 @@ export class MultiHeadAttention {
 
   /** Q W^Q, K W^K and V W^V, each split into heads. */
   project(x, memory) {
-    const { query, key, value } = this;
-    return [
-      this.splitHeads(linear(x, query)),
-      this.splitHeads(linear(memory, key)),
-      this.splitHeads(linear(memory, value)),
-    ];
+    return [this.splitHeads(linear(x, this.query)), ...this.remember(memory)];
+  }
+
+  /** K W^K and V W^V of what is heard. */
+  remember(memory) {
+    const heard = this.edited("memory", memory, 0);
+    return [this.key, this.value].map((part) => this.splitHeads(linear(heard, part)));
   }
 
   /** For each head, the rows of its own columns. Nothing is copied. */

@@ -15,9 +15,7 @@ export function startDecoding(model, source) {
   return {
     step: 0,
     layers: model.decoder.layers.map(({ crossAttention, selfAttention }) => ({
-      memory: [linear(memory, crossAttention.key), linear(memory, crossAttention.value)].map((x) =>
-        crossAttention.splitHeads(x),
-      ),
+      memory: crossAttention.remember(memory),
       keys: Array.from({ length: selfAttention.numHeads }, () => []),
       values: Array.from({ length: selfAttention.numHeads }, () => []),
     })),

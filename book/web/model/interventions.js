@@ -34,18 +34,22 @@ export function edited(model, edits, body) {
   }
 }
 
-/** Edits that silence heads, each { kind, layer, head }: they put out zeros, or always their mean from `means`. */
+/**
+ * Edits that silence heads, each { kind, layer, head }: they put out zeros, or always their mean from `means`; with a
+ * `query`, only while this position listens.
+ */
 export function silenced(heads, means = null) {
-  return heads.map(({ kind, layer, head }) => ({
+  return heads.map(({ kind, layer, head, query = null }) => ({
     kind,
     layer,
     what: "outputs",
-    change: (outputs) =>
+    change: (outputs, start) =>
       outputs.map((matrix, h) => {
         if (h !== head) return matrix;
-        return matrix.map((row) =>
-          means ? Float32Array.from(means[kind][layer][head]) : new Float32Array(row.length),
-        );
+        return matrix.map((row, q) => {
+          if (query !== null && q + start !== query) return row;
+          return means ? Float32Array.from(means[kind][layer][head]) : new Float32Array(row.length);
+        });
       }),
   }));
 }
@@ -68,6 +72,40 @@ export function overwritten(weights) {
         }),
       ),
   }));
+}
+
+/** Edits that cut lines, each { kind, layer, head, query, key }, in all heads where `head` is null. */
+export function cut(model, lines) {
+  const all = [...Array(model.config.num_heads).keys()];
+  return overwritten(
+    lines.flatMap((line) => (line.head === null ? all : [line.head]).map((head) => ({ ...line, head, weight: 0 }))),
+  );
+}
+
+/** Edits that give words other vectors at doors, each { layer, key, vector }: what a cross-attention hears of them. */
+export function given(vectors) {
+  const change = (key, vector) => (rows) => rows.map((row, k) => (k === key ? vector : row));
+  return vectors.map(({ layer, key, vector }) => ({
+    kind: "cross",
+    layer,
+    what: "memory",
+    change: change(key, vector),
+  }));
+}
+
+/** What `body` returns while words leave layers of the encoder with other vectors, each { layer, key, vector }. */
+export function replaced(model, vectors, body) {
+  const edits = vectors.map(
+    ({ layer, key, vector }) =>
+      (n, rows) =>
+        rows.map((row, k) => (n === layer && k === key ? vector : row)),
+  );
+  model.encoder.edits.push(...edits);
+  try {
+    return body();
+  } finally {
+    model.encoder.edits.splice(model.encoder.edits.length - edits.length);
+  }
 }
 
 /** Everything that attentions computed while `body` ran: weights, values and outputs by place; and its result. */

@@ -78,11 +78,16 @@ export class DecoderLayer {
 export class Stack {
   constructor(layers, finalNorm, eps) {
     Object.assign(this, { layers, finalNorm, eps });
+    this.edits = []; // of interventions.js: functions (layer, rows) that return other rows
   }
 
   forward(x, memory = null) {
-    for (const layer of this.layers) x = layer.forward(x, memory);
+    this.layers.forEach((layer, n) => (x = this.edited(n, layer.forward(x, memory))));
     return this.finish(x);
+  }
+
+  edited(layer, rows) {
+    return this.edits.reduce((now, edit) => edit(layer, now), rows);
   }
 
   finish(x) {

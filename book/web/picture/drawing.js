@@ -1,0 +1,192 @@
+// What stands in a column: pictures that stretch with it (a unit wide), and letters that do not.
+import { draw, fixed, percent } from "../widgets/dom.js";
+import { lineId, linesAt, sourceOf } from "./lines.js";
+
+export const HEAD = 58; // pixels above the first row
+const [LINE, LABELS] = [13, 74]; // of a header; the least width of a column whose lines have labels
+
+/** Whose rows a column shows: of the source, of what the decoder has read, or of what it writes. */
+export const sideOf = (id) =>
+  id === "source" || id.startsWith("encoder") || /^cross.*(key|value|score|weight|cost)$/.test(id)
+    ? "source"
+    : "written";
+
+/** The numbers of a strip: a vector for each row. */
+export function numbersOf({ attentions, vectors }, id) {
+  const [, place, head, part] = /^((?:encoder|decoder|cross)\.\d+)\.(\d+)\.(\w+)$/.exec(id) ?? [];
+  return part ? attentions[place][part][head] : vectors[id];
+}
+
+/** The names of a column, in lines. */
+export function header(column, { width, isOpen, isSliver }) {
+  if (isSliver || isOpen) return [];
+  const room = Math.floor(width / 7.2);
+  const name = column.short && column.name.length > room ? column.short : column.name;
+  const wrapped = (text) =>
+    text.split(" ").reduce(
+      (lines, word) => {
+        const joined = `${lines.at(-1)} ${word}`.trim();
+        return joined.length <= room || !lines.at(-1) ? [...lines.slice(0, -1), joined] : [...lines, word];
+      },
+      [""],
+    );
+  const said = column.says && width > LABELS ? wrapped(column.says) : [];
+  const lines = [
+    ...wrapped(name)
+      .slice(0, 2)
+      .map((text) => [text, "name"]),
+    ...said.slice(0, 2).map((text) => [text, "says"]),
+  ];
+  const first = column.short && column.group !== undefined ? 2 : 1; // heads stand below the name of their group
+  const group = column.group ? [draw("text", { y: LINE, x: -width / 2, class: "says group" }, column.group)] : [];
+  return [...group, ...lines.map(([text, kind], n) => draw("text", { y: LINE * (first + n), class: kind }, text))];
+}
+
+/** The lines of what is touched, from keys on the left to queries on the right; of two places each has its half. */
+function lines(column, view) {
+  const { result, touched, y, cost } = view;
+  const share = 1 / column.places.length;
+  const [stretch, start] = [[], []];
+  column.places.forEach((place, n) => {
+    const [from, to] = [share * n + 0.02, share * (n + 1) - 0.02];
+    const middle = (from + to) / 2;
+    for (const line of linesAt(result, place, touched, place.head)) {
+      const id = lineId(line);
+      const [a, b] = [y(line.key), y(line.query)];
+      const d = `M ${from} ${a} C ${middle} ${a}, ${middle} ${b}, ${to} ${b}`;
+      const price = cost(line);
+      const kind = `line ${place.kind} ${line.heard ? "heard" : "hearing"}${price?.isOther ? " turns" : ""}`;
+      stretch.push(draw("path", { d, class: kind, "stroke-width": 1 + 7 * line.weight, "data-line": id }));
+      stretch.push(draw("path", { d, class: "grip", "data-line": id }));
+      const word = place.kind === "cross" ? `${result.source[line.key]} ` : "";
+      const row = line.heard ? a : b;
+      const told = draw(
+        "text",
+        { y: row - 4, "data-line": id },
+        `${word}${percent(line.weight)} `,
+        draw("tspan", { "data-price": id }, priced(price, view)),
+      );
+      start.push([line.heard ? from : to, line.heard ? "start" : "end", told]);
+    }
+  });
+  return { stretch, labels: start };
+}
+
+/** What a cut costs, in a few letters: how many points of the watched word's chance, or the word that comes instead. */
+export function priced(price, { result }) {
+  if (!price) return "…";
+  if (price.isOther) return `→ ${price.word}`;
+  const points = 100 * (price.share - result.likeliest[0].share);
+  return Math.abs(points) < 0.5 ? "0" : `${points < 0 ? "−" : "+"}${Math.abs(points).toFixed(0)}`;
+}
+
+/** A word for each row: one can touch it. */
+function words(column, { result, y, touched, until }) {
+  const side = column.id === "source" ? "source" : "written";
+  const list = result[column.id];
+  const isChanged = (word, n) => column.id === "written" && word !== result.writtenBefore[n];
+  return {
+    [column.id === "source" ? "end" : "start"]: list.map((word, at) =>
+      draw(
+        "text",
+        {
+          y: y(at),
+          class: `word${touched.side === side && touched.at === at ? " touched" : ""}${isChanged(word, at) ? " changed" : ""}${side === "written" && at > until ? " later" : ""}${column.id === "written" && at === result.watch ? " watched" : ""}`,
+          role: "button",
+          tabindex: touched.side === side && touched.at === at && column.id !== "read" ? 0 : -1,
+          "data-side": side,
+          "data-at": at,
+          lang: side === "source" || word === "start" || word === "end" ? null : "de",
+          "aria-label": `${word}, ${column.id === "source" ? "English" : column.id === "read" ? "read by the decoder" : "written"}`,
+        },
+        word,
+      ),
+    ),
+  };
+}
+
+/** Vectors as rows of colour. */
+function strip(column, { result, pitch, y }) {
+  const rows = numbersOf(result, column.id);
+  return {
+    stretch: [
+      image(rows, (value, most) => [value < 0 ? 1 : 0, Math.sqrt(Math.abs(value) / most)], y(0) - pitch / 2, pitch),
+    ],
+  };
+}
+
+/** All weights of a head: a row for each word that asks. */
+function matrix(column, { result, pitch, y, touched }) {
+  const rows = numbersOf(result, `${column.at.kind}.${column.at.layer}.${column.at.head}.weights`);
+  const width = Math.max(...rows.map(({ length }) => length));
+  const filled = rows.map((row) => [...row, ...Array(width - row.length).fill(0)]);
+  const at = rowOf(result, column.at, touched);
+  const frame = draw("rect", { x: 0, y: y(at) - pitch / 2 + 1, width: 1, height: pitch - 4, class: "frame" });
+  return { stretch: [image(filled, (value) => [2, value], y(0) - pitch / 2, pitch), frame] };
+}
+
+/** Which row of an attention belongs to what is touched. */
+export function rowOf(result, { kind }, { side, at }) {
+  if (kind === "encoder") return sourceOf(result, { side, at });
+  return side === "written" ? at : result.watch;
+}
+
+/** Equation (1) with the numbers of one row: score, softmax, price. */
+function row(column, view) {
+  const { result, touched, y, cost } = view;
+  const { at, draws } = column;
+  const { query, key, weights } = result.attentions[`${at.kind}.${at.layer}`];
+  const asks = rowOf(result, at, touched);
+  const [q, w] = [query[at.head][asks], weights[at.head][asks]];
+  const score = (k) => key[at.head][k].reduce((sum, value, n) => sum + value * q[n], 0) / Math.sqrt(q.length);
+  const numbers = [...w.keys()];
+  const told = {
+    score: (k) => fixed(score(k)),
+    weight: (k) => fixed(w[k]),
+  }[draws];
+  const price = (line) => draw("tspan", { "data-price": lineId(line) }, priced(cost(line), view));
+  if (draws === "cost") {
+    const heard = linesAt(result, at, touched, at.head).filter((line) => line.query === asks);
+    return { middle: heard.map((line) => draw("text", { y: y(line.key), "data-line": lineId(line) }, price(line))) };
+  }
+  const bars =
+    draws === "weight"
+      ? numbers.map((k) => draw("rect", { x: 0, y: y(k) - 8, width: w[k], height: 16, class: "bar" }))
+      : [];
+  return { stretch: bars, middle: numbers.map((k) => draw("text", { y: y(k) }, told(k))) };
+}
+
+const DRAWN = { lines, words, strip, matrix, score: row, weight: row, cost: row };
+
+/** A column's contents, by how they move: `stretch`, `start`, `middle`, `end`, and `labels` at shares of the width. */
+export const contents = (column, view) => DRAWN[column.draws](column, view);
+
+const COLOURS = [
+  [216, 92, 8],
+  [2, 98, 224],
+  [36, 112, 220],
+]; // above zero, below, weights
+
+/** A picture of numbers, a pixel each, with a gap below every row. */
+function image(rows, look, top, pitch) {
+  const [height, width] = [rows.length, rows[0].length];
+  const canvas = Object.assign(document.createElement("canvas"), { width, height: 8 * height });
+  const pixels = new ImageData(width, 8 * height);
+  const most = Math.max(...rows.map((row) => row.reduce((large, value) => Math.max(large, Math.abs(value)), 0)));
+  rows.forEach((row, r) =>
+    row.forEach((value, x) => {
+      const [colour, share] = look(value, most);
+      for (let n = 1; n < 7; n++) pixels.data.set([...COLOURS[colour], 255 * share], 4 * ((8 * r + n) * width + x));
+    }),
+  );
+  canvas.getContext("2d").putImageData(pixels, 0, 0);
+  return draw("image", {
+    href: canvas.toDataURL(),
+    x: 0,
+    y: top,
+    width: 1,
+    height: pitch * height,
+    preserveAspectRatio: "none",
+    class: "numbers",
+  });
+}

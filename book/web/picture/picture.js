@@ -1,0 +1,281 @@
+// One picture, alive: a sentence goes through the whole machine. State, and what changes it; the scene draws it.
+import { button, holdFocus, make, percent, teller } from "../widgets/dom.js";
+import { genderBars } from "../widgets/genders.js";
+import { START, toHash } from "./address.js";
+import { pathTo } from "./columns.js";
+import { controls } from "./controls.js";
+import { Engine } from "./engine.js";
+import { gestures } from "./gestures.js";
+import { priced } from "./drawing.js";
+import { described, inspector, isSame } from "./inspector.js";
+import { lineId, linesAt, PLACES } from "./lines.js";
+import { Scene, TIME } from "./scene.js";
+
+const WAIT = 80; // milliseconds before prices are asked for
+const NARROW = 560; // pixels: below, a picture for a phone
+
+/** The picture in a place; `state` where it begins. Resolves when it can be touched. */
+export async function picture(place, { state = null, progress = () => {} } = {}) {
+  const engine = new Engine();
+  const first = { ...START, ...state };
+  const shown = await engine.ask("look", first, progress);
+  return new Picture(place, engine, shown);
+}
+
+class Picture {
+  constructor(place, engine, { state, result, config, notes }) {
+    Object.assign(this, {
+      place,
+      engine,
+      state,
+      result,
+      prices: new Map(),
+      pointed: null,
+      hovered: null,
+      until: Infinity,
+    });
+    this.scene = new Scene(config);
+    this.doors = [...Array(config.num_decoder_layers ?? config.num_layers).keys()];
+    const [told, tell] = teller();
+    this.tell = tell;
+    this.parts = {
+      top: make("div", { class: "see-top" }),
+      path: make("nav", { class: "see-path", "aria-label": "how deep" }),
+      answer: make("div", { class: "see-answer" }),
+      done: make("div", { class: "done" }),
+      scrub: make("div", { class: "see-scrub" }),
+      words: make("div", { class: "see-words" }),
+      notes: make("p", { class: "problem", hidden: true }),
+    };
+    this.legend = make("p", { class: "see-legend quiet" });
+    this.frame = make("div", { class: "see-scene" }, this.scene.svg);
+    const { top, path, answer, done, scrub, words, notes: noted } = this.parts;
+    this.box = make(
+      "div",
+      { class: "see" },
+      top,
+      path,
+      this.frame,
+      this.legend,
+      scrub,
+      answer,
+      done,
+      noted,
+      told,
+      words,
+    );
+    place.replaceChildren(this.box);
+    gestures(this.scene.svg, this.handles(), () => document.fullscreenElement === this.box);
+    this.controls = controls(this);
+    this.note(notes);
+    this.ask();
+    new ResizeObserver(() => this.width !== this.frame.clientWidth && this.draw()).observe(this.frame);
+    this.draw();
+  }
+
+  handles() {
+    return {
+      open: (id, isKey = false) => this.open(id, isKey),
+      out: () => this.out(),
+      touch: (touched, isKey = false) => this.touch(touched, isKey),
+      point: (word) => this.point(word),
+      hover: (id) => this.hover(id),
+      cut: (id) => this.cutLine(id),
+    };
+  }
+
+  /** What is touched now: what is pointed at, else what was chosen. */
+  get touched() {
+    const { side, at } = this.pointed ?? this.state.touched;
+    const most = (side === "source" ? this.result.source : this.result.written).length - 1;
+    return { side, at: Math.max(0, Math.min(most, at)) };
+  }
+
+  view() {
+    const { result, state, touched, until, doors } = this;
+    const cost = (line) => this.prices.get(lineId(line)) ?? null;
+    const width = this.frame.clientWidth || 700;
+    return { result, state, touched, open: state.open, until, cost, doors, width, isNarrow: width < NARROW };
+  }
+
+  draw(time = 0) {
+    const view = this.view();
+    this.width = view.width;
+    const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const hand = holdFocus(...Object.values(this.parts));
+    const sceneHand = this.scene.holdFocus();
+    this.scene.show(view, isStill ? 0 : time);
+    sceneHand();
+    this.controls.show(view);
+    const { words, done, answer } = this.parts;
+    this.legend.textContent = `On a line: its weight, and what a cut costs: points of the chance of “${this.result.written[this.result.watch]}”, or the word that comes in its place. Click a line to cut it.`;
+    words.replaceChildren(
+      ...inspector(view, {
+        open: view.open,
+        change: (...given) => this.change(...given),
+        hover: (id) => this.hover(id),
+      }),
+    );
+    done.replaceChildren(...this.undoing());
+    answer.replaceChildren(...this.answer());
+    hand();
+  }
+
+  /** The translation, before and now, and the chances of er, sie and es. */
+  answer() {
+    const { text, textBefore, genders, likeliest } = this.result;
+    const isOther = text !== textBefore;
+    return [
+      make("p", {}, isOther ? [make("del", { lang: "de" }, textBefore), " "] : null, make("b", { lang: "de" }, text)),
+      genders
+        ? genderBars(genders.after, genders.before)
+        : make("p", { class: "quiet" }, `Watched: “${likeliest[0].word}”, ${percent(likeliest[0].share)}.`),
+    ];
+  }
+
+  undoing() {
+    const all = ["cut", "off", "give"].flatMap((name) =>
+      this.state[name].map((one) => {
+        const label = described(name, one, this.result);
+        return button(`${label} ✕`, () => this.change(name, one), { "aria-label": `undo: ${label}` });
+      }),
+    );
+    if (all.length > 1) all.push(button("undo all", () => this.update({ cut: [], off: [], give: [] })));
+    return all;
+  }
+
+  /** Make a change, or undo it. */
+  change(name, one) {
+    const others = this.state[name].filter((other) => !isSame(one, other));
+    const isNew = others.length === this.state[name].length;
+    this.update({ [name]: isNew ? [...others, one] : others });
+  }
+
+  cutLine(id) {
+    const line = this.lines().find((one) => lineId(one) === id);
+    if (line) this.change("cut", (({ kind, layer, head, query, key }) => ({ kind, layer, head, query, key }))(line));
+  }
+
+  /** Another state, which the model has to look at. */
+  async update(part) {
+    const wanted = { ...this.state, ...part };
+    this.wanted = wanted;
+    const before = this.result.text;
+    let found;
+    try {
+      found = await this.engine.ask("look", wanted);
+    } catch (error) {
+      this.tell(`It cannot be computed: ${error.message}`);
+      return;
+    }
+    if (this.wanted !== wanted) return; // meanwhile something else is wanted
+    const { state: settled, result, notes } = found;
+    Object.assign(this, { state: settled, result, prices: new Map(), until: Infinity });
+    this.note(notes);
+    this.write();
+    this.ask();
+    this.draw();
+    const { genders } = result;
+    const shares = genders
+      ? ` ${["er", "sie", "es"].map((word, n) => `${word} ${percent(genders.after[n])}`).join(", ")}.`
+      : "";
+    this.tell(`${result.text === before ? "It still writes" : "It writes now"}: ${result.text}${shares}`);
+  }
+
+  open(id, isKey) {
+    const next =
+      id === this.state.open || pathTo(this.scene.columns, this.state.open).some((one) => one.id === id)
+        ? this.scene.around(id)
+        : id;
+    this.go(next, isKey);
+  }
+
+  out() {
+    if (!this.state.open) return false;
+    this.go(this.scene.around(this.state.open));
+    return true;
+  }
+
+  go(open, isKey = false) {
+    this.state = { ...this.state, open };
+    this.write();
+    this.draw(TIME);
+    this.ask();
+    this.tell(
+      open
+        ? pathTo(this.scene.columns, open)
+            .map(({ name }) => name)
+            .join(", ")
+        : "the whole machine",
+    );
+    if (isKey) this.scene.focusOn(`[data-open="${open ?? this.scene.columns[1].id}"]`);
+  }
+
+  touch(touched, isKey = false) {
+    this.pointed = null;
+    this.state = { ...this.state, touched };
+    this.state.touched = this.touched;
+    this.write();
+    this.draw();
+    this.ask();
+    const { side, at } = this.touched;
+    if (isKey) this.scene.focusOn(`[data-side="${side}"][data-at="${at}"][tabindex="0"]`);
+  }
+
+  point(word) {
+    if (isSame(word, this.pointed)) return;
+    this.pointed = word;
+    this.draw();
+    this.ask();
+  }
+
+  hover(id) {
+    if (id === this.hovered) return;
+    this.hovered = id;
+    this.scene.light(id);
+  }
+
+  /** All lines that are drawn or listed. */
+  lines() {
+    const listed = PLACES.flatMap((place) => linesAt(this.result, place, this.touched, headOf(this.state.open)));
+    const all = new Map([...this.scene.lines(), ...listed].map((line) => [lineId(line), line]));
+    return [...all.values()];
+  }
+
+  /** Ask for the prices of all lines that have none yet, a little later: what is pointed at may change at once. */
+  ask() {
+    clearTimeout(this.pending);
+    this.pending = setTimeout(() => {
+      const wanted = this.lines().filter((line) => !this.prices.has(lineId(line)));
+      const { result } = this;
+      if (wanted.length) this.engine.ask("costs", wanted, (answer) => result === this.result && this.priced(...answer));
+    }, WAIT);
+  }
+
+  /** A price has come: it is written wherever its line stands. */
+  priced(line, price) {
+    const id = lineId(line);
+    this.prices.set(id, price);
+    const text = priced(price, this);
+    this.box.querySelectorAll(`[data-price="${id}"]`).forEach((one) => {
+      one.textContent = text;
+      one.classList.toggle("turns", price.isOther);
+    });
+    this.box.querySelectorAll(`path[data-line="${id}"]`).forEach((one) => one.classList.toggle("turns", price.isOther));
+  }
+
+  note(notes) {
+    this.parts.notes.hidden = !notes.length;
+    this.parts.notes.textContent = notes.join(" ");
+  }
+
+  write() {
+    history.replaceState(null, "", toHash(this.state));
+  }
+}
+
+/** The head that is open, or null. */
+const headOf = (open) => {
+  const [, head] = /^\w+\.\d\.(\d)/.exec(open ?? "") ?? [];
+  return head === undefined ? null : Number(head);
+};
