@@ -17,14 +17,14 @@ from tools.pictures import PICTURES, opened, pages_with_widgets, text_of
 ROOT = Path(__file__).resolve().parents[1]
 TEXTS = json.loads((PICTURES / "texts.json").read_text(encoding="utf-8"))
 PAGES = {
-    "twins": "index", "leak": "31_stacks", "equation": "32_attention", "clocks": "35_positional_encoding",
-    "figure1": "39_transformer", "warmup": "53_optimizer", "unsure": "60_beam_search",
+    "leak": "31_stacks", "equation": "32_attention", "clocks": "35_positional_encoding",
+    "warmup": "53_optimizer", "unsure": "60_beam_search",
     "swap": "80_attention_visualizations", "laboratory": "81_laboratory", "breaking": "83_break_one",
     "breaking-mask": "31_stacks", "breaking-root": "32_attention", "breaking-positions": "35_positional_encoding",
     "breaking-warm-up": "53_optimizer",
 }  # fmt: skip
 NAMES = {page: [name for name in PAGES if PAGES[name] == page] for page in PAGES.values()}
-WAITING = ["figure1", "unsure", "swap", "laboratory"]  # for the model
+WAITING = ["unsure", "swap", "laboratory"]  # for the model
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("site")]
 
@@ -238,40 +238,6 @@ def test_breaking_says_when_numbers_run_away(open_page):
     assert complaints == []
 
 
-def test_twins(live):
-    """The landing page: a guess gets its answer, es becomes sie, and no model comes before a sentence is asked for."""
-    page, widget, requests, complaints = live("twins")
-    shows(widget.locator(".answer").first, "Guess, and the answer")
-    widget.get_by_text("es, for the animal").click()
-    shows(widget, "Right: Das Tier")
-    shows(widget, "weil es zu müde war. (es is the animal)")
-    widget.get_by_label("tired", exact=False).focus()
-    page.keyboard.press("ArrowRight")
-    shows(widget, "weil sie zu breit war. (sie is the street)")
-    shows(told(widget), "street 1.00")
-    widget.get_by_text("es, for the animal").click()
-    shows(widget, "Not this time: ")
-    assert not [url for url in requests if "/models/" in url]
-    told_before = told(widget).inner_text()
-    widget.get_by_role("button", name="Type your own sentence").click()
-    shows(widget.get_by_role("status").first, "weil er zu müde war")  # the dog
-    widget.get_by_label("an English sentence").fill("The animal did not cross the street because it was too wide.")
-    page.keyboard.press("Enter")
-    shows(widget.get_by_role("status").first, "weil sie zu breit war")  # the model says what was prepared
-    weigh = "p => [...p.querySelectorAll('[style]')].map((one) => Number(one.style.getPropertyValue('--weight')))"
-    prepared, asked = (widget.locator(".looks").nth(i).evaluate(weigh) for i in (0, 2))
-    assert prepared == pytest.approx(asked, abs=1e-3)
-    assert told(widget).inner_text() == told_before
-    widget.get_by_label("an English sentence").fill("The elephant did not cross the street because it was too tired.")
-    page.keyboard.press("Enter")
-    assert widget.locator("mark").all_text_contents() == ["elephant (unknown)"]
-    shows(widget.get_by_role("status").first, ": for a ")  # what the pronoun stands for
-    widget.get_by_label("an English sentence").fill(" ")
-    page.keyboard.press("Enter")
-    shows(widget.get_by_role("status").first, "There is nothing to translate")
-    assert complaints == []
-
-
 def test_swap(open_page):
     """Chapter 80: a click on the picture starts it; the numbers of the pasted twin are those that Python finds."""
     page, _, complaints = open_page("80_attention_visualizations.html")
@@ -288,23 +254,6 @@ def test_swap(open_page):
     shows(told(widget), "es becomes er")
     widget.get_by_text("very alert.", exact=False).first.click()
     shows(told(widget), "er becomes es")
-    assert complaints == []
-
-
-def test_figure_1_in_steps(live):
-    """Chapter 39: 25 steps, from the embedding of the source to the probabilities of the next token."""
-    page, widget, _, complaints = live("figure1")
-    seen = [widget.locator("h3").inner_text()]
-    widget.get_by_role("button", name="next").focus()
-    while widget.get_by_role("button", name="next").is_enabled():
-        page.keyboard.press("Enter")
-        seen.append(widget.locator("h3").inner_text())
-    assert len(set(seen)) == 25
-    assert seen[0] == "1 of 25: encoder, embedding"
-    assert seen[-1] == "25 of 25: decoder, linear & softmax"
-    assert re.match(r"es 1\.00 ", " ".join(widget.locator(".bars").inner_text().split()) + " ")
-    widget.get_by_role("button", name="self-attention, 2").first.click()
-    assert widget.locator(".thumbnail").count() == 4
     assert complaints == []
 
 

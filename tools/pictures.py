@@ -1,11 +1,11 @@
 """Pictures of the parts of the book that can be touched: `make html`, then `python -m tools.pictures [NAME...]`.
 
 Every widget, or those that are named, is photographed in its default state, in both themes, on a wide page and on a
-phone, and written to `book/figures/widgets/`, for print and for readers without scripts. Where something is guessed on
-the landing page, it is guessed first, and where models are trained (chapter 83), they are trained first, which takes
-two minutes each. What stood in the default state as text goes to `texts.json` there; a test compares that with the
-page, so that no picture goes stale. Build the pages again afterwards. `python -m tools.pictures sharing` draws
-`book/web/sharing.png`, which other sites show beside a link to the book.
+phone, and written to `book/figures/widgets/`, for print and for readers without scripts; where models are trained
+(chapter 83), they are trained first, which takes two minutes each. (The picture of the whole machine needs none: its
+still is drawn when the pages are made.) What stood in the default state as text goes to `texts.json` there; a test
+compares that with the page, so that no picture goes stale. Build the pages again afterwards. `python -m tools.pictures
+sharing` draws `book/web/sharing.png`, which other sites show beside a link to the book.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def pages_with_widgets(site: Path = SITE) -> list[str]:
 
 def opened(page: Page) -> Iterator[tuple[str, ElementHandle]]:
     """Every widget of a page by its name, in its default state; one that waits for the model is started."""
-    for figure in page.query_selector_all("figure.widget"):
+    for figure in page.query_selector_all("figure.widget:not(:has(.see-stills))"):
         figure.scroll_into_view_if_needed()
         page.wait_for_function("figure => figure.dataset.mounted", arg=figure)
         start = figure.query_selector(".start")
@@ -65,9 +65,7 @@ def opened(page: Page) -> Iterator[tuple[str, ElementHandle]]:
 
 
 def finish(name: str, live: ElementHandle) -> None:
-    """Bring a widget to where its picture says something without scripts: after a guess, and after training."""
-    if name == "twins":
-        live.query_selector("label:has-text('es, for')").click()
+    """Bring a widget to where its picture says something without scripts: after training."""
     if name.startswith("breaking"):
         live.query_selector(".choice label").click()
         live.query_selector("button:text('Train both')").click()

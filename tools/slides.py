@@ -40,7 +40,7 @@ NEEDED = (
     "model",
     "models",
     "stills",
-    "twins.json",
+    "picture",
     "sentences.json",
 )
 REVEAL = ("dist/reset.css", "dist/reveal.css", "dist/reveal.js", "plugin/notes/notes.js")

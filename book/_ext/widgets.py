@@ -8,8 +8,9 @@
 puts the picture `figures/widgets/clocks.webp` with its caption, on a phone `clocks-narrow.webp`, and in the dark those
 that end in `-dark`; where scripts run, `book.js` loads the module `widgets/clocks.js` and gives it the place. In print
 and without scripts the picture stays. `breaking-mask` is a widget that `widgets/breaking.js` makes, with a picture of
-its own. The shipped model, the means of its heads, the weights of the other two models of the case and the sentences
-of the laboratory are copied into the site unchanged; what the model makes of the landing page's sentences is computed.
+its own. The picture of the whole machine (`picture`) is drawn when the pages are made (`stills.py`). The shipped model,
+the means of its heads, the weights of the other two models of the case and the sentences of the laboratory are copied
+into the site unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from PIL import Image
 from sentences import parts
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from twins import states
+from stills import drawn
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE = ROOT / "data" / "runs" / "case"
@@ -54,6 +55,8 @@ class Widget(SphinxDirective):
         figure = nodes.figure("", classes=["widget", *waits], names=[f"widget-{name}"])
         self.add_name(figure)
         self.state.document.note_explicit_target(figure)
+        if module == "picture":
+            figure += nodes.raw("", drawn(self.options["alt"]), format="html")
         for theme, added in (("light", ""), ("dark", "-dark")):
             if not (STILLS / f"{name}-narrow{added}.webp").is_file():
                 continue  # a new one: `python -m tools.pictures` needs its page
@@ -90,8 +93,7 @@ def copy_files(app: Sphinx, error: Exception | None) -> None:
     (static / "models" / "case").mkdir(exist_ok=True)
     for weights in CASE.glob("*.safetensors"):
         shutil.copy(weights, static / "models" / "case")
-    for name, content in (("sentences", parts()), ("twins", states(MODEL))):
-        (static / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    (static / "sentences.json").write_text(json.dumps(parts(), ensure_ascii=False), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

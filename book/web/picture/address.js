@@ -1,5 +1,5 @@
 // The state of the picture in the address: what is said, touched, open and changed.
-import { START as LAB } from "../widgets/lab/address.js";
+import { escaped, START as LAB, unescaped } from "../widgets/lab/address.js";
 
 export const START = {
   say: LAB.say,
@@ -10,6 +10,7 @@ export const START = {
   cut: [],
   off: [],
   give: [],
+  stop: null, // of the case, counted from 0
 };
 
 const LONGEST = 300; // characters of a sentence
@@ -52,6 +53,7 @@ export const written = (name, changes) => changes.map((one) => CODES[name].write
 
 /** The address of a state; what is as at the start is left out. */
 export function toHash(state) {
+  if (state.stop !== null) return `#see-${escaped(`stop=${state.stop + 1}`)}`;
   const words = {
     say: state.say,
     twin: state.twin,
@@ -62,16 +64,18 @@ export function toHash(state) {
   const usual = { say: START.say, twin: START.twin, model: START.model, open: "", touch: "source.8" };
   for (const name of Object.keys(CODES)) [words[name], usual[name]] = [written(name, state[name]), ""];
   const said = Object.entries(words).filter(([name, value]) => value !== usual[name]);
-  return `#see-${String(new URLSearchParams(said))}`;
+  return `#see-${escaped(String(new URLSearchParams(said)))}`;
 }
 
 /** What an address says, or null if it is none of the picture. What says nothing sensible is passed over. */
 export function fromHash(hash) {
   if (!hash.startsWith("#see-")) return null;
-  const words = new URLSearchParams(hash.slice(5));
+  const words = new URLSearchParams(unescaped(hash.slice(5)));
   const text = (name) => (words.get(name) ?? START[name]).slice(0, LONGEST);
   const [side, at] = (words.get("touch") ?? "").split(".");
   const state = { ...START, say: text("say"), twin: text("twin"), open: words.get("open") || null };
+  const stop = Number(words.get("stop"));
+  if (Number.isInteger(stop) && stop >= 1 && stop <= 8) state.stop = stop - 1;
   if (["1", "2", "3"].includes(words.get("model"))) state.model = words.get("model");
   if (["source", "written"].includes(side) && fits(whole(at))) state.touched = { side, at: whole(at) };
   for (const [name, { read, isRight }] of Object.entries(CODES)) {

@@ -74,7 +74,7 @@ export function columnsOf({ num_layers, num_decoder_layers, num_heads }) {
   const layers = (side, count, says) =>
     Array.from({ length: count }, (_, n) =>
       layer(side, n, num_heads, {
-        name: `${side} layer ${n + 1}`,
+        name: `${side} layer\u00a0${n + 1}`,
         short: `${side[0].toUpperCase()}${n + 1}`,
         says: says[Math.min(n, 1)],
       }),

@@ -2,7 +2,7 @@
 import { draw, fixed, percent } from "../widgets/dom.js";
 import { lineId, linesAt, sourceOf } from "./lines.js";
 
-export const HEAD = 58; // pixels above the first row
+export const HEAD = 62; // pixels above the first row
 const [LINE, LABELS] = [13, 74]; // of a header; the least width of a column whose lines have labels
 
 /** Whose rows a column shows: of the source, of what the decoder has read, or of what it writes. */
@@ -21,7 +21,8 @@ export function numbersOf({ attentions, vectors }, id) {
 export function header(column, { width, isOpen, isSliver }) {
   if (isSliver || isOpen) return [];
   const room = Math.floor(width / 7.2);
-  const name = column.short && column.name.length > room ? column.short : column.name;
+  const isWide = Math.max(...column.name.split(" ").map((word) => word.length)) <= room;
+  const name = column.short && (!isWide || column.group !== undefined) ? column.short : column.name;
   const wrapped = (text) =>
     text.split(" ").reduce(
       (lines, word) => {
@@ -91,7 +92,7 @@ function words(column, { result, y, touched, until }) {
         "text",
         {
           y: y(at),
-          class: `word${touched.side === side && touched.at === at ? " touched" : ""}${isChanged(word, at) ? " changed" : ""}${side === "written" && at > until ? " later" : ""}${column.id === "written" && at === result.watch ? " watched" : ""}`,
+          class: `word${touched.side === side && touched.at === at ? " touched" : ""}${isChanged(word, at) ? " changed" : ""}${side === "written" && at > until ? " later" : ""}${(column.id === "written" ? at : column.id === "read" ? at - 1 : NaN) === result.watch ? " watched" : ""}`,
           role: "button",
           tabindex: touched.side === side && touched.at === at && column.id !== "read" ? 0 : -1,
           "data-side": side,

@@ -1,79 +1,58 @@
 // One picture, alive: a sentence goes through the whole machine. State, and what changes it; the scene draws it.
-import { button, holdFocus, make, percent, teller } from "../widgets/dom.js";
-import { genderBars } from "../widgets/genders.js";
-import { START, toHash } from "./address.js";
+import { holdFocus, percent } from "../widgets/dom.js";
+import { fromHash, START, toHash } from "./address.js";
 import { pathTo } from "./columns.js";
 import { controls } from "./controls.js";
 import { Engine } from "./engine.js";
 import { gestures } from "./gestures.js";
 import { priced } from "./drawing.js";
-import { described, inspector, isSame } from "./inspector.js";
+import { isSame } from "./inspector.js";
 import { lineId, linesAt, PLACES } from "./lines.js";
+import { fill, panels } from "./panels.js";
 import { Scene, TIME } from "./scene.js";
+import { STOPS } from "./stops.js";
 
 const WAIT = 80; // milliseconds before prices are asked for
 const NARROW = 560; // pixels: below, a picture for a phone
 
+/** A state with all its parts: that of its stop, where it has one. */
+const whole = (state) => ({
+  ...START,
+  ...state,
+  ...(state?.stop == null ? {} : STOPS[state.stop].state),
+  stop: state?.stop ?? null,
+});
+
 /** The picture in a place; `state` where it begins. Resolves when it can be touched. */
 export async function picture(place, { state = null, progress = () => {} } = {}) {
   const engine = new Engine();
-  const first = { ...START, ...state };
-  const shown = await engine.ask("look", first, progress);
+  const shown = await engine.ask("look", whole(state), progress);
   return new Picture(place, engine, shown);
 }
 
 class Picture {
   constructor(place, engine, { state, result, config, notes }) {
-    Object.assign(this, {
-      place,
-      engine,
-      state,
-      result,
-      prices: new Map(),
-      pointed: null,
-      hovered: null,
-      until: Infinity,
-    });
+    Object.assign(this, { engine, state, result, prices: new Map() });
+    Object.assign(this, { pointed: null, hovered: null, until: Infinity });
     this.scene = new Scene(config);
     this.doors = [...Array(config.num_decoder_layers ?? config.num_layers).keys()];
-    const [told, tell] = teller();
-    this.tell = tell;
-    this.parts = {
-      top: make("div", { class: "see-top" }),
-      path: make("nav", { class: "see-path", "aria-label": "how deep" }),
-      answer: make("div", { class: "see-answer" }),
-      done: make("div", { class: "done" }),
-      scrub: make("div", { class: "see-scrub" }),
-      words: make("div", { class: "see-words" }),
-      notes: make("p", { class: "problem", hidden: true }),
-    };
-    this.legend = make("p", { class: "see-legend quiet" });
-    this.frame = make("div", { class: "see-scene" }, this.scene.svg);
-    const { top, path, answer, done, scrub, words, notes: noted } = this.parts;
-    this.box = make(
-      "div",
-      { class: "see" },
-      top,
-      path,
-      this.frame,
-      this.legend,
-      scrub,
-      answer,
-      done,
-      noted,
-      told,
-      words,
-    );
+    Object.assign(this, panels(this.scene.svg));
+    this.frame = this.parts.frame;
     place.replaceChildren(this.box);
-    gestures(this.scene.svg, this.handles(), () => document.fullscreenElement === this.box);
+    gestures(this.scene.svg, this.doing, () => document.fullscreenElement === this.box);
     this.controls = controls(this);
     this.note(notes);
     this.ask();
     new ResizeObserver(() => this.width !== this.frame.clientWidth && this.draw()).observe(this.frame);
     this.draw();
+    window.addEventListener("hashchange", () => {
+      const asked = this.box.isConnected && fromHash(location.hash);
+      if (asked && toHash(asked) !== toHash(this.state)) this.update(whole(asked));
+    });
   }
 
-  handles() {
+  /** What can be done, from the scene and from what stands around it. */
+  get doing() {
     return {
       open: (id, isKey = false) => this.open(id, isKey),
       out: () => this.out(),
@@ -81,6 +60,9 @@ class Picture {
       point: (word) => this.point(word),
       hover: (id) => this.hover(id),
       cut: (id) => this.cutLine(id),
+      change: (name, one) => this.change(name, one),
+      update: (part) => this.update(part),
+      end: () => this.touch(this.state.touched),
     };
   }
 
@@ -107,41 +89,8 @@ class Picture {
     this.scene.show(view, isStill ? 0 : time);
     sceneHand();
     this.controls.show(view);
-    const { words, done, answer } = this.parts;
-    this.legend.textContent = `On a line: its weight, and what a cut costs: points of the chance of “${this.result.written[this.result.watch]}”, or the word that comes in its place. Click a line to cut it.`;
-    words.replaceChildren(
-      ...inspector(view, {
-        open: view.open,
-        change: (...given) => this.change(...given),
-        hover: (id) => this.hover(id),
-      }),
-    );
-    done.replaceChildren(...this.undoing());
-    answer.replaceChildren(...this.answer());
+    fill(this.parts, view, this.doing);
     hand();
-  }
-
-  /** The translation, before and now, and the chances of er, sie and es. */
-  answer() {
-    const { text, textBefore, genders, likeliest } = this.result;
-    const isOther = text !== textBefore;
-    return [
-      make("p", {}, isOther ? [make("del", { lang: "de" }, textBefore), " "] : null, make("b", { lang: "de" }, text)),
-      genders
-        ? genderBars(genders.after, genders.before)
-        : make("p", { class: "quiet" }, `Watched: “${likeliest[0].word}”, ${percent(likeliest[0].share)}.`),
-    ];
-  }
-
-  undoing() {
-    const all = ["cut", "off", "give"].flatMap((name) =>
-      this.state[name].map((one) => {
-        const label = described(name, one, this.result);
-        return button(`${label} ✕`, () => this.change(name, one), { "aria-label": `undo: ${label}` });
-      }),
-    );
-    if (all.length > 1) all.push(button("undo all", () => this.update({ cut: [], off: [], give: [] })));
-    return all;
   }
 
   /** Make a change, or undo it. */
@@ -158,7 +107,7 @@ class Picture {
 
   /** Another state, which the model has to look at. */
   async update(part) {
-    const wanted = { ...this.state, ...part };
+    const wanted = { ...this.state, stop: null, ...part };
     this.wanted = wanted;
     const before = this.result.text;
     let found;
@@ -174,7 +123,8 @@ class Picture {
     this.note(notes);
     this.write();
     this.ask();
-    this.draw();
+    this.pointed = null;
+    this.draw(TIME);
     const { genders } = result;
     const shares = genders
       ? ` ${["er", "sie", "es"].map((word, n) => `${word} ${percent(genders.after[n])}`).join(", ")}.`
@@ -197,7 +147,7 @@ class Picture {
   }
 
   go(open, isKey = false) {
-    this.state = { ...this.state, open };
+    this.state = { ...this.state, open, stop: null };
     this.write();
     this.draw(TIME);
     this.ask();
@@ -213,7 +163,7 @@ class Picture {
 
   touch(touched, isKey = false) {
     this.pointed = null;
-    this.state = { ...this.state, touched };
+    this.state = { ...this.state, touched, stop: null };
     this.state.touched = this.touched;
     this.write();
     this.draw();

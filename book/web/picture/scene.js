@@ -62,7 +62,8 @@ export class Scene {
         continue;
       }
       const group = this.draw(column, now);
-      part?.group.replaceWith(group.group) ?? this.svg.append(group.group);
+      part?.group.remove();
+      this.svg.append(group.group);
       this.parts.set(column.id, group);
     }
     this.band();

@@ -18,7 +18,8 @@ const kept = () => {
 
 class Stations {
   constructor(place) {
-    Object.assign(this, { place, text: "", record: null, shown: 0, python: null, stations: [], first: true }, kept());
+    const nothing = { text: "", record: null, shown: 0, stations: [], hunts: {}, lines: [], isPending: false };
+    Object.assign(this, { place, python: null, first: true }, nothing, kept());
     const label = this.text ? "Go on in the page" : "Begin in the page";
     this.start = button(label, () => this.begin(), { class: "start" });
     this.told = make("p", { class: "run-told", role: "status" });
@@ -33,8 +34,11 @@ class Stations {
       const { parts } = await describe("84_build_it_yourself");
       this.whole = parts.reduce((sum, { bytes }) => sum + bytes, 0);
       this.python = new Python(parts);
-      await this.look();
+      if (!this.text) await this.look();
       this.build();
+      if (this.isPending)
+        this.say("When your file was looked at last, this did not come to an end. Mend it, and save.");
+      else if (this.first) await this.saved();
     } catch (error) {
       this.start.disabled = false;
       this.told.textContent = `The stations cannot begin here: ${error.message}`;
@@ -51,16 +55,17 @@ class Stations {
     });
     this.progress.hidden = true;
     this.told.textContent = "Your file is looked at.";
+    this.keep({ isPending: true });
     const found = await this.python.ask("look", [this.text, this.record, this.first]);
-    Object.assign(this, found, { first: false });
+    Object.assign(this, found, { first: false, isPending: false });
     this.told.textContent = "";
     this.keep();
   }
 
-  keep() {
-    const { text, record, shown } = this;
+  keep(more = {}) {
+    const { text, record, shown, stations, hunts } = this;
     try {
-      localStorage.setItem(KEPT, JSON.stringify({ text, record, shown }));
+      localStorage.setItem(KEPT, JSON.stringify({ text, record, shown, stations, hunts, ...more }));
     } catch {
       this.told.textContent = "This browser keeps nothing: download your file before you leave.";
     }
@@ -81,6 +86,7 @@ class Stations {
 
   build() {
     this.tabs = make("div", { class: "station-tabs", role: "group", "aria-label": "Stations" });
+    this.lead = make("p", { class: "run-note" }); // where the field stands in the file, for the lines of messages
     this.field = make("div", {});
     this.said = make("pre", {
       class: "station-said",
@@ -100,7 +106,9 @@ class Stations {
       this.save.disabled = this.edit.field.readOnly = true;
       this.told.textContent = "The stations go on in another tab. Reload this one to see what was written there.";
     });
-    this.place.replaceChildren(this.tabs, this.said, this.field, this.hunt, bar);
+    const head = make("pre", { tabindex: 0 }, this.text.split(HEADER)[0].trimEnd());
+    const above = make("details", {}, make("summary", {}, "What stands above all stations"), head);
+    this.place.replaceChildren(this.tabs, this.said, above, this.lead, this.field, this.hunt, bar);
     this.show(Math.max(this.shown, this.here()));
     this.tell();
   }
@@ -118,6 +126,13 @@ class Stations {
     );
     this.tabs.replaceChildren(...tabs);
     if (this.edit?.field.value.trimEnd() !== this.section(number) || !this.edit.isConnected) this.renew(number);
+    const line =
+      this.text
+        .split(HEADER)
+        .slice(0, number + 1)
+        .join("")
+        .split("\n").length + 1;
+    this.lead.textContent = `The first line of this field is line ${line} of ${FILE}.`;
     const name = `hunt_${number}.py`;
     const hunt = this.hunts[name];
     const lines = hunt?.split("\n").map((line, n) => `${String(n + 1).padStart(3)}  ${line}`);
@@ -148,16 +163,22 @@ class Stations {
       this.tell();
     } catch (error) {
       const isStopped = error instanceof Ended && error.message === "stopped";
-      this.said.textContent = isStopped
-        ? "Stopped. Nothing of your file is lost; look for a loop that does not end."
-        : `Python ended: ${error.message}`;
+      this.say(
+        isStopped
+          ? "Stopped. Nothing of your file is lost; look for a loop that does not end."
+          : `Python ended: ${error.message}`,
+      );
     }
     this.save.disabled = this.edit.field.readOnly = false;
     this.stop.hidden = true;
   }
 
   tell() {
-    this.said.textContent = this.lines.join("\n").trim();
+    this.say(this.lines.join("\n").trim());
+  }
+
+  say(text) {
+    this.said.textContent = text;
     this.said.scrollTop = 0;
   }
 

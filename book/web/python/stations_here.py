@@ -13,6 +13,10 @@ TOLD = (
     "Stations 6 and 7 need gradients, which this page does not have: the book's own code stands there now. Download "
     'your file, and `annotated learn` lets you write them as well, after PREDICT_6 = "anew" and PREDICT_7 = "anew".'
 )
+END = (
+    "These are all stations that the page has. Download your file and its record: `annotated learn` goes on with loss "
+    "and step, and then puts all that you wrote into one model."
+)
 
 
 def unless(station_is_elsewhere, judge):
@@ -20,6 +24,12 @@ def unless(station_is_elsewhere, judge):
     return lambda station, *others: station_is_elsewhere if station.name in NOT_HERE else judge(station, *others)
 
 
+def open_here(record, still_open=learn.still_open):
+    """Transfers and hunts that are open, without those of stations that the page does not have."""
+    return still_open(record | {name: record.get(name, {}) | {"transfer": True, "hunt": True} for name in NOT_HERE})
+
+
+learn.still_open = open_here
 learn.visit, learn.extras = unless(([], "done"), learn.visit), unless(([], True), learn.extras)
 
 
@@ -35,7 +45,10 @@ def look(text, record, first, emit):
             n = learn.number(station)
             passed = passed.replace(f'PREDICT_{n} = ""', f'PREDICT_{n} = "pass"')
         FILE.write_text(passed, encoding="utf-8")
-        lines += ["", TOLD, *looked(record, first=True)]
+        looked(record, first=False)  # which takes note of what is passed over; what comes next was said already
+        lines = [TOLD, "", *lines]
+    if all("passed" in record.get(one.name, {}) for one in STATIONS):
+        lines = [END if line.startswith("The book's own code:") else line for line in lines]
     hunts = {path.name: path.read_text(encoding="utf-8") for path in sorted(Path().glob("hunt_*.py"))}
     return {
         "text": FILE.read_text(encoding="utf-8"),

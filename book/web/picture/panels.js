@@ -1,0 +1,65 @@
+// What stands around the scene: the places, the answer, what was changed, and what the numbers mean.
+import { button, make, percent, teller } from "../widgets/dom.js";
+import { genderBars } from "../widgets/genders.js";
+import { described, inspector } from "./inspector.js";
+import { stepper, STOPS } from "./stops.js";
+
+/** The places in their order, `box` around them, and `tell`. */
+export function panels(svg) {
+  const [told, tell] = teller();
+  const parts = {
+    top: make("div", { class: "see-top" }),
+    story: make("div", { class: "see-story" }),
+    path: make("nav", { class: "see-path", "aria-label": "how deep" }),
+    frame: make("div", { class: "see-scene" }, svg),
+    answer: make("div", { class: "see-answer" }),
+    done: make("div", { class: "done" }),
+    notes: make("p", { class: "problem", hidden: true }),
+    told,
+    legend: make("p", { class: "see-legend quiet" }),
+    scrub: make("div", { class: "see-scrub" }),
+    words: make("div", { class: "see-words" }),
+  };
+  return { parts, tell, box: make("div", { class: "see" }, Object.values(parts)) };
+}
+
+/** Bring them up to date. `doing` has `change`, `update`, `hover` and `end`. */
+export function fill({ story, answer, done, legend, words }, view, doing) {
+  const { state, result, open } = view;
+  story.replaceChildren(...told(state, doing));
+  answer.replaceChildren(...answered(result));
+  done.replaceChildren(...undoing(state, result, doing));
+  legend.textContent =
+    `On a line stand its weight and what a cut of it costs: so many points of the chance of ` +
+    `“${result.written[result.watch]}”, or, in red, the word that comes in its place. Click a line to cut it.`;
+  words.replaceChildren(...inspector(view, { open, ...doing }));
+}
+
+/** The translation, before and now, and the chances of er, sie and es. */
+function answered({ text, textBefore, genders, likeliest }) {
+  const before = text === textBefore ? null : [make("del", { lang: "de" }, textBefore), " "];
+  return [
+    make("p", {}, before, make("b", { lang: "de" }, text)),
+    genders
+      ? genderBars(genders.after, genders.before)
+      : make("p", { class: "quiet" }, `Watched: “${likeliest[0].word}”, ${percent(likeliest[0].share)}.`),
+  ];
+}
+
+/** The stepper through the case, or the button that begins it. */
+function told({ stop }, { update, end }) {
+  if (stop !== null) return stepper(stop, { go: update, end });
+  return [button("The case in eight stops ▶", () => update({ ...STOPS[0].state, stop: 0 }))];
+}
+
+/** Every change that was made, as a button that undoes it. */
+function undoing(state, result, { change, update }) {
+  const all = ["cut", "off", "give"].flatMap((name) =>
+    state[name].map((one) => {
+      const label = described(name, one, result);
+      return button(`${label} ✕`, () => change(name, one), { "aria-label": `undo: ${label}` });
+    }),
+  );
+  if (all.length > 1) all.push(button("undo all", () => update({ cut: [], off: [], give: [] })));
+  return all;
+}
