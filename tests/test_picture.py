@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from contextlib import ExitStack
 from functools import partial
@@ -18,6 +19,7 @@ from annotated.interventions import attentions, edited
 from annotated.search.translation import Translator
 from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import detokenize, tokenize
+from tests.pages import SITE, overflowing, shows, thin_out, violations
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "data" / "models" / "embedded"
@@ -215,4 +217,109 @@ def test_an_address_made_by_hand_is_read_as_far_as_it_makes_sense():
     assert foreign is None
     assert [one["ids"] for one in found] == [[], [], [], [], [], ["cross.1.all.8.8"], []]
     assert all(one["state"]["stop"] is None and one["state"]["model"] == "1" for one in found)
-    assert found[3]["notes"] and found[5]["notes"]
+    assert all(one["notes"] for one in (found[3], found[5]))
+
+
+def alive(page, name: str = "picture", word: int = 8):
+    """The living picture of a page, after a click on an English word of its still."""
+    figure = page.locator(f"#widget-{name}")
+    figure.scroll_into_view_if_needed()
+    page.wait_for_function("name => document.getElementById(name).dataset.mounted", arg=f"widget-{name}")
+    figure.locator(f".see-still:visible [data-side=source][data-at='{word}']").click()
+    figure.locator(".widget-live .scene").wait_for()
+    return figure.locator(".widget-live .see")
+
+
+def press(page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("site")
+class TestInThePage:
+    @pytest.mark.parametrize(("width", "scheme"), [("laptop", "light"), ("phone", "dark")])
+    def test_a_guess_is_answered_by_a_picture_that_nobody_loads(self, open_page, width, scheme):
+        page, requests, complaints = open_page("index.html", width, scheme)
+        figure = page.locator("#widget-picture-guess")
+        figure.scroll_into_view_if_needed()
+        pronoun = figure.locator(".see-still:visible text.watched").last
+        figure.get_by_text("es, for the animal").wait_for()
+        assert not pronoun.is_visible()
+        figure.get_by_text("es, for the animal").click()
+        shows(figure, "Right: Das Tier überquerte die Straße nicht, weil es zu müde war.")
+        assert pronoun.text_content() == "es"
+        figure.get_by_label("wide", exact=False).check(force=True)
+        figure.get_by_text("es, for the animal").click()
+        shows(figure, "Not this time: Das Tier überquerte die Straße nicht, weil sie zu breit war.")
+        assert not [url for url in requests if "/models/" in url or "picture/picture.js" in url]
+        see = alive(page, "picture-guess", word=1)
+        shows(see, "“animal”")
+        assert see.locator(".word.touched").first.text_content() == "animal"
+        assert overflowing(page) == []
+        thin_out(page)
+        assert violations(page, {}, "#widget-picture-guess") == []
+        assert complaints == []
+
+    def test_by_keys_from_the_machine_to_a_row_and_back(self, open_page, site):
+        """What is touched keeps its place; a cut is told, undone, and kept by the address."""
+        page, requests, complaints = open_page("81_laboratory.html")
+        see = alive(page)
+        row = see.locator(".word.touched").first.bounding_box()["y"] - see.locator(".scene").bounding_box()["y"]
+        for column in ("decoder.1", "cross.1.3", "cross.1.3.weights"):
+            see.locator(f"[data-open='{column}']").focus()
+            press(page, "Enter")
+            assert see.locator(f"[data-open='{column}']").get_attribute("aria-expanded") == "true"
+        shows(see.locator(".see-path"), "head 4")
+        assert re.match(r"−?\d+\.\d\d", see.locator("[data-column='cross.1.3.score'] text").nth(2).text_content())
+        now = see.locator(".word.touched").first.bounding_box()["y"] - see.locator(".scene").bounding_box()["y"]
+        assert abs(now - row) < 1
+        assert "#see-open_3Dcross_2E1_2E3_2Eweights" in page.url
+        for _ in range(3):
+            press(page, "Escape")
+        shows(see.locator(".see-path"), "the machine")
+        see.locator(".word.touched").first.focus()
+        press(page, "ArrowUp", "ArrowDown", "Home")
+        assert page.evaluate("document.activeElement.textContent") == "it"
+        see.get_by_role("button", name="at door 2").focus()
+        press(page, "Enter")
+        shows(see.locator(".told"), "It writes now: Das Tier überquerte die Straße nicht, weil sie zu müde war.")
+        address = page.url
+        see.get_by_role("button", name="undo: door 2").focus()
+        press(page, "Enter")
+        shows(see.locator(".told"), "It writes now: Das Tier überquerte die Straße nicht, weil es zu müde war.")
+        page.goto(site)
+        page.goto(address)
+        shows(page.locator("#widget-picture .see-answer"), "weil sie zu müde war")
+        assert [url for url in requests if not url.startswith((site, "data:", "blob:", "about:"))] == []
+        assert complaints == []
+
+    def test_eight_stops_tell_the_case(self, open_page):
+        """Each is an address, its proof is a cell of chapter 80, and what it says of its picture is so."""
+        page, _, complaints = open_page("81_laboratory.html")
+        see = alive(page)
+        see.get_by_role("button", name="The case in eight stops").click()
+        said = []
+        for stop in range(1, 9):
+            shows(see.locator(".see-story h2"), f"{stop} of 8")
+            assert page.url.endswith(f"#see-stop_3D{stop}")
+            proof = see.locator(".see-story a").get_attribute("href")
+            chapter, cell = proof.split("#")
+            assert f'id="{cell}"' in (SITE / chapter).read_text(encoding="utf-8")
+            said.append(see.locator(".see-answer b").first.inner_text())
+            if stop < 8:
+                see.get_by_role("button", name="next").click()
+        assert [" sie " in text for text in said] == [False, False, True, True, False, False, True, False]
+        assert complaints == []
+
+    def test_whatever_is_typed_is_text(self, open_page):
+        page, _, complaints = open_page("00_whole.html")
+        see = alive(page, "picture-once")
+        see.get_by_text("Another sentence").click()
+        for text in ("<img src=x onerror=alert(1)>", "\u202eabc 😀 {{0}} </script>", "a " * 150):
+            see.get_by_label("an English sentence").fill(text)
+            press(page, "Enter")
+            shows(see.locator(".told"), "It")
+            assert see.locator("img, script").count() == 0
+            assert overflowing(page) == []
+        assert complaints == []

@@ -21,6 +21,10 @@ class Element {
     for (const child of children) if (child instanceof Element) child.parent = this;
     this.children.push(...children);
   }
+  replaceWith(other) {
+    other.parent = this.parent;
+    this.parent.children[this.parent.children.indexOf(this)] = other;
+  }
   replaceChildren(...children) {
     this.children = [];
     this.append(...children);

@@ -58,6 +58,7 @@ function lines(column, view) {
       const price = cost(line);
       const kind = `line ${place.kind} ${line.heard ? "heard" : "hearing"}${price?.isOther ? " turns" : ""}`;
       stretch.push(draw("path", { d, class: kind, "stroke-width": 1 + 7 * line.weight, "data-line": id }));
+      if (view.isSliver(column.id)) continue; // too narrow for more
       stretch.push(draw("path", { d, class: "grip", "data-line": id }));
       const word = place.kind === "cross" ? `${result.source[line.key]} ` : "";
       const row = line.heard ? a : b;
@@ -119,11 +120,9 @@ function strip(column, { result, pitch, y }) {
 /** All weights of a head: a row for each word that asks. */
 function matrix(column, { result, pitch, y, touched }) {
   const rows = numbersOf(result, `${column.at.kind}.${column.at.layer}.${column.at.head}.weights`);
-  const width = Math.max(...rows.map(({ length }) => length));
-  const filled = rows.map((row) => [...row, ...Array(width - row.length).fill(0)]);
   const at = rowOf(result, column.at, touched);
   const frame = draw("rect", { x: 0, y: y(at) - pitch / 2 + 1, width: 1, height: pitch - 4, class: "frame" });
-  return { stretch: [image(filled, (value) => [2, value], y(0) - pitch / 2, pitch), frame] };
+  return { stretch: [image(rows, (value) => [2, value], y(0) - pitch / 2, pitch), frame] };
 }
 
 /** Which row of an attention belongs to what is touched. */
@@ -168,9 +167,18 @@ const COLOURS = [
   [36, 112, 220],
 ]; // above zero, below, weights
 
+const painted = new WeakMap(); // of rows that were drawn before
+
 /** A picture of numbers, a pixel each, with a gap below every row. */
 function image(rows, look, top, pitch) {
-  const [height, width] = [rows.length, rows[0].length];
+  if (!painted.has(rows)) painted.set(rows, paint(rows, look));
+  const href = painted.get(rows);
+  const size = { x: 0, y: top, width: 1, height: pitch * rows.length };
+  return draw("image", { href, ...size, preserveAspectRatio: "none", class: "numbers" });
+}
+
+function paint(rows, look) {
+  const [height, width] = [rows.length, Math.max(...rows.map(({ length }) => length))]; // those of the future are left out
   const canvas = Object.assign(document.createElement("canvas"), { width, height: 8 * height });
   const pixels = new ImageData(width, 8 * height);
   const most = Math.max(...rows.map((row) => row.reduce((large, value) => Math.max(large, Math.abs(value)), 0)));
@@ -181,13 +189,5 @@ function image(rows, look, top, pitch) {
     }),
   );
   canvas.getContext("2d").putImageData(pixels, 0, 0);
-  return draw("image", {
-    href: canvas.toDataURL(),
-    x: 0,
-    y: top,
-    width: 1,
-    height: pitch * height,
-    preserveAspectRatio: "none",
-    class: "numbers",
-  });
+  return canvas.toDataURL();
 }

@@ -45,7 +45,7 @@ export function inspector(view, { open, change, hover }) {
     .map(([place, lines]) => group(place, lines, view, { change, hover }));
   const doing = [...silencing(view, kind, number, head, change), ...giving(view, change)];
   return [
-    make("h3", {}, touched.side === "source" ? `“${word}”` : `“${word}”, as it is written`),
+    make("h2", {}, touched.side === "source" ? `“${word}”` : `“${word}”, as it is written`),
     doing.length ? make("div", { class: "beside" }, doing) : null,
     groups.length ? make("div", { class: "places" }, groups) : make("p", { class: "quiet" }, "It is not heard here."),
   ].filter(Boolean);
@@ -54,7 +54,7 @@ export function inspector(view, { open, change, hover }) {
     return make(
       "section",
       {},
-      make("h4", {}, named(place)),
+      make("h3", {}, named(place)),
       make(
         "ul",
         {},

@@ -80,7 +80,8 @@ class Picture {
     return { result, state, touched, open: state.open, until, cost, doors, width, isNarrow: width < NARROW };
   }
 
-  draw(time = 0) {
+  /** Draw the scene, and what stands around it, unless something is only pointed at. */
+  draw(time = 0, isPointing = false) {
     const view = this.view();
     this.width = view.width;
     const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -88,8 +89,10 @@ class Picture {
     const sceneHand = this.scene.holdFocus();
     this.scene.show(view, isStill ? 0 : time);
     sceneHand();
-    this.controls.show(view);
-    fill(this.parts, view, this.doing);
+    if (!isPointing) {
+      this.controls.show(view);
+      fill(this.parts, view, this.doing);
+    }
     hand();
   }
 
@@ -175,7 +178,8 @@ class Picture {
   point(word) {
     if (isSame(word, this.pointed)) return;
     this.pointed = word;
-    this.draw();
+    cancelAnimationFrame(this.pointing); // many words may be passed in one frame
+    this.pointing = requestAnimationFrame(() => this.draw(0, true));
     this.ask();
   }
 

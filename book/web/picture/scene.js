@@ -32,6 +32,7 @@ export class Scene {
     if (isElsewhere) this.motion = time ? { from: this.now, started: performance.now(), time } : null;
     this.open = view.open;
     this.places = layout(this.columns, view.open, width, isNarrow);
+    this.view.isSliver = (id) => this.places.get(id).isSliver;
     this.fill();
     this.move();
   }
@@ -61,10 +62,14 @@ export class Scene {
         this.parts.delete(column.id);
         continue;
       }
-      const group = this.draw(column, now);
-      part?.group.remove();
-      this.svg.append(group.group);
-      this.parts.set(column.id, group);
+      const { isOpen, isSeen, isSliver, width } = now;
+      const looks = [isOpen, isSeen, isSliver, Math.round(width), this.view.pitch].join();
+      const isStill = isOpen || column.draws === "strip"; // whatever is touched
+      if (part && isStill && part.looks === looks && part.result === this.view.result) continue;
+      const drawn = this.draw(column, now);
+      if (part) part.group.replaceWith(drawn.group);
+      else this.svg.append(drawn.group);
+      this.parts.set(column.id, { ...drawn, looks, result: this.view.result });
     }
     this.band();
   }
@@ -116,7 +121,7 @@ export class Scene {
       stretch,
       letters.map(([, one]) => one),
     );
-    return { group, stretch, letters, isSliver };
+    return { group, stretch, letters };
   }
 
   /** All columns, parents before their children. */

@@ -67,7 +67,7 @@ export function stepper(at, { go, end }) {
   const to = (other) => go({ ...STOPS[other].state, stop: other });
   const proof = make("a", { href: `80_attention_visualizations.html#cell-${stop.proof}` }, "the cell that proves it");
   return [
-    make("h3", {}, `${at + 1} of ${STOPS.length}: ${stop.name}`),
+    make("h2", {}, `${at + 1} of ${STOPS.length}: ${stop.name}`),
     make("p", {}, stop.text, " (", proof, ")"),
     make(
       "div",

@@ -7,6 +7,7 @@ import { Ended, Python } from "./python.js";
 const KEPT = "annotated-stations"; // the attempt, in the browser's store
 const HEADER = /^(?=# ---- Station )/m;
 const FILE = "my_transformer.py";
+const NOT_HERE = ["loss", "step"]; // as in stations_here.py
 
 const kept = () => {
   try {
@@ -98,12 +99,14 @@ class Stations {
     this.save = button("Save, and let it be looked at", () => this.saved(), { class: "start" });
     this.stop = button("Stop", () => this.python.end(), { hidden: true });
     const files = button(`Download ${FILE}`, () => this.download(FILE, this.text));
-    const record = button("and its record", () => this.download("my_transformer.json", JSON.stringify(this.record)));
+    const record = button("and its record: the command needs both", () =>
+      this.download("my_transformer.json", JSON.stringify(this.record)),
+    );
     const fresh = button("Begin all anew", () => this.anew());
     const bar = make("div", { class: "run-bar" }, this.save, this.stop, this.told, files, record, fresh);
     addEventListener("storage", ({ key }) => {
       if (key !== KEPT) return;
-      this.save.disabled = this.edit.field.readOnly = true;
+      this.lock(true);
       this.told.textContent = "The stations go on in another tab. Reload this one to see what was written there.";
     });
     const head = make("pre", { tabindex: 0 }, this.text.split(HEADER)[0].trimEnd());
@@ -149,12 +152,20 @@ class Stations {
       onrun: () => this.saved(),
       onleave: () => {},
     });
+    this.edit.field.wrap = "soft"; // its comments are the task
+    this.lock(false);
     this.field.replaceChildren(this.edit);
+  }
+
+  /** No typing while a file is looked at, nor in a station that the page does not have. */
+  lock(isBusy) {
+    this.save.disabled = isBusy;
+    this.edit.field.readOnly = isBusy || NOT_HERE.includes(this.stations[this.shown]?.[0]);
   }
 
   async saved() {
     if (this.save.disabled) return;
-    this.save.disabled = this.edit.field.readOnly = true;
+    this.lock(true);
     this.stop.hidden = false;
     const before = this.here();
     try {
@@ -169,7 +180,7 @@ class Stations {
           : `Python ended: ${error.message}`,
       );
     }
-    this.save.disabled = this.edit.field.readOnly = false;
+    this.lock(false);
     this.stop.hidden = true;
   }
 
