@@ -252,7 +252,8 @@ def test_the_page_says_of_a_station_what_the_command_says(ask, tmp_path, monkeyp
         learner.write(station, *edits)
         given = learner.path.read_text(encoding="utf-8"), json.loads(json.dumps(learner.record))
         _, found = ask("look", *given, False)
-        assert "\n".join(found["lines"]) == learner.save()
+        here, there = (re.sub("; open: .*]", "]", said) for said in ("\n".join(found["lines"]), learner.save()))
+        assert here == there  # but for transfers that the page does not have
 
 
 def run(page, name: str):

@@ -1,5 +1,8 @@
 // Around the scene: which sentence, how deep, and the written words, step by step.
 import { button, choice, make } from "../widgets/dom.js";
+import { json } from "../widgets/engine.js";
+import { MODELS } from "../widgets/lab/address.js";
+import { marked } from "../widgets/lab/sentence.js";
 import { pathTo } from "./columns.js";
 
 const PAIRS = [
@@ -19,7 +22,7 @@ export function controls(picture) {
   const own = make(
     "details",
     {},
-    make("summary", {}, "Another sentence"),
+    make("summary", {}, "Another sentence, another machine"),
     make(
       "form",
       { onsubmit: (event) => (event.preventDefault(), say(field.value)) },
@@ -33,12 +36,14 @@ export function controls(picture) {
       null,
       (text) => say(text),
     ),
+    choice("or another machine, trained alike", MODELS, picture.state.model, (model) => picture.update({ model })),
   );
+  const strange = make("div", {});
   const twins = make("div", {});
   const full = button("Full screen", () =>
     document.fullscreenElement ? document.exitFullscreen() : picture.box.requestFullscreen?.(),
   );
-  top.append(twins, own, full);
+  top.append(twins, own, full, strange);
   full.hidden = !document.fullscreenEnabled;
 
   function say(text) {
@@ -47,6 +52,9 @@ export function controls(picture) {
     const isTwin = text === picture.state.twin;
     const twin = isTwin ? picture.state.say : (known?.twin ?? text);
     picture.update({ say: text, twin, cut: [], off: [], give: [] });
+    json("sentences.json").then(({ known: words }) =>
+      strange.replaceChildren(known ? "" : (marked(text, new Set(words)) ?? "")),
+    );
   }
 
   let playing = 0;

@@ -3,7 +3,8 @@ import { draw, fixed, percent } from "../widgets/dom.js";
 import { lineId, linesAt, sourceOf } from "./lines.js";
 
 export const HEAD = 62; // pixels above the first row
-const [LINE, LABELS] = [13, 74]; // of a header; the least width of a column whose lines have labels
+export const LINE = 13; // of a header
+const LABELS = 74; // the least width of a column that says what it does
 
 /** Whose rows a column shows: of the source, of what the decoder has read, or of what it writes. */
 export const sideOf = (id) =>

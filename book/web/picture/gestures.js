@@ -3,7 +3,7 @@
 const FAR = 60; // how far a wheel turns for one step of the zoom
 
 /** Listen in the scene; `isFull()` says whether a plain wheel may zoom, since there is no page to scroll. */
-export function gestures(svg, { open, out, touch, point, hover, cut }, isFull) {
+export function gestures(svg, { open, out, touch, point, hover, cut, change }, isFull) {
   const of = (event, name) => event.target.closest?.(`[data-${name}]`)?.dataset[name];
   const word = (event) => {
     const element = event.target.closest?.("[data-side]");
@@ -13,6 +13,8 @@ export function gestures(svg, { open, out, touch, point, hover, cut }, isFull) {
     const touched = word(event);
     if (touched) touch(touched);
     else if (of(event, "line")) cut(of(event, "line"));
+    else if (of(event, "off")) change("off", JSON.parse(of(event, "off")));
+    else if (of(event, "give")) change("give", JSON.parse(of(event, "give")));
     else if (of(event, "open")) open(of(event, "open"));
   });
   svg.addEventListener("pointermove", (event) => {

@@ -2,15 +2,13 @@
 import { button, make, percent } from "../widgets/dom.js";
 import { priced, rowOf } from "./drawing.js";
 import { lineId, linesAt, PLACES } from "./lines.js";
+import { isSame } from "./same.js";
 
 const DOOR = { encoder: "encoder layer", decoder: "what is written, layer", cross: "door" };
 
 /** Where something is, in words. */
 export const named = ({ kind, layer, head = null }) =>
   `${DOOR[kind]} ${layer + 1}${head === null ? "" : `, head ${head + 1}`}`;
-
-/** Two changes that are one and the same. */
-export const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
 const asCut = ({ kind, layer, head, query, key }) => ({ kind, layer, head, query, key });
 

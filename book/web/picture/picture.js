@@ -6,7 +6,7 @@ import { controls } from "./controls.js";
 import { Engine } from "./engine.js";
 import { gestures } from "./gestures.js";
 import { priced } from "./drawing.js";
-import { isSame } from "./inspector.js";
+import { isSame } from "./same.js";
 import { lineId, linesAt, PLACES } from "./lines.js";
 import { fill, panels } from "./panels.js";
 import { Scene, TIME } from "./scene.js";

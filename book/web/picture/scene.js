@@ -1,7 +1,8 @@
 // The scene: columns that move and stretch, rows that stay. Nothing is drawn that nobody sees.
 import { draw } from "../widgets/dom.js";
 import { columnsOf, layout, pathTo } from "./columns.js";
-import { contents, HEAD, header, sideOf } from "./drawing.js";
+import { drawColumn } from "./column.js";
+import { HEAD } from "./drawing.js";
 import { linesAt, sourceOf } from "./lines.js";
 
 export const TIME = 450; // milliseconds of a zoom
@@ -66,62 +67,12 @@ export class Scene {
       const looks = [isOpen, isSeen, isSliver, Math.round(width), this.view.pitch].join();
       const isStill = isOpen || column.draws === "strip"; // whatever is touched
       if (part && isStill && part.looks === looks && part.result === this.view.result) continue;
-      const drawn = this.draw(column, now);
+      const drawn = drawColumn(column, now, this.view, this.svg.viewBox.baseVal.height);
       if (part) part.group.replaceWith(drawn.group);
       else this.svg.append(drawn.group);
       this.parts.set(column.id, { ...drawn, looks, result: this.view.result });
     }
     this.band();
-  }
-
-  /** A column: what stretches, and letters that keep their size. */
-  draw(column, { width, isOpen, isSeen, isSliver }) {
-    const { height } = this.svg.viewBox.baseVal;
-    const side = sideOf(column.id);
-    const box = draw("rect", {
-      x: 0,
-      y: HEAD - 4,
-      width: 1,
-      height: height - HEAD,
-      class: `box ${column.isFixed ? "" : side} ${column.isLayer ? "layer" : ""}`,
-    });
-    const made = isOpen ? {} : contents(column, this.view);
-    const stretch = draw("g", {}, box, made.stretch ?? []);
-    const anchored = ["start", "middle", "end"].map((anchor, n) => [
-      n / 2,
-      draw("g", { "text-anchor": anchor }, made[anchor] ?? []),
-    ]);
-    const labels = (made.labels ?? []).map(([share, anchor, text]) => [
-      share,
-      draw("g", { "text-anchor": anchor, class: "label" }, text),
-    ]);
-    const top = [
-      0.5,
-      draw("g", { class: "top", "text-anchor": "middle" }, header(column, { width, isOpen, isSliver })),
-    ];
-    const button = column.isFixed
-      ? []
-      : draw("rect", {
-          x: 0,
-          y: 0,
-          width: 1,
-          height: isOpen || !isSliver ? HEAD - 4 : height,
-          class: "door",
-          role: "button",
-          tabindex: isSeen ? 0 : -1,
-          "data-open": column.id,
-          "aria-label": `${column.name}: ${isOpen ? "zoom out" : "zoom in"}`,
-          "aria-expanded": String(isOpen),
-        });
-    stretch.append(...[button].flat());
-    const letters = [top, ...anchored, ...labels];
-    const group = draw(
-      "g",
-      { class: `column${isOpen ? " open" : ""}${isSeen ? "" : " leaving"}`, "data-column": column.id },
-      stretch,
-      letters.map(([, one]) => one),
-    );
-    return { group, stretch, letters };
   }
 
   /** All columns, parents before their children. */

@@ -1,0 +1,2 @@
+/** Two changes, or words, that are one and the same. */
+export const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
