@@ -4,6 +4,7 @@ import { json } from "../widgets/engine.js";
 import { MODELS } from "../widgets/lab/address.js";
 import { marked } from "../widgets/lab/sentence.js";
 import { pathTo } from "./columns.js";
+import { STOPS } from "./stops.js";
 
 const PAIRS = [
   ["The animal did not cross the street because it was too", "tired", "wide"],
@@ -43,7 +44,10 @@ export function controls(picture) {
   const full = button("Full screen", () =>
     document.fullscreenElement ? document.exitFullscreen() : picture.box.requestFullscreen?.(),
   );
-  top.append(twins, own, full, strange);
+  const begin = button("The case in eight stops ▶", () => picture.update({ ...STOPS[0].state, stop: 0 }), {
+    class: "start",
+  });
+  top.append(twins, begin, own, full, strange);
   full.hidden = !document.fullscreenEnabled;
 
   function say(text) {
@@ -95,6 +99,7 @@ export function controls(picture) {
   }
 
   function show({ state, result, open }) {
+    begin.hidden = state.stop !== null;
     const pair = sentences.find(({ say: one }) => one === state.say);
     const both = pair ? sentences.filter(({ said }) => said === pair.said) : null;
     const label = ({ said, word }) => make("span", {}, `${said} `, make("b", {}, word), ".");

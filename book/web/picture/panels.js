@@ -2,7 +2,7 @@
 import { button, make, percent, teller } from "../widgets/dom.js";
 import { genderBars } from "../widgets/genders.js";
 import { described, inspector } from "./inspector.js";
-import { stepper, STOPS } from "./stops.js";
+import { stepper } from "./stops.js";
 
 /** The places in their order, `box` around them, and `tell`. */
 export function panels(svg) {
@@ -46,10 +46,9 @@ function answered({ text, textBefore, genders, likeliest }) {
   ];
 }
 
-/** The stepper through the case, or the button that begins it. */
+/** The stepper through the case. */
 function told({ stop }, { update, end }) {
-  if (stop !== null) return stepper(stop, { go: update, end });
-  return [button("The case in eight stops ▶", () => update({ ...STOPS[0].state, stop: 0 }))];
+  return stop === null ? [] : stepper(stop, { go: update, end });
 }
 
 /** Every change that was made, as a button that undoes it. */
