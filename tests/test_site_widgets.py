@@ -193,7 +193,7 @@ def test_breaking(open_page, site):
     assert page.evaluate("document.activeElement.textContent") == "Pause"
     shows(told(widget), "Step 60. Whole: loss")
     assert page.evaluate("document.activeElement.textContent") == "Train both"
-    shows(told(widget), "You guessed: “It learns more slowly.” This run came out otherwise: the second loss ends")
+    shows(told(widget), "You guessed: “It learns more slowly.” This run came out otherwise: by itself the second")
     shows(told(widget), "The recorded runs of chapter 83 have other settings (width")
     without = float(re.search(r"Without the shift: loss ([\d.]+), 0%", told(widget).inner_text())[1])
     whole = float(re.search(r"Whole: loss ([\d.]+)", told(widget).inner_text())[1])
@@ -238,7 +238,7 @@ def test_runs_pause_and_stay(open_page):
     widget.get_by_label("seed", exact=True).fill("1")
     shows(told(widget), f"Stopped at step {stopped}, because the settings changed. The run stays")
     earlier = widget.locator(".earlier li")
-    shows(earlier, f"stopped at step {stopped} of 400")
+    shows(earlier, f"{stopped} of 400 steps")
     assert widget.locator(".plot .faint").count() == 2
     widget.get_by_label("what to take away").select_option("root")
     assert "seed=2&width=16&layers=1&rate=1000" in page.url  # what was turned stays
@@ -253,7 +253,7 @@ def test_breaking_says_when_numbers_run_away(open_page):
     """Where a loss is not a number there is one line, and another run can begin."""
     page, _, complaints = open_page("83_break_one.html#break-part=warm-up&width=16&layers=1&rate=1000")
     trainer = (ROOT / "book" / "web" / "model" / "trainer.js").read_text(encoding="utf-8")
-    spoil = "learner.step(++step); if (learner.parts.length && step > 2) learner.loss /= 0;"
+    spoil = "{ learner.step(++step); if (learner.parts.length && step > 2) learner.loss /= 0; }"
     spoiled = trainer.replace("learner.step(++step);", spoil)
     assert spoiled != trainer
     page.route("**/trainer.js", lambda route: route.fulfill(body=spoiled, content_type="text/javascript"))

@@ -11,12 +11,8 @@ self.onmessage = ({ data: { settings, to } }) => {
     learner = new Learner(TASKS[settings.task], settings.parts, settings);
     return;
   }
-  while (step < to) {
-    learner.step(++step);
-    if (!Number.isFinite(learner.loss)) {
-      self.postMessage({ step, broken: true });
-      return;
-    }
-  }
-  self.postMessage({ step, ...learner.report(step % 50 === 0 || step === learner.steps) });
+  const isBroken = () => step > 0 && !Number.isFinite(learner.loss);
+  while (step < to && !isBroken()) learner.step(++step);
+  const report = isBroken() ? { broken: true } : learner.report(step % 50 === 0 || step === learner.steps);
+  self.postMessage({ step, ...report });
 };

@@ -44,13 +44,8 @@ export function mount(place, earlier = []) {
       : "Take away at least one part.";
     const legend = parts.length ? `The second model lacks ${named(settings)}. What will happen?` : none;
     const answers = parts.length ? guessesOf(parts).map(([text], i) => [i, text]) : [];
-    const choose = (value) => {
-      guess = value;
-      showControls();
-    };
+    const choose = (value) => ((guess = value), showControls());
     question.replaceChildren(choice(legend, answers, null, choose));
-    panels[0].call("the whole model");
-    panels[1].call(parts.length === 1 ? `without ${named(settings)}` : "without these parts");
     watch.textContent = parts.length === 1 ? EXPERIMENTS[parts[0]].watch : "";
   }
 
@@ -64,7 +59,8 @@ export function mount(place, earlier = []) {
       `each column a word ${isOwn ? "among these" : "of the source"} at which it looks: the darker, the more.`;
     const letters = Math.max(4, ...target.map((word) => word.length)); // of </s>, too
     const room = { columns: isOwn ? ["<s>", ...target] : source, height: target.length + 1, letters };
-    panels.forEach((each) => each.clear(settings.steps, room));
+    const second = lost(settings).length === 1 ? `without ${named(settings)}` : "without these parts";
+    panels.forEach((each, i) => each.clear(i ? second : "the whole model", settings.steps, room));
     bar.value = 0;
     chart.show(settings.steps, earlier, null);
   }
@@ -127,7 +123,7 @@ export function mount(place, earlier = []) {
     bar.value = step / steps;
     chart.show(steps, earlier, run);
     both.forEach((report, i) => panels[i].show(step, report));
-    const text = soFar(step, both, settings);
+    const text = `Step ${step}. ${soFar(both, settings)}`;
     if (isEnd) end(`${text} ${verdict(settings, run.both, guess)}`);
     else if (!isGoing) tell(`Paused. ${text}`);
     else if (step % 100 === 0) tell(text);
@@ -136,29 +132,23 @@ export function mount(place, earlier = []) {
 
   const chapter = make("a", { href: `83_break_one.html${toHash(settings)}` }, "Chapter 83");
   const isSlide = place.closest(".reveal") !== null; // no chapter lies beside slides
-  const alone = make(
-    "p",
-    {},
-    "On this page, two small models learn to write eight digits backwards.",
-    isSlide ? null : [" (", chapter, " has all six experiments.)"],
-  );
+  const more = isSlide ? null : [" (", chapter, " has all six experiments.)"];
+  const alone = make("p", {}, "On this page, two small models learn to write eight digits backwards.", more);
+  const boxes = panels.map(({ box }) => box);
   place.append(
     ...(only ? [alone, question] : [turned.lists, question, ...turned.others]),
     make("p", { class: "controls" }, main, some, stop, bar),
     watch,
     chart.box,
     reads,
-    make(
-      "div",
-      { class: "beside" },
-      panels.map(({ box }) => box),
-    ),
+    make("div", { class: "beside" }, boxes),
     told,
     runs.box,
   );
   ask();
   clear();
   showControls();
+  place.style.minHeight = ""; // the room of a picture, which is taller on a wide page
   const away = new AbortController();
   const hide = () => document.hidden && isGoing && pause("Paused, because the page was hidden.");
   document.addEventListener("visibilitychange", hide, away);

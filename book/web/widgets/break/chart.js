@@ -7,7 +7,6 @@ const [WIDEST, HIGH, LEFT, RIGHT, ABOVE, BELOW] = [560, 216, 44, 24, 24, 26]; //
 export function lossChart() {
   const label = "losses of both models against steps; that of the model without the part is dashed";
   const svg = draw("svg", { class: "plot", role: "img", "aria-label": label });
-
   const box = make("div", {}, svg);
   let shown = [0, [], null];
   new ResizeObserver(() => show(...shown)).observe(box);
@@ -26,10 +25,7 @@ export function lossChart() {
     const lines = (one, kind) =>
       one.losses.map((losses, i) => {
         const points = losses.map((loss, k) => `${across(one.steps[k]).toFixed(1)} ${up(loss).toFixed(1)}`);
-        return draw("path", {
-          class: `${i ? "other" : "curve"} ${kind}`,
-          d: points.length ? `M ${points.join(" L ")}` : "",
-        });
+        return draw("path", { class: `${i ? "other" : "curve"} ${kind}`, d: `M ${points.join(" L ") || "0 0"}` });
       });
     const text = (x, y, anchor, what) => draw("text", { x, y, "text-anchor": anchor }, what);
     svg.setAttribute("viewBox", `0 0 ${wide} ${HIGH}`);

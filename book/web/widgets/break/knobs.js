@@ -7,9 +7,7 @@ const SEVERAL = "several"; // in the list of what can be taken away
 /** The two `lists`, and what stands below the question. `now()` are the settings; `change(changed)` hears of others. */
 export function knobs(now, change) {
   const several = make("div", {});
-  const titles = Object.entries(TASKS).map(([task, [title]]) => [task, title]);
   const parts = [...Object.entries(EXPERIMENTS).map(([part, { name }]) => [part, name]), [SEVERAL, "several parts"]];
-  const isSeveral = now().parts.length > 1;
   const knob = (name, values) =>
     slider(
       name === "rate" ? "learning rate, times" : name,
@@ -42,8 +40,10 @@ export function knobs(now, change) {
     showBoxes(part === SEVERAL);
   }
 
-  showBoxes(isSeveral);
-  const taken = pick("what to take away", parts, isSeveral ? SEVERAL : now().parts[0], choosePart);
+  const first = now().parts.length > 1 ? SEVERAL : now().parts[0];
+  showBoxes(first === SEVERAL);
+  const taken = pick("what to take away", parts, first, choosePart);
+  const titles = Object.entries(TASKS).map(([task, [title]]) => [task, title]);
   const learned = pick("what to learn", titles, now().task, (task) => change({ task }));
   const summary = make("summary", {}, "seed, width, layers, heads, learning rate");
   return {

@@ -1,5 +1,5 @@
 // Chapter 83: where a decoder looks, with the words that write as rows and those that are looked at as columns.
-import { draw, fixed } from "../dom.js";
+import { draw } from "../dom.js";
 
 const [CELL, LETTER, GAP] = [16, 7.8, 5]; // pixels: a weight, a wide letter, and between word and weight
 
@@ -11,21 +11,19 @@ export function wordedMap({ columns, height, letters }, { rows = [], map, look }
   const longest = Math.max(...columns.map((word) => word.length));
   const [left, top] = [LETTER * letters + GAP, (longest > 1 ? LETTER * longest : 12) + GAP];
   const [wide, high] = [CELL * columns.length, CELL * Math.max(height, rows.length)];
-  const text = (word, x, y, more = "") => draw("text", { transform: `translate(${x} ${y}) ${more}` }, word);
-  const above = (word, x) =>
-    word.length > 1
-      ? text(word, left + CELL * x + 12, top - GAP, "rotate(-90)")
-      : text(word, left + CELL * x + 4, top - GAP);
+  const above = (word, x) => {
+    const [right, turned] = word.length > 1 ? [12, "rotate(-90)"] : [4, ""];
+    return draw("text", { transform: `translate(${left + CELL * x + right} ${top - GAP}) ${turned}` }, word);
+  };
   const beside = (word, y) => [
     draw("text", { x: left - GAP, y: top + CELL * y + 12, "text-anchor": "end" }, word),
     [...map[y]].map((weight, x) =>
       draw("rect", { x: left + CELL * x, y: top + CELL * y, width: CELL, height: CELL, opacity: weight }),
     ),
   ];
-  const [viewBox, label] = [
-    `0 0 ${left + wide + 1} ${top + high + 1}`,
-    rows.map((word, y) => looks(word, map[y], columns)).join(", "),
-  ];
+  const viewBox = `0 0 ${left + wide + 1} ${top + high + 1}`;
+  const most = (weights) => columns[weights.indexOf(Math.max(...weights))];
+  const label = rows.map((word, y) => `${word} looks most at ${most(map[y])}`).join(", ");
   return draw(
     "svg",
     { class: "worded", viewBox, width: left + wide + 1, role: "img", "aria-label": label || "no map yet" },
@@ -34,10 +32,4 @@ export function wordedMap({ columns, height, letters }, { rows = [], map, look }
     draw("path", { d: `M ${left} ${top} h ${wide} v ${high} h ${-wide} z` }),
     look === "decoder" ? draw("path", { class: "diagonal", d: `M ${left} ${top} l ${wide} ${high}` }) : [],
   );
-}
-
-/** "6 looks most at 6, 0.81". */
-function looks(word, weights, columns) {
-  const most = weights.indexOf(Math.max(...weights));
-  return `${word} looks most at ${columns[most]}, ${fixed(weights[most])}`;
 }

@@ -1,11 +1,9 @@
 // Chapter 83: what may come out of a run, from what its two models report at the end: the whole one first.
 
 export const learned = ({ share }) => share > 0.1;
-const hasLowLoss = (whole, without) => without.loss < whole.loss + 0.1;
-
 export const worksAsWell = (whole, without) => learned(without) && without.share >= 0.75 * whole.share;
 export const writesNothingRight = (whole, without) => !learned(without);
-export const leaks = (whole, without) => !learned(without) && hasLowLoss(whole, without);
+export const leaks = (whole, without) => !learned(without) && without.loss < whole.loss + 0.1;
 export const repeats = (whole, without) => leaks(whole, without) && new Set(without.written).size === 1;
 export const lossStaysHigh = (whole, without) => without.loss > whole.loss + 0.5;
 export const learnsNothing = (whole, without) => !learned(without) && without.loss > whole.loss + 1;

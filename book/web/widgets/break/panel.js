@@ -6,8 +6,8 @@ import { wordedMap } from "./map.js";
 const EVERY = 50; // steps: one of the small maps stays
 
 /**
- * A box for one model, with a piece of its line in the chart. `call(name)` names it, `clear(steps, room)`
- * makes room for the maps of so many steps, `show(step, report)` brings it up to date.
+ * A box for one model, with a piece of its line in the chart. `clear(name, steps, room)` makes room for the maps of so
+ * many steps, `show(step, report)` brings it up to date.
  */
 export function panel(line) {
   const [written, share, map] = [make("p", {}), make("p", { class: "quiet" }), make("div", {})];
@@ -19,10 +19,8 @@ export function panel(line) {
   let room = null;
   return {
     box: make("div", { class: "learner" }, make("h2", {}, sample, name), written, share, map, maps),
-    call(text) {
+    clear(text, steps, given) {
       name.textContent = text;
-    },
-    clear(steps, given) {
       written.textContent = "writes nothing yet";
       share.textContent = "not counted yet";
       room = given;

@@ -1,11 +1,9 @@
 // Chapter 83: earlier runs, which stay for comparison until they are removed.
-import { button, fixed, holdFocus, make, percent } from "../dom.js";
+import { button, holdFocus, make } from "../dom.js";
 import { TASKS, toHash } from "./experiments.js";
-import { listed, named } from "./verdict.js";
+import { listed, named, soFar } from "./verdict.js";
 
-const MOST = 6;
-
-/** The list of `runs`, which it changes; `onchange(marked)` hears when it changed, and which run is pointed at. */
+/** A list of six `runs` at most, which it changes; `onchange(marked)` hears of that, and which one is pointed at. */
 export function earlierRuns(runs, onchange) {
   const list = make("ol", {});
   const box = make("div", { class: "earlier" }, make("h2", {}, "Earlier runs"), list);
@@ -36,7 +34,7 @@ export function earlierRuns(runs, onchange) {
     const same = runs.findIndex(({ settings }) => toHash(settings) === toHash(run.settings));
     if (same >= 0) runs.splice(same, 1);
     runs.push(run);
-    if (runs.length > MOST) runs.shift();
+    if (runs.length > 6) runs.shift();
     show();
   }
 
@@ -46,11 +44,7 @@ export function earlierRuns(runs, onchange) {
 
 /** What was trained, how far, and what came of it. */
 function told({ settings, steps, both }) {
-  const ends = both.map(
-    ({ loss, share }) => `loss ${fixed(loss)}, ${share === null ? "not counted" : `${percent(share)} right`}`,
-  );
-  const isWhole = steps.at(-1) === settings.steps;
   const rest = listed(settings, (name) => name !== "steps" && (name !== "rate" || settings.rate !== 1)).join(", ");
-  const far = isWhole ? `${settings.steps} steps` : `stopped at step ${steps.at(-1)} of ${settings.steps}`;
-  return `Without ${named(settings)}: ${ends[1]}. Whole: ${ends[0]}. (${TASKS[settings.task][0]}, ${rest}, ${far})`;
+  const far = `${steps.at(-1)} of ${settings.steps} steps`;
+  return `${soFar(both, settings)} (${TASKS[settings.task][0]}, ${rest}, ${far})`;
 }

@@ -35,12 +35,12 @@ export function listed(settings, wants, seed = `seed ${settings.seed}`) {
 }
 
 /** What has happened so far, from the numbers. */
-export function soFar(step, both, settings) {
+export function soFar(both, settings) {
   const [whole, without] = both.map(({ loss, share }) => {
     const right = share === null ? "" : `, ${percent(share)} of unseen examples right`;
     return `loss ${fixed(loss)}${right}`;
   });
-  return `Step ${step}. Whole: ${whole}. Without ${named(settings)}: ${without}.`;
+  return `Whole: ${whole}. Without ${named(settings)}: ${without}.`;
 }
 
 /** What there is to say at the end, when `both` have reported: of the guess, of this run, of the recorded ones. */
@@ -55,17 +55,12 @@ export function verdict(settings, both, guess) {
 
 /** What the second model came to in this run, beside the whole one. */
 function shown([whole, without]) {
-  if (!learned(whole))
-    return learned(without)
-      ? `the second model writes ${percent(without.share)} right, and the whole one as good as nothing.`
-      : "by itself not even the whole model writes more than one in ten right.";
-  if (leaks(whole, without))
-    return "the second loss ends as low as the first, and by itself the model writes nothing right.";
-  if (!learned(without))
-    return "by itself the second model writes as good as nothing right, and its loss stays higher.";
-  const half = [whole, without].map((one) => one.half);
-  const when = half.every(Number.isFinite)
-    ? ` Half of the examples were right by step ${half[1]}, and by step ${half[0]} with the whole model.`
+  const nothing = "by itself the second model writes as good as nothing right";
+  if (!learned(whole)) return "by itself the whole model writes no more than 10% right.";
+  if (leaks(whole, without)) return `${nothing}, although its loss ends as low as that of the whole one.`;
+  if (!learned(without)) return `${nothing}, and its loss stays higher.`;
+  const when = Number.isFinite(whole.half + without.half)
+    ? ` Half of the examples were right by step ${without.half}, and by step ${whole.half} with the whole model.`
     : "";
   const most = worksAsWell(whole, without) ? "about as much right as the whole one" : "less right than the whole one";
   return `the second model writes ${most}.${when}`;
