@@ -49,4 +49,5 @@ def test_every_picture_has_its_four_files_and_its_place():
             assert picture.convert("L").getextrema()[1] - picture.convert("L").getextrema()[0] > 100, name
         assert f'src="_static/gallery/{name}.svg"' in page
     for one in PICTURES:
+        assert f'class="thumbnail" href="{one.chapter}.html#cell-{one.cell}"' in page
         assert f'id="cell-{one.cell}"' in (SITE / f"{one.chapter}.html").read_text(encoding="utf-8")

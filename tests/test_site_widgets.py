@@ -191,23 +191,22 @@ def test_breaking(open_page, site):
     widget.get_by_text("It learns more slowly.").click()
     train.focus()
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.textContent") == "Stop"
+    assert page.evaluate("document.activeElement.textContent") == "Pause"
     shows(told(widget), "Step 60. Whole: loss")
     assert page.evaluate("document.activeElement.textContent") == "Train both"
-    shows(
-        told(widget), "You guessed: “It learns more slowly.” The recorded runs of chapter 83 have other settings (width"
-    )
+    shows(told(widget), "You guessed: “It learns more slowly.” This run came out otherwise: by itself the second")
+    shows(told(widget), "The recorded runs of chapter 83 have other settings (width")
     without = float(re.search(r"Without the shift: loss ([\d.]+), 0%", told(widget).inner_text())[1])
     whole = float(re.search(r"Whole: loss ([\d.]+)", told(widget).inner_text())[1])
     assert without < whole
     assert widget.locator(".learner .thumbnail").count() == 4  # after 50 and 60 steps, for each
     widget.get_by_label("what to take away").select_option("several")
-    widget.get_by_label("three of its four heads").check()
+    widget.get_by_label("three of its four heads", exact=True).check()
     assert train.is_disabled()  # another question waits for a guess
     assert "part=shift,heads" in page.url
     widget.get_by_text("lacks the shift and three of its four heads").wait_for()
-    widget.get_by_label("the shift").uncheck()
-    widget.get_by_label("three of its four heads").uncheck()
+    widget.get_by_label("the shift", exact=True).uncheck()
+    widget.get_by_label("three of its four heads", exact=True).uncheck()
     shows(widget, "Take away at least one part.")
     assert train.is_disabled()
     page.goto(re.sub("#.*", "#break-part=heads&heads=2", page.url))
@@ -219,12 +218,44 @@ def test_breaking(open_page, site):
     assert complaints == []
 
 
+def test_runs_pause_and_stay(open_page):
+    """Chapter 83: ten steps, go on, pause; a slider ends the run aloud, which stays until it is removed."""
+    page, _, complaints = open_page("83_break_one.html#break-part=shift&width=16&layers=1&rate=1000")
+    ((name, _),) = opened(page)
+    widget = page.locator(f"#widget-{name} .widget-live")
+    widget.get_by_text("It learns more slowly.").click()
+    ten, main = widget.get_by_role("button", name="10 steps"), widget.locator("button.go")
+    for step in (10, 20):
+        ten.click()
+        shows(told(widget), f"Paused. Step {step}. Whole: loss")
+    top = widget.locator(".plot text[text-anchor=end]").last
+    assert float(top.text_content()) > 4  # above which losses once were cut off
+    main.click()
+    shows(told(widget), "Training goes on.")
+    main.click()
+    shows(told(widget), "Paused. Step")
+    stopped = int(re.search(r"Step (\d+)", told(widget).inner_text())[1])
+    widget.get_by_text("seed, width, layers").click()
+    widget.get_by_label("seed", exact=True).fill("1")
+    shows(told(widget), f"Stopped at step {stopped}, because the settings changed. The run stays")
+    earlier = widget.locator(".earlier li")
+    shows(earlier, f"{stopped} of 400 steps")
+    assert widget.locator(".plot .faint").count() == 2
+    widget.get_by_label("what to take away").select_option("root")
+    assert "seed=2&width=16&layers=1&rate=1000" in page.url  # what was turned stays
+    thin_out(page)
+    assert violations(page, {}, f"#widget-{name}") == []
+    earlier.get_by_role("button").click()
+    assert widget.locator(".plot .faint").count() == earlier.count() == 0
+    assert complaints == []
+
+
 def test_breaking_says_when_numbers_run_away(open_page):
     """Where a loss is not a number there is one line, and another run can begin."""
     page, _, complaints = open_page("83_break_one.html#break-part=warm-up&width=16&layers=1&rate=1000")
     trainer = (ROOT / "book" / "web" / "model" / "trainer.js").read_text(encoding="utf-8")
-    spoil = "learner.step(step); if (parts.length && step > 2) learner.loss /= 0;"
-    spoiled = trainer.replace("learner.step(step);", spoil)
+    spoil = "{ learner.step(++step); if (learner.parts.length && step > 2) learner.loss /= 0; }"
+    spoiled = trainer.replace("learner.step(++step);", spoil)
     assert spoiled != trainer
     page.route("**/trainer.js", lambda route: route.fulfill(body=spoiled, content_type="text/javascript"))
     ((name, _),) = opened(page)

@@ -264,7 +264,7 @@ OTHERS = {  # settings that are not recorded, and how the recorded ones differ
 
 
 def test_the_record_does_not_answer_for_another_run():
-    """Chapter 83: neither its answer nor its reason is told for settings or an outcome that it does not have."""
+    """Chapter 83: its answer is told only for its settings, its reason for its outcome; else what the run shows."""
     asked = {"ask": "verdict", "parts": ["root"], "task": "digits", "settings": {}, "guess": 0}
     otherwise = {**asked, "both": [reported(0.6, 0.9), reported(0.7, 0.45)]}
     tasks = []
@@ -275,9 +275,36 @@ def test_the_record_does_not_answer_for_another_run():
     assert "say “It does not learn the task.” This run, with seed 1, came out otherwise." in differs
     assert "eight times" not in differs
     for text, recorded in zip(others, OTHERS.values(), strict=True):
-        assert text.partition("” ")[2] == (
-            f"The recorded runs of chapter 83 have other settings ({recorded}), so they do not answer for this run."
-        )
+        said, _, rest = text.partition("” ")[2].partition(" The recorded runs of chapter 83 have other settings ")
+        assert rest == f"({recorded}), so they do not answer for this run."
+        assert said.startswith("This run cannot tell: ")  # since the whole model learned nothing
+
+
+def test_a_run_is_told_as_it_came_out():
+    """Chapter 83: for each kind of outcome, whether a guess fits; also where several parts are gone."""
+    whole, (high, low) = reported(0.6, 0.95), (reported(2.4, 0), reported(0.55, 0))
+    ran = {  # parts, guess, the second model, and what must be said
+        (("mask",), 0): (high, "This run bears it out: by itself the second model writes as good as nothing"),
+        (("mask",), 1): (
+            low,
+            "This run bears it out: by itself the second model writes as good as nothing right, although",
+        ),
+        (("mask",), 2): (low, "This run came out otherwise: by itself the second model"),
+        (("root",), 0): (reported(0.65, 0.45), "This run came out otherwise: the second model writes less right"),
+        (("root",), 1): (
+            {**reported(0.6, 0.9), "half": 200},
+            "This run bears it out: the second model writes about as",
+        ),
+        (("root",), 2): ({**reported(0.6, 0.9), "half": 100}, "Half of the examples were right by step 100, and by"),
+        (("mask", "heads"), 0): ({**reported(0.9, 0.3), "best": 1}, "second model had had more right, and lost it"),
+    }
+    keys = [{"parts": parts, "guess": guess} for parts, guess in ran]
+    asked = [
+        {"ask": "verdict", "task": "digits", "settings": {"seed": 5}, **key, "both": [{**whole, "half": 150}, without]}
+        for key, (without, _) in zip(keys, ran.values())
+    ]
+    for text, (_, expected) in zip(ask(*asked), ran.values(), strict=True):
+        assert expected in text
 
 
 @pytest.mark.slow

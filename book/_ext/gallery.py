@@ -181,14 +181,16 @@ def shown(picture: Picture) -> str:
     )
     kinds = [(kind, theme) for kind in ("svg", "png") for theme in THEMES]
     files = " ".join(f'<a href="{base}-{theme}.{kind}" download>{kind.upper()} {theme}</a>' for kind, theme in kinds)
-    place = f'<a href="{picture.chapter}.html#cell-{picture.cell}">chapter {number}, {escape(picture.heading)}</a>'
+    place = f"{picture.chapter}.html#cell-{picture.cell}"
     frame = f", frame {picture.frame}" if picture.frame else ""
     cite = (
         f"<i>Attention Is All You Need, annotated</i>, chapter {number}, <code>{picture.cell}</code>{frame}, CC BY 4.0"
     )
     return (
-        f'<figure id="{picture.name}">{images}<figcaption><p>{escape(picture.caption)}</p><p>From {place}{frame}. '
-        f'Cite as: {cite}.</p><p class="files">{files}</p></figcaption></figure>'
+        f'<figure id="{picture.name}"><a class="thumbnail" href="{place}">{images}</a><figcaption>'
+        f"<p>{escape(picture.caption)}</p><details><summary>take it along</summary>"
+        f'<p>From <a href="{place}">chapter {number}, {escape(picture.heading)}</a>{frame}. Cite as: {cite}.</p>'
+        f'<p class="files">{files}</p></details></figcaption></figure>'
     )
 
 

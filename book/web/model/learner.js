@@ -10,7 +10,7 @@ const [BATCH, UNSEEN] = [32, 40];
 /** A small model that learns a task without `parts`. `look` says whose map is shown: cross, or decoder for its own words. */
 export class Learner {
   constructor(task, parts, { seed, width, layers, steps, heads = 4, rate = 1, look = "cross" }) {
-    Object.assign(this, { task, parts, width, rate, look, warmup: Math.round(0.6 * steps), share: null });
+    Object.assign(this, { task, parts, width, rate, look, steps, warmup: Math.round(0.6 * steps), share: null });
     const num_heads = parts.includes("heads") ? 1 : heads;
     const sizes = { vocab_size: sizeOf(task), d_model: width, d_ff: 2 * width, num_heads, num_layers: layers };
     const { model, tensors } = newModel(sizes, seed);
@@ -38,13 +38,15 @@ export class Learner {
     }
     const [source, target] = toPair(task, task.example);
     const written = write(model, source, source.length + 4);
+    const isCross = this.look === "cross"; // while it writes; else while it learns
+    const read = isCross ? [START, ...written.slice(0, -1)] : this.readAndSaid(target)[0];
+    const [rows, columns] = [isCross ? written : read, isCross ? source : read].map((ids) => wordsOf(task, ids));
     const words = wordsOf(
       task,
       written.filter((id) => id !== END),
     );
-    const read = this.look === "cross" ? [START, ...written] : this.readAndSaid(target)[0];
     const { loss, share, look } = this;
-    return { loss, share, look, read: task.example[0], written: words, map: this.map(source, read) };
+    return { loss, share, look, read: task.example[0], written: words, map: this.map(source, read), rows, columns };
   }
 
   /** Where the last decoder layer looks while it reads these words: a mean over its heads. */

@@ -81,7 +81,8 @@ function translation(animal, place, adjective) {
 }
 
 const idsOf = (task, words) => words.map((word) => FIRST + task.words.indexOf(word));
-export const wordsOf = (task, ids) => ids.map((id) => task.words[id - FIRST] ?? "?");
+const SYMBOLS = { [START]: "<s>", [END]: "</s>" };
+export const wordsOf = (task, ids) => ids.map((id) => SYMBOLS[id] ?? task.words[id - FIRST] ?? "?");
 export const sizeOf = (task) => FIRST + task.words.length;
 
 /** A pair of words as ids; the target from the start symbol to the end. */

@@ -1,165 +1,156 @@
 // Chapter 83: two small Transformers are trained in the page, one of them without a part; the reader guesses first.
 // widget-breaking-mask, in another chapter, is the one experiment of that name.
+import { TASKS as LEARNED } from "../model/tasks.js";
 import { lossChart } from "./break/chart.js";
-import { CHOICES, EXPERIMENTS, fromHash, startOf, TASKS, toHash } from "./break/experiments.js";
+import { EXPERIMENTS, fromHash, startOf, toHash } from "./break/experiments.js";
+import { knobs } from "./break/knobs.js";
 import { panel } from "./break/panel.js";
-import { race } from "./break/race.js";
-import { guessesOf, lost, named, verdict } from "./break/verdict.js";
-import { button, choice, fixed, holdFocus, make, percent, pick, slider, teller, tick } from "./dom.js";
+import { AT_ONCE, race } from "./break/race.js";
+import { earlierRuns } from "./break/runs.js";
+import { guessesOf, lost, named, soFar, verdict } from "./break/verdict.js";
+import { button, choice, make, teller } from "./dom.js";
 
-const SEVERAL = "several"; // in the list of what can be taken away
-
-export function mount(place) {
+/** `earlier` are runs to compare with, which stay when another experiment is asked for by its address. */
+export function mount(place, earlier = []) {
   const only = place.parentElement.id.split("-").slice(2).join("-");
   let settings = only ? startOf([only]) : (fromHash(location.hash) ?? startOf(["mask"]));
   const [told, tell] = teller();
-  let [stopBoth, guess] = [null, null];
+  let [guess, run, isGoing] = [null, null, false]; // a run that is over stays here as long as it is seen
   const question = make("div", {});
-  const knobs = make("div", {});
   const [watch, reads] = [make("p", {}), make("p", { class: "quiet" })];
   const panels = ["curve", "other"].map(panel);
-  const chart = lossChart(place.clientWidth);
-  const start = button("Train both", begin, { disabled: true });
-  const stop = button("Stop", () => end("Stopped."), { hidden: true });
-  const bar = make("progress", { max: 1, value: 0, "aria-label": "training", hidden: true });
-  const controls = make("p", {}, start, " ", stop, bar);
+  const chart = lossChart();
+  const runs = earlierRuns(earlier, (marked) => chart.show(settings.steps, earlier, run, marked));
+  const turned = knobs(() => settings, change);
+  const main = button("", () => (isGoing ? pause() : go(true)), { class: "go" });
+  const some = button(`${AT_ONCE} steps`, () => go(false));
+  const stop = button("Stop", () => end(`Stopped at step ${run.steps.at(-1) ?? 0}.`));
+  const bar = make("progress", { max: 1, value: 0, "aria-label": "training" });
+  const isOpen = () => run !== null && !run.isOver;
+
+  function showControls() {
+    main.textContent = isGoing ? "Pause" : isOpen() ? "Go on" : "Train both";
+    main.disabled = guess === null && !isOpen();
+    some.disabled = isGoing || main.disabled;
+    stop.disabled = !isOpen();
+  }
 
   /** The question about these parts, and nothing learned yet. */
   function ask() {
-    [guess, start.disabled] = [null, true];
+    guess = null;
     const parts = lost(settings);
     const none = settings.parts.length
       ? "One head has none to spare: choose two or four."
       : "Take away at least one part.";
     const legend = parts.length ? `The second model lacks ${named(settings)}. What will happen?` : none;
-    const answers = parts.length ? guessesOf(parts).map((text, i) => [i, text]) : [];
-    const choose = (value) => {
-      guess = value;
-      start.disabled = stopBoth !== null;
-    };
+    const answers = parts.length ? guessesOf(parts).map(([text], i) => [i, text]) : [];
+    const choose = (value) => ((guess = value), showControls());
     question.replaceChildren(choice(legend, answers, null, choose));
-    panels[0].call("the whole model");
-    panels[1].call(parts.length === 1 ? `without ${named(settings)}` : "without these parts");
+    watch.textContent = parts.length === 1 ? EXPERIMENTS[parts[0]].watch : "";
   }
 
-  function clear(steps) {
-    chart.clear(steps);
-    panels.forEach((each) => each.clear());
-    [watch.textContent, reads.textContent] = ["", ""];
+  /** Room for a run with these settings. */
+  function clear() {
+    const [source, target] = LEARNED[settings.task].example;
+    const isOwn = lookOf(lost(settings)) === "decoder";
+    const rows = isOwn ? "a word that the decoder read" : "a word that the model writes";
+    reads.textContent =
+      `Both read: ${source.join(" ")}. In the maps each row is ${rows}, ` +
+      `each column a word ${isOwn ? "among these" : "of the source"} at which it looks: the darker, the more.`;
+    const letters = Math.max(4, ...target.map((word) => word.length)); // of </s>, too
+    const room = { columns: isOwn ? ["<s>", ...target] : source, height: target.length + 1, letters };
+    const second = lost(settings).length === 1 ? `without ${named(settings)}` : "without these parts";
+    panels.forEach((each, i) => each.clear(i ? second : "the whole model", settings.steps, room));
+    bar.value = 0;
+    chart.show(settings.steps, earlier, null);
+  }
+
+  /** The run that is seen goes behind the next one. */
+  function putAside() {
+    if (run?.steps.length && !only) runs.add(run);
+    run = null;
   }
 
   function change(changed) {
+    const stopped = isOpen() ? `Stopped at step ${run.steps.at(-1) ?? 0}, because the settings changed. ` : "";
+    const stays = run?.steps.length ? "The run stays among the earlier ones." : "";
+    if (isOpen()) end("");
+    putAside();
+    if (stopped || stays) tell(stopped + stays);
     const before = named(settings);
     settings = { ...settings, ...changed };
     settings.steps = startOf(settings.parts, settings.task).steps;
     history.replaceState(null, "", toHash(settings));
     if (changed.parts || named(settings) !== before) ask();
-    end("");
-    clear(settings.steps);
+    clear();
+    showControls();
   }
 
-  function begin() {
-    end("");
-    clear(settings.steps);
-    const parts = lost(settings);
-    stopBoth = race(settings, lookOf(parts), hear, end);
-    const hand = holdFocus(controls);
-    [start.disabled, stop.hidden, bar.hidden, bar.value] = [true, false, false, 0];
-    hand();
-    watch.textContent = parts.length === 1 ? EXPERIMENTS[parts[0]].watch : "";
-    tell("Both models begin with the same random numbers.");
+  /** Both learn, up to the end or for some steps only. */
+  function go(isOn) {
+    if (!isOpen()) {
+      putAside();
+      clear();
+      run = { settings, steps: [], losses: [[], []], both: [{}, {}], isOver: false };
+      run.race = race(settings, lookOf(lost(settings)), hear, end);
+      tell("Both models begin with the same random numbers.");
+    } else if (isOn) tell("Training goes on.");
+    isGoing = isOn;
+    run.race.next();
+    showControls();
+  }
+
+  function pause(why = "Paused.") {
+    isGoing = false;
+    showControls();
+    tell(why);
   }
 
   function end(text) {
-    stopBoth?.();
-    stopBoth = null;
-    const hand = holdFocus(controls);
-    [start.disabled, stop.hidden, bar.hidden] = [guess === null, true, true];
-    hand();
+    run?.race.end();
+    if (run) run.isOver = true;
+    isGoing = false;
+    showControls();
     if (text) tell(text);
   }
 
   function hear(step, both) {
     const { steps } = settings;
     const isEnd = step === steps;
+    run.both = both.map((report, i) => ({ ...report, ...reached(report, step, run.both[i]) }));
+    run.steps.push(step);
+    run.losses.forEach((losses, i) => losses.push(both[i].loss));
     bar.value = step / steps;
-    chart.add(
-      step,
-      steps,
-      both.map(({ loss }) => loss),
-    );
-    reads.textContent = `Both read: ${both[0].read.join(" ")}`;
-    both.forEach((report, i) => panels[i].show(step, report, step % 50 === 0));
-    if (isEnd) end("");
-    if (step % 100 === 0 || isEnd) tell(said(step, both, settings, isEnd ? guess : null));
+    chart.show(steps, earlier, run);
+    both.forEach((report, i) => panels[i].show(step, report));
+    const text = `Step ${step}. ${soFar(both, settings)}`;
+    if (isEnd) end(`${text} ${verdict(settings, run.both, guess)}`);
+    else if (!isGoing) tell(`Paused. ${text}`);
+    else if (step % 100 === 0) tell(text);
+    if (isGoing) run.race.next();
   }
 
-  /** Seed, width and the like; in the list of parts, all six as boxes when several are wanted. */
-  function turn(isSeveral) {
-    const box = (part) =>
-      tick(EXPERIMENTS[part].name, settings.parts.includes(part), (isOn) =>
-        change({
-          parts: Object.keys(EXPERIMENTS).filter((each) => (each === part ? isOn : settings.parts.includes(each))),
-        }),
-      );
-    const sliders = Object.entries(CHOICES).map(([name, values]) =>
-      slider(
-        name === "rate" ? "learning rate, times" : name,
-        { min: 0, max: values.length - 1, value: values.indexOf(settings[name]), told: (i) => String(values[i]) },
-        (i) => change({ [name]: values[i] }),
-      ),
-    );
-    knobs.replaceChildren(
-      ...(isSeveral
-        ? [make("fieldset", { class: "parts" }, make("legend", {}, "Take away"), Object.keys(EXPERIMENTS).map(box))]
-        : []),
-      make("details", {}, make("summary", {}, "seed, width, layers, heads, learning rate"), sliders),
-    );
-  }
-
-  function choosePart(part) {
-    change(part === SEVERAL ? {} : startOf([part], settings.task));
-    turn(part === SEVERAL);
-  }
-
-  const isSeveral = settings.parts.length > 1;
-  const parts = [...Object.entries(EXPERIMENTS).map(([part, { name }]) => [part, name]), [SEVERAL, "several parts"]];
-  const lists = make(
-    "p",
-    {},
-    "Take away ",
-    pick("what to take away", parts, isSeveral ? SEVERAL : settings.parts[0], choosePart),
-    " and let both learn ",
-    pick("what to learn", titles(), settings.task, (task) => change({ task })),
-  );
   const chapter = make("a", { href: `83_break_one.html${toHash(settings)}` }, "Chapter 83");
   const isSlide = place.closest(".reveal") !== null; // no chapter lies beside slides
-  const alone = make(
-    "p",
-    {},
-    "On this page, two small models learn to write eight digits backwards.",
-    isSlide ? null : [" (", chapter, " has all six experiments.)"],
-  );
+  const more = isSlide ? null : [" (", chapter, " has all six experiments.)"];
+  const alone = make("p", {}, "On this page, two small models learn to write eight digits backwards.", more);
+  const boxes = panels.map(({ box }) => box);
   place.append(
-    ...(only ? [alone] : [lists]),
-    question,
-    ...(only ? [] : [knobs]),
-    controls,
+    ...(only ? [alone, question] : [turned.lists, question, ...turned.others]),
+    make("p", { class: "controls" }, main, some, stop, bar),
     watch,
     chart.box,
     reads,
-    make(
-      "div",
-      { class: "beside" },
-      panels.map(({ box }) => box),
-    ),
+    make("div", { class: "beside" }, boxes),
     told,
+    runs.box,
   );
-  if (!only) turn(isSeveral);
   ask();
-  clear(settings.steps);
+  clear();
+  showControls();
+  place.style.minHeight = ""; // the room of a picture, which is taller on a wide page
   const away = new AbortController();
-  const hide = () => document.hidden && stopBoth && end("Stopped, because the page was hidden.");
+  const hide = () => document.hidden && isGoing && pause("Paused, because the page was hidden.");
   document.addEventListener("visibilitychange", hide, away);
   if (!only) window.addEventListener("hashchange", again, away);
 
@@ -168,20 +159,16 @@ export function mount(place) {
     if (!fromHash(location.hash)) return;
     away.abort();
     end("");
+    putAside();
     place.replaceChildren();
-    mount(place);
+    mount(place, earlier);
   }
 }
 
-const titles = () => Object.entries(TASKS).map(([task, [title]]) => [task, title]);
 const lookOf = (parts) => (parts.length === 1 && EXPERIMENTS[parts[0]].look) || "cross";
 
-/** What has happened so far, from the numbers; at the end, with what there is to say of the guess. */
-function said(step, both, settings, guess) {
-  const right = ({ share }) => `${percent(share)} of unseen examples right`;
-  const [whole, without] = both;
-  const text =
-    `Step ${step}. Whole: loss ${fixed(whole.loss)}, ${right(whole)}. ` +
-    `Without ${named(settings)}: loss ${fixed(without.loss)}, ${right(without)}.`;
-  return guess === null ? text : `${text} ${verdict(settings, both, guess)}`;
-}
+/** At which step half of the unseen examples were right for the first time, and the largest share so far. */
+const reached = ({ share }, step, { half = Infinity, best = 0 }) => ({
+  half: share >= 0.5 ? Math.min(half, step) : half,
+  best: Math.max(best, share),
+});

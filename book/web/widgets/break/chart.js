@@ -1,47 +1,51 @@
-// Chapter 83: the losses of two models, drawn as they learn.
+// Chapter 83: the losses of two models, drawn as they learn, before those of earlier runs.
 import { draw, make } from "../dom.js";
 
-const [WIDEST, HIGH, LEFT, BELOW] = [560, 200, 40, 26]; // pixels
-const TOP = 4; // where the axis of the loss ends
+const [WIDEST, HIGH, LEFT, RIGHT, ABOVE, BELOW] = [560, 216, 44, 24, 24, 26]; // pixels
 
-/** A chart of that width at most; `add(step, steps, losses)` makes its two lines longer. */
-export function lossChart(room) {
-  const wide = Math.max(280, Math.min(WIDEST, room)); // text keeps its size on a phone
-  const lines = [draw("path", { class: "curve" }), draw("path", { class: "other" })];
-  const ticks = draw("g", {});
+/** `show(steps, runs, run, marked)` draws a run of so many steps over earlier ones, of which one may be marked. */
+export function lossChart() {
   const label = "losses of both models against steps; that of the model without the part is dashed";
-  const svg = draw(
-    "svg",
-    { viewBox: `0 0 ${wide} ${HIGH}`, class: "plot", role: "img", "aria-label": label },
-    ticks,
-    lines,
-  );
-  let points = [[], []];
+  const svg = draw("svg", { class: "plot", role: "img", "aria-label": label });
+  const box = make("div", {}, svg);
+  let shown = [0, [], null];
+  new ResizeObserver(() => show(...shown)).observe(box);
 
-  function axes(steps) {
+  function show(...asked) {
+    shown = asked;
+    const [steps, runs, run, marked = null] = asked;
+    const wide = Math.max(280, Math.min(WIDEST, box.clientWidth)); // text keeps its size on a phone
+    const all = run ? [...runs, run] : runs;
+    const last = Math.max(steps, ...all.map(({ settings }) => settings.steps));
+    const highest = Math.max(...all.flatMap(({ losses }) => losses.flat()));
+    const across = (step) => LEFT + ((wide - LEFT - RIGHT) * step) / last;
+    const ticks = ticksTo(highest);
+    const scale = Math.log(2 * Math.max(highest, ticks.at(-1)));
+    const up = (loss) => HIGH - BELOW - ((HIGH - BELOW - ABOVE) * Math.log(2 * loss)) / scale;
+    const lines = (one, kind) =>
+      one.losses.map((losses, i) => {
+        const points = losses.map((loss, k) => `${across(one.steps[k]).toFixed(1)} ${up(loss).toFixed(1)}`);
+        return draw("path", { class: `${i ? "other" : "curve"} ${kind}`, d: `M ${points.join(" L ") || "0 0"}` });
+      });
     const text = (x, y, anchor, what) => draw("text", { x, y, "text-anchor": anchor }, what);
-    ticks.replaceChildren(
-      draw("path", { d: `M ${LEFT} 4 V ${HIGH - BELOW} H ${wide - 24}` }),
-      ...[0, 1, 2, 3, 4].map((value) => text(LEFT - 6, up(value) + 4, "end", value)),
-      ...[0, steps / 2, steps].map((step) => text(across(step, steps), HIGH - 8, "middle", step)),
-      text(LEFT + 6, 16, "start", "loss"),
-      text(across(0.75, 1), HIGH - 8, "middle", "step"),
+    svg.setAttribute("viewBox", `0 0 ${wide} ${HIGH}`);
+    svg.replaceChildren(
+      draw("path", { d: `M ${LEFT} ${ABOVE} V ${HIGH - BELOW} H ${wide - RIGHT}` }),
+      ...ticks.map((loss) => text(LEFT - 6, up(loss) + 4, "end", loss < 1e5 ? loss : loss.toExponential())),
+      ...[0, last / 2, last].map((step) => text(across(step), HIGH - 8, "middle", step)),
+      text(4, 13, "start", "loss (log scale)"),
+      text(across(0.75 * last), HIGH - 8, "middle", "step"),
+      ...runs.flatMap((one) => lines(one, one === marked ? "" : "faint")),
+      ...(run ? lines(run, marked ? "faint" : "") : []),
     );
   }
-  const across = (step, steps) => LEFT + ((wide - LEFT - 24) * step) / steps;
-  const up = (value) => HIGH - BELOW - ((HIGH - BELOW - 8) * Math.min(TOP, value)) / TOP;
-  return {
-    box: make("div", {}, svg),
-    clear(steps) {
-      points = [[], []];
-      lines.forEach((line) => line.setAttribute("d", ""));
-      axes(steps);
-    },
-    add(step, steps, losses) {
-      losses.forEach((loss, i) => {
-        points[i].push(`${across(step, steps).toFixed(1)} ${up(loss).toFixed(1)}`);
-        lines[i].setAttribute("d", `M ${points[i].join(" L ")}`);
-      });
-    },
-  };
+  return { box, show };
+}
+
+/** What stands beside the axis, which begins at 0.5: no smoothed loss goes below. */
+function ticksTo(highest) {
+  if (highest <= 4) return [0.5, 1, 2, 4];
+  const powers = Math.ceil(Math.log10(highest));
+  const apart = Math.ceil(powers / 5);
+  return Array.from({ length: Math.floor(powers / apart) + 1 }, (_, i) => 10 ** (i * apart));
 }

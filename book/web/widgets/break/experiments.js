@@ -1,38 +1,24 @@
 // Chapter 83: what can be taken away, what may happen then, what to look at, and the address of an experiment.
 
+import * as came from "./outcomes.js";
+
 const both = (each) => ({ digits: each, pronouns: each });
 
-// what the two models of a run report at its end, and whether it is so
-const writesNothing = ({ share }) => share <= 0.1;
-const worksAsWell = (whole, without) => without.share >= 0.75 * whole.share && !writesNothing(without);
-const leaks = (whole, without) => writesNothing(without) && without.loss < whole.loss + 0.1;
-const repeats = (whole, without) => leaks(whole, without) && new Set(without.written).size === 1;
-const learnsNothing = (whole, without) => writesNothing(without) && without.loss > whole.loss + 1;
-const writesNothingRight = (whole, without) => writesNothing(without);
-
-/** Whether at least six of the eight digits that were read are written, and no example is right. */
-function isInDisorder(whole, { read, written, share }) {
-  const left = [...read];
-  for (const word of written) if (left.includes(word)) left.splice(left.indexOf(word), 1);
-  return writesNothing({ share }) && left.length <= 2;
-}
-
 /**
- * For each part: what it is called; what may happen without it, among which readers guess; which guess the recorded
- * runs bear out; whether another run bears it out, too; the seed of a recorded run that came out otherwise; whose map
- * is shown (the attention of the last decoder layer to the source, or to its own words); what to look at; why it came
- * out so; and settings that differ from the others'.
+ * For each part: what it is called; what may happen without it, among which readers guess, and whether it did; which
+ * guess the recorded runs bear out; the seed of a recorded run that came out otherwise; whose map is shown (the
+ * attention of the last decoder layer to the source, or to its own words); what to look at; why it came out so; and
+ * settings that differ from the others'.
  */
 export const EXPERIMENTS = {
   mask: {
     name: "the causal mask",
     guesses: [
-      "Its loss stays high.",
-      "Its loss ends as low, and by itself it writes nothing right.",
-      "It works as well as the other.",
+      ["Its loss stays high.", came.lossStaysHigh],
+      ["Its loss ends as low, and by itself it writes nothing right.", came.leaks],
+      ["It works as well as the other.", came.worksAsWell],
     ],
     answer: both(1),
-    bears: both(leaks),
     look: "decoder",
     watch:
       "Compare the losses first, then what the two models write. The maps show where the decoder looks among its own words while it learns: the future is to the right of the diagonal.",
@@ -46,12 +32,11 @@ export const EXPERIMENTS = {
   shift: {
     name: "the shift",
     guesses: [
-      "It works as well as the other.",
-      "It learns more slowly.",
-      "Its loss is low at once, and by itself it writes one word again and again.",
+      ["It works as well as the other.", came.worksAsWell],
+      ["It learns more slowly.", came.learnsLater],
+      ["Its loss is low at once, and by itself it writes one word again and again.", came.repeats],
     ],
     answer: both(2),
-    bears: both(repeats),
     watch:
       "Compare how soon the two losses fall, then what the two models write. The maps show where the decoder looks in the source while it writes.",
     found: both(
@@ -60,9 +45,12 @@ export const EXPERIMENTS = {
   },
   root: {
     name: "the root under the scores",
-    guesses: ["It does not learn the task.", "It learns, perhaps more slowly.", "It learns faster."],
+    guesses: [
+      ["It does not learn the task.", came.writesNothingRight],
+      ["It learns, perhaps more slowly.", came.learnsNotSooner],
+      ["It learns faster.", came.learnsSooner],
+    ],
     answer: both(0),
-    bears: both(writesNothingRight),
     watch:
       "Compare the maps, which show where the decoder looks in the source. Which of them sharpen sooner, and do they point to the right words?",
     found: {
@@ -76,12 +64,11 @@ export const EXPERIMENTS = {
   positions: {
     name: "positions",
     guesses: [
-      "It works as well as the other.",
-      "It does not learn at all.",
-      "It writes the right words in a wrong order.",
+      ["It works as well as the other.", came.worksAsWell],
+      ["It does not learn at all.", came.learnsNothing],
+      ["It writes the right words in a wrong order.", came.isInDisorder],
     ],
     answer: { digits: 2, pronouns: 0 },
-    bears: { digits: isInDisorder, pronouns: worksAsWell },
     otherwise: { pronouns: 2 },
     watch:
       "Look at the words that the second model writes: are they the right ones, and are they in the right places? The maps show where the decoder looks in the source.",
@@ -92,9 +79,12 @@ export const EXPERIMENTS = {
   },
   "warm-up": {
     name: "the warm-up",
-    guesses: ["It learns faster.", "It works as well as the other.", "It does not learn at all."],
+    guesses: [
+      ["It learns faster.", came.learnsSooner],
+      ["It works as well as the other.", came.worksAsWell],
+      ["It does not learn at all.", came.learnsNothing],
+    ],
     answer: both(2),
-    bears: both(learnsNothing),
     watch: "Look at the first steps: the second model takes them at full speed. Do its maps ever become sharp?",
     found: both(
       "The first steps are so long that the weights end up far from where they began, and the falling rate does not bring them back.",
@@ -102,9 +92,12 @@ export const EXPERIMENTS = {
   },
   heads: {
     name: "three of its four heads",
-    guesses: ["It does not learn at all.", "It learns much more slowly.", "It works as well as the other."],
+    guesses: [
+      ["It does not learn at all.", came.learnsNothing],
+      ["It learns much more slowly.", came.learnsLater],
+      ["It works as well as the other.", came.worksAsWell],
+    ],
     answer: both(2),
-    bears: both(worksAsWell),
     watch:
       "Compare the losses, then the maps, which show where the decoder looks in the source: does a single head look in other places than four together?",
     found: both("One wide head learns it as well as four narrow ones: one look at a time is enough here."),
@@ -113,10 +106,10 @@ export const EXPERIMENTS = {
 
 /** What may happen when several parts are gone. */
 export const ANY = [
-  "It works as well as the other.",
-  "It learns more slowly.",
-  "Its loss looks good, but by itself it writes nonsense.",
-  "It does not learn at all.",
+  ["It works as well as the other.", came.worksAsWell],
+  ["It learns more slowly.", came.learnsLater],
+  ["Its loss looks good, but by itself it writes nonsense.", came.leaks],
+  ["It does not learn at all.", came.learnsNothing],
 ];
 export const TASKS = { digits: ["eight digits backwards", 400], pronouns: ["what “it” means", 300] };
 export const CHOICES = {
