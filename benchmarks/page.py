@@ -64,7 +64,7 @@ def first_look(browser: Browser, address: str, brake: int) -> float:
     """Milliseconds from the click on the landing page's picture until it can be touched, the model's way included."""
     page = new_page(browser)
     visit(page, f"{address}index.html")
-    start = page.locator("#widget-picture-guess > .start")
+    start = page.locator("#widget-picture-guess .start")
     start.scroll_into_view_if_needed()
     slow(page, brake)
     page.evaluate("""() => {
@@ -114,7 +114,7 @@ def smoothness(browser: Browser, address: str, brake: int) -> dict[str, dict[str
     """For each gesture the main thread's work a frame in milliseconds: its median and its 95th percentile."""
     page = new_page(browser)
     visit(page, f"{address}81_laboratory.html")
-    page.locator("#widget-picture > .start").click()
+    page.locator("#widget-picture .start").click()
     page.locator(".widget-live .scene").scroll_into_view_if_needed()
     page.wait_for_timeout(4000)  # until all prices have come
     slow(page, brake)

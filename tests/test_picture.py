@@ -244,14 +244,14 @@ class TestInThePage:
         figure = page.locator("#widget-picture-guess")
         figure.scroll_into_view_if_needed()
         pronoun = figure.locator(".see-still:visible text.watched").last
-        figure.get_by_text("es, for the animal").wait_for()
+        figure.get_by_text("sie, for the street").wait_for()
         assert not pronoun.is_visible()
-        figure.get_by_text("es, for the animal").click()
-        shows(figure, "Right: Das Tier überquerte die Straße nicht, weil es zu müde war.")
-        assert pronoun.text_content() == "es"
-        figure.get_by_label("wide", exact=False).check(force=True)
-        figure.get_by_text("es, for the animal").click()
-        shows(figure, "Not this time: Das Tier überquerte die Straße nicht, weil sie zu breit war.")
+        figure.get_by_text("sie, for the street").click()
+        shows(figure, "Right: Das Tier überquerte die Straße nicht, weil sie zu breit war.")
+        assert pronoun.text_content() == "sie"
+        figure.get_by_label("tired", exact=False).check(force=True)
+        figure.get_by_text("sie, for the street").click()
+        shows(figure, "Not this time: Das Tier überquerte die Straße nicht, weil es zu müde war.")
         assert not [url for url in requests if "/models/" in url or "picture/picture.js" in url]
         see = alive(page, "picture-guess", word=1)
         shows(see, "“animal”")
@@ -283,14 +283,14 @@ class TestInThePage:
         assert page.evaluate("document.activeElement.textContent") == "it"
         see.get_by_role("button", name="at door 2").focus()
         press(page, "Enter")
-        shows(see.locator(".told"), "It writes now: Das Tier überquerte die Straße nicht, weil sie zu müde war.")
+        shows(see.locator(".told"), "It writes now: Das Tier überquerte die Straße nicht, weil es zu breit war.")
         address = page.url
         see.get_by_role("button", name="undo: door 2").focus()
         press(page, "Enter")
-        shows(see.locator(".told"), "It writes now: Das Tier überquerte die Straße nicht, weil es zu müde war.")
+        shows(see.locator(".told"), "It writes now: Das Tier überquerte die Straße nicht, weil sie zu breit war.")
         page.goto(site)
         page.goto(address)
-        shows(page.locator("#widget-picture .see-answer"), "weil sie zu müde war")
+        shows(page.locator("#widget-picture .see-answer"), "weil es zu breit war")
         assert [url for url in requests if not url.startswith((site, "data:", "blob:", "about:"))] == []
         assert complaints == []
 

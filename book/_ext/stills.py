@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "data" / "models" / "embedded"
 SAID = "The animal did not cross the street because it was too {}."
-TWINS = {"tired": "wide", "wide": "tired"}
+TWINS = {"wide": "tired", "tired": "wide"}
 WIDTHS = {"wide": 700, "narrow": 326}  # of pages, in pixels
 
 
@@ -46,4 +46,4 @@ def drawn(alternative: str) -> str:
         about = f'data-adjective="{adjective}" data-pronoun="{still["pronoun"]}" data-text="{escape(still["text"])}"'
         label = f'role="img" aria-label="{escape(alternative)}"'
         boxes.append(f'<div class="see-still {form}" {about} {label}>{still["svg"]}</div>')
-    return f'{link}<div class="see see-stills" data-shown="tired">{"".join(boxes)}</div>'
+    return f'{link}<div class="see see-stills" data-shown="wide">{"".join(boxes)}</div>'

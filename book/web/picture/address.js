@@ -2,11 +2,11 @@
 import { escaped, START as LAB, unescaped } from "../widgets/lab/address.js";
 
 export const START = {
-  say: LAB.say,
-  twin: LAB.twin,
+  say: LAB.twin,
+  twin: LAB.say,
   model: "1",
   open: null, // the column that fills the picture
-  touched: { side: "source", at: 8 },
+  touched: { side: "written", at: 8 },
   cut: [],
   off: [],
   give: [],
@@ -61,7 +61,7 @@ export function toHash(state) {
     open: state.open ?? "",
     touch: `${state.touched.side}.${state.touched.at}`,
   };
-  const usual = { say: START.say, twin: START.twin, model: START.model, open: "", touch: "source.8" };
+  const usual = { say: START.say, twin: START.twin, model: START.model, open: "", touch: "written.8" };
   for (const name of Object.keys(CODES)) [words[name], usual[name]] = [written(name, state[name]), ""];
   const said = Object.entries(words).filter(([name, value]) => value !== usual[name]);
   return `#see-${escaped(String(new URLSearchParams(said)))}`;

@@ -22,7 +22,7 @@ export function drawColumn(column, { width, isOpen, isSeen, isSliver }, view, he
   ];
   const name = `column${isOpen ? " open" : ""}${isSeen ? "" : " leaving"}`;
   const group = draw("g", { class: name, "data-column": column.id }, stretch, ...letters.map(([, one]) => one));
-  return { group, stretch, letters };
+  return { group, stretch, letters, places: column.places?.length ?? 1 };
 }
 
 /** What opens and closes a column. */

@@ -100,6 +100,7 @@ export function look(translator, state) {
   const { source } = before;
   const input = inputOf(model, after.tokens);
   const pass = changed(model, changes, () => traced(model, source, input));
+  const plain = after === before ? pass : traced(model, source, input);
   const watch = watched(tokenizer, after);
   const name = (id) => shown(tokenizer, id);
   const pronoun = genderTokens(tokenizer) ? pronounAt(tokenizer, before.tokens) : -1;
@@ -117,8 +118,18 @@ export function look(translator, state) {
     watch,
     likeliest: best(pass.scores[watch], 3).map(({ token, score }) => ({ word: name(token), share: Math.exp(score) })),
     genders,
+    heard: heardBest(plain),
     ...pass,
   };
+}
+
+/** Of each written word the English one that it hears best at the last door, when nothing is changed. */
+function heardBest({ attentions }) {
+  const { weights } = attentions[Object.keys(attentions).findLast((name) => name.startsWith("cross"))];
+  return weights[0].map((_, at) => {
+    const row = Array.from(weights[0][at], (_, key) => weights.reduce((sum, head) => sum + head[at][key], 0));
+    return row.indexOf(Math.max(...row));
+  });
 }
 
 /** A function that says of a line what the watched word would be without it: { share of it now, word then, its share }. */

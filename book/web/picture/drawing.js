@@ -53,6 +53,7 @@ function lines(column, view) {
     const [from, to] = [share * n + 0.02, share * (n + 1) - 0.02];
     const middle = (from + to) / 2;
     for (const line of linesAt(result, place, touched, place.head)) {
+      if (place.kind === "encoder" && place.head !== null && !line.heard) continue; // the list has them, and the matrix
       const id = lineId(line);
       const [a, b] = [y(line.key), y(line.query)];
       const d = `M ${from} ${a} C ${middle} ${a}, ${middle} ${b}, ${to} ${b}`;
@@ -67,7 +68,7 @@ function lines(column, view) {
         "text",
         { y: row - 4, "data-line": id },
         `${word}${percent(line.weight)} `,
-        draw("tspan", { "data-price": id }, priced(price, view)),
+        draw("tspan", { "data-price": id, class: price?.isOther ? "turns" : null }, priced(price, view)),
       );
       start.push([line.heard ? from : to, line.heard ? "start" : "end", told]);
     }

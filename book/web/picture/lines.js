@@ -24,13 +24,7 @@ function found(weights, place, { query = null, key = null }, head) {
 }
 
 /** The row of English that a view is about: the word that is touched, or the one that a written word hears best. */
-export function sourceOf({ attentions }, { side, at }) {
-  if (side === "source") return at;
-  const last = Object.keys(attentions).findLast((name) => name.startsWith("cross"));
-  const { weights } = attentions[last];
-  const row = Array.from(weights[0][at], (_, key) => mean(weights, at, key));
-  return row.indexOf(Math.max(...row));
-}
+export const sourceOf = ({ heard }, { side, at }) => (side === "source" ? at : heard[at]);
 
 /**
  * The lines at one place of attention, for what is touched: { side: "source" or "written", at }. What a word hears

@@ -1,6 +1,6 @@
 // What stands around the scene: the places, the answer, what was changed, and what the numbers mean.
 import { button, make, percent, teller } from "../widgets/dom.js";
-import { genderBars } from "../widgets/genders.js";
+import { GENDERS } from "../widgets/genders.js";
 import { described, inspector } from "./inspector.js";
 import { stepper } from "./stops.js";
 
@@ -10,9 +10,9 @@ export function panels(svg) {
   const parts = {
     top: make("div", { class: "see-top" }),
     story: make("div", { class: "see-story" }),
+    answer: make("div", { class: "see-answer" }),
     path: make("nav", { class: "see-path", "aria-label": "how deep" }),
     frame: make("div", { class: "see-scene" }, svg),
-    answer: make("div", { class: "see-answer" }),
     done: make("div", { class: "done" }),
     notes: make("p", { class: "problem", hidden: true }),
     told,
@@ -31,19 +31,25 @@ export function fill({ story, answer, done, legend, words }, view, doing) {
   done.replaceChildren(...undoing(state, result, doing));
   legend.textContent =
     `On a line stand its weight and what a cut of it costs: so many points of the chance of ` +
-    `“${result.written[result.watch]}”, or, in red, the word that comes in its place. Click a line to cut it.`;
+    `“${result.written[result.watch]}”, or, in red, the word that comes in its place. Click a line to cut it. A door is where the decoder hears English.`;
+  if (result.source.concat(result.written).some((word) => word.startsWith("·")))
+    legend.append(" A piece with a dot goes on with the word above.");
   words.replaceChildren(...inspector(view, { open, ...doing }));
 }
 
 /** The translation, before and now, and the chances of er, sie and es. */
 function answered({ text, textBefore, genders, likeliest }) {
   const before = text === textBefore ? null : [make("del", { lang: "de" }, textBefore), " "];
-  return [
-    make("p", {}, before, make("b", { lang: "de" }, text)),
-    genders
-      ? genderBars(genders.after, genders.before)
-      : make("p", { class: "quiet" }, `Watched: “${likeliest[0].word}”, ${percent(likeliest[0].share)}.`),
-  ];
+  const chance = (word, share) => [make("span", { lang: "de" }, word), ` ${percent(share)}`];
+  const all = genders
+    ? GENDERS.map((word, n) => chance(word, genders.after[n]))
+    : [chance(likeliest[0].word, likeliest[0].share)];
+  const chances = make(
+    "small",
+    {},
+    all.flatMap((one, n) => [n ? ", " : "", ...one]),
+  );
+  return [make("p", {}, before, make("b", { lang: "de" }, text), " ", chances)];
 }
 
 /** The stepper through the case. */

@@ -12,6 +12,7 @@ import { fill, panels } from "./panels.js";
 import { Scene, TIME } from "./scene.js";
 import { STOPS } from "./stops.js";
 
+const SOON = ["cross", "decoder", "encoder"]; // whose prices come first: those of the decoder are found sooner
 const WAIT = 80; // milliseconds before prices are asked for
 const NARROW = 560; // pixels: below, a picture for a phone
 
@@ -200,7 +201,9 @@ class Picture {
   ask() {
     clearTimeout(this.pending);
     this.pending = setTimeout(() => {
-      const wanted = this.lines().filter((line) => !this.prices.has(lineId(line)));
+      const wanted = this.lines()
+        .filter((line) => !this.prices.has(lineId(line)))
+        .sort((a, b) => SOON.indexOf(a.kind) - SOON.indexOf(b.kind));
       const { result } = this;
       if (wanted.length) this.engine.ask("costs", wanted, (answer) => result === this.result && this.priced(...answer));
     }, WAIT);

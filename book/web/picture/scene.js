@@ -6,6 +6,7 @@ import { HEAD } from "./drawing.js";
 import { linesAt, sourceOf } from "./lines.js";
 
 export const TIME = 450; // milliseconds of a zoom
+const LABEL = 54; // the least width of lines that have labels
 const PAD = 5; // pixels between letters and the edge of their column
 const eased = (t) => (t < 0.5 ? 4 * t ** 3 : 1 - (2 - 2 * t) ** 3 / 2);
 
@@ -84,14 +85,14 @@ export class Scene {
   }
 
   place(places) {
-    for (const [id, { group, stretch, letters }] of this.parts) {
+    for (const [id, { group, stretch, letters, places: count }] of this.parts) {
       const { x, width } = places.get(id);
       stretch.setAttribute("transform", `translate(${x} 0) scale(${Math.max(width, 0.01)} 1)`);
       for (const [share, one] of letters) {
         const inset = PAD * (1 - 2 * share); // letters keep away from the edge
         one.setAttribute("transform", `translate(${x + inset + share * width} 0)`);
       }
-      group.classList.toggle("narrow", width < 54);
+      group.classList.toggle("narrow", width < LABEL * count);
       group.classList.toggle("none", width < 1);
     }
   }

@@ -2,7 +2,7 @@
 import { button, make } from "../widgets/dom.js";
 import { START } from "./address.js";
 
-const [TIRED, WIDE] = [START.say, START.twin];
+const [WIDE, TIRED] = [START.say, START.twin];
 const tired = { ...START, say: TIRED, twin: WIDE };
 const wide = { ...START, say: WIDE, twin: TIRED };
 const touched = (side, at) => ({ touched: { side, at } });

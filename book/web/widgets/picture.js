@@ -5,7 +5,7 @@ import { button, choice, holdFocus, make, teller } from "./dom.js";
 
 export const waits = true;
 const SAID = "The animal did not cross the street because it was too ";
-const OTHER = { tired: "wide", wide: "tired" };
+const OTHER = { wide: "tired", tired: "wide" };
 const MEANINGS = { es: "es, for the animal (das Tier)", sie: "sie, for the street (die Straße)" };
 
 /** `picture` waits to be touched; of `picture-guess` the pronouns are guessed first. */
@@ -13,7 +13,7 @@ export function mount(place) {
   const figure = place.closest("figure");
   const stills = figure.querySelector(".see-stills");
   const begin = starter(place, figure);
-  let adjective = "tired";
+  let adjective = "wide";
   const guesses = {};
 
   stills.addEventListener("click", (event) => {
@@ -30,8 +30,7 @@ export function mount(place) {
   const question = make("div", {});
   const [told, tell] = teller();
   const start = button("Touch the picture (loads 2.7 MB)", () => begin(said(adjective)), { class: "start" });
-  place.prepend(switched, question, told);
-  figure.querySelector(".see-stills").after(start);
+  place.prepend(switched, question, told, start);
   show();
 
   function show() {
@@ -66,7 +65,6 @@ function starter(place, figure) {
       const { picture } = await import("../picture/picture.js");
       await picture(place, { state, progress: (share) => (bar.value = share) });
       figure.classList.add("live");
-      figure.querySelector(":scope > .start").remove();
     } catch (error) {
       bar.hidden = true;
       isBusy = false;
