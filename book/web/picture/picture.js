@@ -5,15 +5,13 @@ import { pathTo } from "./columns.js";
 import { controls } from "./controls.js";
 import { Engine } from "./engine.js";
 import { gestures } from "./gestures.js";
-import { priced } from "./drawing.js";
 import { isSame } from "./same.js";
 import { lineId, linesAt, PLACES } from "./lines.js";
 import { fill, panels } from "./panels.js";
+import { Prices } from "./prices.js";
 import { Scene, TIME } from "./scene.js";
 import { STOPS } from "./stops.js";
 
-const SOON = ["cross", "decoder", "encoder"]; // whose prices come first: those of the decoder are found sooner
-const WAIT = 80; // milliseconds before prices are asked for
 const NARROW = 560; // pixels: below, a picture for a phone
 
 /** A state with all its parts: that of its stop, where it has one. */
@@ -33,12 +31,13 @@ export async function picture(place, { state = null, progress = () => {} } = {})
 
 class Picture {
   constructor(place, engine, { state, result, config, notes }) {
-    Object.assign(this, { engine, state, result, prices: new Map() });
+    Object.assign(this, { engine, state, result });
     Object.assign(this, { pointed: null, hovered: null, until: Infinity });
     this.scene = new Scene(config);
     this.doors = [...Array(config.num_decoder_layers ?? config.num_layers).keys()];
     Object.assign(this, panels(this.scene.svg));
     this.frame = this.parts.frame;
+    this.prices = new Prices(engine, this.box);
     place.replaceChildren(this.box);
     gestures(this.scene.svg, this.doing, () => document.fullscreenElement === this.box);
     this.controls = controls(this);
@@ -76,7 +75,7 @@ class Picture {
 
   view() {
     const { result, state, touched, until, doors } = this;
-    const cost = (line) => this.prices.get(lineId(line)) ?? null;
+    const cost = (line) => this.prices.of(line);
     const width = this.frame.clientWidth || 700;
     return { result, state, touched, open: state.open, until, cost, doors, width, isNarrow: width < NARROW };
   }
@@ -123,11 +122,10 @@ class Picture {
     }
     if (this.wanted !== wanted) return; // meanwhile something else is wanted
     const { state: settled, result, notes } = found;
-    Object.assign(this, { state: settled, result, prices: new Map(), until: Infinity });
+    Object.assign(this, { state: settled, result, until: Infinity, pointed: null });
     this.note(notes);
     this.write();
     this.ask();
-    this.pointed = null;
     this.draw(TIME);
     const { genders } = result;
     const shares = genders
@@ -197,28 +195,8 @@ class Picture {
     return [...all.values()];
   }
 
-  /** Ask for the prices of all lines that have none yet, a little later: what is pointed at may change at once. */
   ask() {
-    clearTimeout(this.pending);
-    this.pending = setTimeout(() => {
-      const wanted = this.lines()
-        .filter((line) => !this.prices.has(lineId(line)))
-        .sort((a, b) => SOON.indexOf(a.kind) - SOON.indexOf(b.kind));
-      const { result } = this;
-      if (wanted.length) this.engine.ask("costs", wanted, (answer) => result === this.result && this.priced(...answer));
-    }, WAIT);
-  }
-
-  /** A price has come: it is written wherever its line stands. */
-  priced(line, price) {
-    const id = lineId(line);
-    this.prices.set(id, price);
-    const text = priced(price, this);
-    this.box.querySelectorAll(`[data-price="${id}"]`).forEach((one) => {
-      one.textContent = text;
-      one.classList.toggle("turns", price.isOther);
-    });
-    this.box.querySelectorAll(`path[data-line="${id}"]`).forEach((one) => one.classList.toggle("turns", price.isOther));
+    this.prices.ask(this.result, () => this.lines());
   }
 
   note(notes) {
