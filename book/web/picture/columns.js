@@ -102,7 +102,7 @@ export function pathTo(columns, id) {
 export function layout(columns, open, width, isNarrow) {
   const path = pathTo(columns, open).map(({ id }) => id);
   const [places, sliver] = [new Map(), isNarrow ? SLIVER.narrow : SLIVER.wide];
-  const fixed = isNarrow ? { source: 60, read: 0, written: 74 } : { source: 84, read: 84, written: 96 };
+  const fixed = isNarrow ? { source: 60, read: 0, written: 74 } : { source: 78, read: 80, written: 86 };
   if (isNarrow && path[0]?.startsWith("encoder")) fixed.written = 0;
 
   function place(nodes, x, whole, depth, isSeen) {

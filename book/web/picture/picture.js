@@ -127,6 +127,7 @@ class Picture {
     this.write();
     this.ask();
     this.draw(TIME);
+    if (settled.stop !== null) this.box.scrollIntoView({ block: "start" });
     const { genders } = result;
     const shares = genders
       ? ` ${["er", "sie", "es"].map((word, n) => `${word} ${percent(genders.after[n])}`).join(", ")}.`

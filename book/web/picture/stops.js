@@ -13,7 +13,7 @@ const door2 = (key) => ({ cut: [{ kind: "cross", layer: 1, head: null, query: 8,
 export const STOPS = [
   {
     name: "The question",
-    text: "English comes in on the left, and German goes out on the right. For “it” German needs a gender: es is the animal, sie is the street. Nothing but tired tells which one is meant. Follow the row of “it” from left to right: a line comes from each word that it hears.",
+    text: "English comes in on the left, and German goes out on the right. For “it” German needs a gender: es is the animal, sie is the street. Only the last word, tired or wide, tells which one is meant. Follow the row of “it” from left to right: a line comes from each word that it hears.",
     proof: "famous",
     state: { ...tired, ...IT },
   },
@@ -68,6 +68,7 @@ export function stepper(at, { go, end }) {
   const proof = make("a", { href: `80_attention_visualizations.html#cell-${stop.proof}` }, "the cell that proves it");
   return [
     make("h2", {}, `${at + 1} of ${STOPS.length}: ${stop.name}`),
+    make("p", {}, make("i", { lang: "en" }, stop.state.say)),
     make("p", {}, stop.text, " (", proof, ")"),
     make(
       "div",
