@@ -20,7 +20,8 @@ export function numbersOf({ attentions, vectors }, id) {
 
 /** The names of a column, in lines. */
 export function header(column, { width, isOpen, isSliver }) {
-  if (isSliver || isOpen) return [];
+  const least = 6 * Math.max(...(column.short ?? column.name).split(" ").map((word) => word.length)); // pixels
+  if (isSliver || isOpen || width < least) return [];
   const room = Math.floor(width / 7.2);
   const isWide = Math.max(...column.name.split(" ").map((word) => word.length)) <= room;
   const name = column.short && (!isWide || column.group !== undefined) ? column.short : column.name;

@@ -43,7 +43,7 @@ export const STOPS = [
   },
   {
     name: "The keeper of the other gender",
-    text: "In the sentence with tired we cut the line from The. Nearly half of the certainty goes. The first The has heard its noun, animal, and keeps its gender. When nobody objects, the decoder follows The.",
+    text: "In the sentence with tired we cut the line from The. Nearly half of the certainty goes. The first The has heard its noun, animal, and keeps its gender. When nobody objects, the decoder follows The. (Many lines are red now, because a small push is enough.)",
     proof: "writing",
     state: { ...tired, ...ES, ...door2(0) },
   },
