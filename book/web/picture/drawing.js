@@ -1,6 +1,7 @@
 // What stands in a column: pictures that stretch with it (a unit wide), and letters that do not.
 import { draw, fixed, percent } from "../widgets/dom.js";
 import { lineId, linesAt, sourceOf } from "./lines.js";
+import { image } from "./paint.js";
 
 export const HEAD = 62; // pixels above the first row
 export const LINE = 13; // of a header
@@ -20,7 +21,7 @@ export function numbersOf({ attentions, vectors }, id) {
 
 /** The names of a column, in lines. */
 export function header(column, { width, isOpen, isSliver }) {
-  const least = 6 * Math.max(...(column.short ?? column.name).split(" ").map((word) => word.length)); // pixels
+  const least = 8 * Math.max(...(column.short ?? column.name).split(" ").map((word) => word.length)); // pixels
   if (isSliver || isOpen || width < least) return [];
   const room = Math.floor(width / 7.2);
   const isWide = Math.max(...column.name.split(" ").map((word) => word.length)) <= room;
@@ -67,22 +68,29 @@ function lines(column, view) {
       const row = line.heard ? a : b;
       const told = draw(
         "text",
-        { y: row - 4, "data-line": id },
+        { y: row - 4, "data-line": id, class: matters(price, view) ? "matters" : null },
         `${word}${percent(line.weight)} `,
         draw("tspan", { "data-price": id, class: price?.isOther ? "turns" : null }, priced(price, view)),
       );
-      start.push([line.heard ? from : to, line.heard ? "start" : "end", told]);
+      const isLeft = line.heard && !view.isNarrow; // on a phone a label may need the room of its neighbour
+      start.push([isLeft ? from : to, isLeft ? "start" : "end", told]);
     }
   });
   return { stretch, labels: start };
 }
+
+/** Whether a cut costs anything that one can see. */
+export const matters = (price, { result }) =>
+  price !== null &&
+  price !== undefined &&
+  (price.isOther || Math.abs(price.share - result.likeliest[0].share) >= 0.005);
 
 /** What a cut costs, in a few letters: how many points of the watched word's chance, or the word that comes instead. */
 export function priced(price, { result }) {
   if (!price) return "…";
   if (price.isOther) return `→ ${price.word}`;
   const points = 100 * (price.share - result.likeliest[0].share);
-  return Math.abs(points) < 0.5 ? "0" : `${points < 0 ? "−" : "+"}${Math.abs(points).toFixed(0)}`;
+  return !matters(price, { result }) ? "0" : `${points < 0 ? "−" : "+"}${Math.abs(points).toFixed(0)}`;
 }
 
 /** A word for each row: one can touch it. */
@@ -163,34 +171,3 @@ const DRAWN = { lines, words, strip, matrix, score: row, weight: row, cost: row 
 
 /** A column's contents, by how they move: `stretch`, `start`, `middle`, `end`, and `labels` at shares of the width. */
 export const contents = (column, view) => DRAWN[column.draws](column, view);
-
-const COLOURS = [
-  [216, 92, 8],
-  [2, 98, 224],
-  [36, 112, 220],
-]; // above zero, below, weights
-
-const painted = new WeakMap(); // of rows that were drawn before
-
-/** A picture of numbers, a pixel each, with a gap below every row. */
-function image(rows, look, top, pitch) {
-  if (!painted.has(rows)) painted.set(rows, paint(rows, look));
-  const href = painted.get(rows);
-  const size = { x: 0, y: top, width: 1, height: pitch * rows.length };
-  return draw("image", { href, ...size, preserveAspectRatio: "none", class: "numbers" });
-}
-
-function paint(rows, look) {
-  const [height, width] = [rows.length, Math.max(...rows.map(({ length }) => length))]; // those of the future are left out
-  const canvas = Object.assign(document.createElement("canvas"), { width, height: 8 * height });
-  const pixels = new ImageData(width, 8 * height);
-  const most = Math.max(...rows.map((row) => row.reduce((large, value) => Math.max(large, Math.abs(value)), 0)));
-  rows.forEach((row, r) =>
-    row.forEach((value, x) => {
-      const [colour, share] = look(value, most);
-      for (let n = 1; n < 7; n++) pixels.data.set([...COLOURS[colour], 255 * share], 4 * ((8 * r + n) * width + x));
-    }),
-  );
-  canvas.getContext("2d").putImageData(pixels, 0, 0);
-  return canvas.toDataURL();
-}

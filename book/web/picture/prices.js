@@ -1,5 +1,5 @@
 // What lines cost: asked of the worker, kept, and written wherever a line stands.
-import { priced } from "./drawing.js";
+import { matters, priced } from "./drawing.js";
 import { lineId } from "./lines.js";
 
 const WAIT = 80; // milliseconds before it is asked: what is pointed at may change at once
@@ -29,7 +29,10 @@ export class Prices {
   write(line, price) {
     const id = lineId(line);
     this.found.set(id, price);
-    for (const one of this.box.querySelectorAll(`[data-price="${id}"]`)) one.textContent = priced(price, this);
+    for (const one of this.box.querySelectorAll(`[data-price="${id}"]`)) {
+      one.textContent = priced(price, this);
+      one.parentNode.classList.toggle("matters", matters(price, this));
+    }
     for (const one of this.box.querySelectorAll(`[data-price="${id}"], path[data-line="${id}"]`))
       one.classList.toggle("turns", price.isOther);
   }
