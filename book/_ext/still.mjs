@@ -37,6 +37,9 @@ class Element {
     const [, , width, height] = this.attributes.get("viewBox").split(" ").map(Number);
     return { baseVal: { width, height } };
   }
+  get dataset() {
+    return { side: this.attributes.get("data-side"), at: this.attributes.get("data-at") };
+  }
   get classList() {
     const names = new Set((this.attributes.get("class") ?? "").split(" ").filter(Boolean));
     const toggle = (name, isOn) => {

@@ -18,11 +18,15 @@ export function drawColumn(column, { width, isOpen, isSeen, isSliver }, view, he
   const letters = [
     [0.5, anchored("middle", { class: "top" })(named)],
     ...["start", "middle", "end"].map((anchor, n) => [n / 2, anchored(anchor)(made[anchor] ?? [])]),
-    ...(made.labels ?? []).map(([share, anchor, text]) => [share, anchored(anchor, { class: "label" })(text)]),
+    ...(made.labels ?? []).map(([share, anchor, text, isSeen]) => [
+      share,
+      anchored(anchor, { class: isSeen ? "label matters" : "label" })(text),
+    ]),
   ];
   const name = `column${isOpen ? " open" : ""}${isSeen ? "" : " leaving"}`;
   const group = draw("g", { class: name, "data-column": column.id }, stretch, ...letters.map(([, one]) => one));
-  return { group, stretch, letters, places: column.places?.length ?? 1 };
+  const words = column.draws === "words" ? (made.start ?? made.end) : [];
+  return { group, stretch, letters, words, places: column.places?.length ?? 1 };
 }
 
 /** What opens and closes a column. */

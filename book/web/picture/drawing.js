@@ -68,12 +68,12 @@ function lines(column, view) {
       const row = line.heard ? a : b;
       const told = draw(
         "text",
-        { y: row - 4, "data-line": id, class: matters(price, view) ? "matters" : null },
+        { y: row - 4, "data-line": id },
         `${word}${percent(line.weight)} `,
         draw("tspan", { "data-price": id, class: price?.isOther ? "turns" : null }, priced(price, view)),
       );
       const isLeft = line.heard && !view.isNarrow; // on a phone a label may need the room of its neighbour
-      start.push([isLeft ? from : to, isLeft ? "start" : "end", told]);
+      start.push([isLeft ? from : to, isLeft ? "start" : "end", told, matters(price, view)]);
     }
   });
   return { stretch, labels: start };
@@ -94,28 +94,28 @@ export function priced(price, { result }) {
 }
 
 /** A word for each row: one can touch it. */
-function words(column, { result, y, touched, until }) {
-  const side = column.id === "source" ? "source" : "written";
-  const list = result[column.id];
-  const isChanged = (word, n) => column.id === "written" && word !== result.writtenBefore[n];
-  return {
-    [column.id === "source" ? "end" : "start"]: list.map((word, at) =>
-      draw(
-        "text",
-        {
-          y: y(at),
-          class: `word${touched.side === side && touched.at === at ? " touched" : ""}${isChanged(word, at) ? " changed" : ""}${side === "written" && at > until ? " later" : ""}${(column.id === "written" ? at : column.id === "read" ? at - 1 : NaN) === result.watch ? " watched" : ""}`,
-          role: "button",
-          tabindex: touched.side === side && touched.at === at && column.id !== "read" ? 0 : -1,
-          "data-side": side,
-          "data-at": at,
-          lang: side === "source" || word === "start" || word === "end" ? null : "de",
-          "aria-label": `${word}, ${column.id === "source" ? "English" : column.id === "read" ? "read by the decoder" : "written"}`,
-        },
-        word,
-      ),
-    ),
+function words({ id }, { result, y, until }) {
+  const side = id === "source" ? "source" : "written";
+  const kind = { source: "English", read: "read by the decoder", written: "written" }[id];
+  const watched = { read: result.watch + 1, written: result.watch }[id];
+  const word = (text, at) => {
+    const isChanged = id === "written" && text !== result.writtenBefore[at];
+    const names = { changed: isChanged, later: side === "written" && at > until, watched: at === watched };
+    return draw(
+      "text",
+      {
+        y: y(at),
+        class: ["word", ...Object.keys(names).filter((name) => names[name])].join(" "),
+        role: "button",
+        "data-side": side,
+        "data-at": at,
+        lang: side === "source" || text === "start" || text === "end" ? null : "de",
+        "aria-label": `${text}, ${kind}`,
+      },
+      text,
+    );
   };
+  return { [id === "source" ? "end" : "start"]: result[id].map(word) };
 }
 
 /** Vectors as rows of colour. */

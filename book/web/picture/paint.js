@@ -20,13 +20,13 @@ export function image(rows, look, top, pitch) {
 /** The same as the address of a picture. `look(value, most)` gives the number of a colour and its share. */
 function paint(rows, look) {
   const [height, width] = [rows.length, Math.max(...rows.map(({ length }) => length))]; // those of the future are left out
-  const canvas = Object.assign(document.createElement("canvas"), { width, height: 8 * height });
-  const pixels = new ImageData(width, 8 * height);
+  const canvas = Object.assign(document.createElement("canvas"), { width, height: 4 * height });
+  const pixels = new ImageData(width, 4 * height);
   const most = Math.max(...rows.map((row) => row.reduce((large, value) => Math.max(large, Math.abs(value)), 0)));
   rows.forEach((row, r) =>
     row.forEach((value, x) => {
       const [colour, share] = look(value, most);
-      for (let n = 1; n < 7; n++) pixels.data.set([...COLOURS[colour], 255 * share], 4 * ((8 * r + n) * width + x));
+      for (let n = 0; n < 3; n++) pixels.data.set([...COLOURS[colour], 255 * share], 4 * ((4 * r + n) * width + x));
     }),
   );
   canvas.getContext("2d").putImageData(pixels, 0, 0);

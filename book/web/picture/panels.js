@@ -27,6 +27,7 @@ export function panels(svg) {
 export function fill({ story, answer, done, legend, words }, view, doing) {
   const { state, result, open } = view;
   story.replaceChildren(...told(state, doing));
+  story.parentNode.classList.toggle("telling", state.stop !== null);
   answer.replaceChildren(...answered(result));
   done.replaceChildren(...undoing(state, result, doing));
   legend.textContent =

@@ -12,6 +12,7 @@ import { Prices } from "./prices.js";
 import { Scene, TIME } from "./scene.js";
 import { STOPS } from "./stops.js";
 
+const PAUSE = 120; // milliseconds without a touch
 const NARROW = 560; // pixels: below, a picture for a phone
 
 /** A state with all its parts: that of its stop, where it has one. */
@@ -39,12 +40,14 @@ class Picture {
     this.frame = this.parts.frame;
     this.prices = new Prices(engine, this.box);
     place.replaceChildren(this.box);
+    document.documentElement.dataset.picture = "alive";
     gestures(this.scene.svg, this.doing, () => document.fullscreenElement === this.box);
     this.controls = controls(this);
     this.note(notes);
-    this.ask();
     new ResizeObserver(() => this.width !== this.frame.clientWidth && this.draw()).observe(this.frame);
     this.draw();
+    this.fill();
+    this.ask();
     window.addEventListener("hashchange", () => {
       const asked = this.box.isConnected && fromHash(location.hash);
       if (asked && toHash(asked) !== toHash(this.state)) this.update(whole(asked));
@@ -80,19 +83,24 @@ class Picture {
     return { result, state, touched, open: state.open, until, cost, doors, width, isNarrow: width < NARROW };
   }
 
-  /** Draw the scene, and what stands around it, unless something is only pointed at. */
+  /** Draw the scene in `time` ms, and after it what stands around, unless something is only pointed at. */
   draw(time = 0, isPointing = false) {
     const view = this.view();
     this.width = view.width;
     const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    const hand = holdFocus(...Object.values(this.parts));
-    const sceneHand = this.scene.holdFocus();
+    const hand = this.scene.holdFocus();
     this.scene.show(view, isStill ? 0 : time);
-    sceneHand();
-    if (!isPointing) {
-      this.controls.show(view);
-      fill(this.parts, view, this.doing);
-    }
+    hand();
+    if (isPointing) return;
+    clearTimeout(this.filling); // the next frames belong to the scene
+    this.filling = setTimeout(() => this.fill(), isStill ? 0 : time + PAUSE);
+  }
+
+  fill() {
+    const { story, done, words, path } = this.parts;
+    const hand = holdFocus(story, done, words, path);
+    this.controls.show(this.view());
+    fill(this.parts, this.view(), this.doing);
     hand();
   }
 
@@ -127,6 +135,7 @@ class Picture {
     this.write();
     this.ask();
     this.draw(TIME);
+    this.fill();
     if (settled.stop !== null) this.box.scrollIntoView({ block: "start" });
     const { genders } = result;
     const shares = genders

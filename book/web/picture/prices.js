@@ -8,7 +8,7 @@ const SOON = ["cross", "decoder", "encoder"]; // in this order: without the enco
 export class Prices {
   /** `box` is the place where lines stand. */
   constructor(engine, box) {
-    Object.assign(this, { engine, box, result: null, found: new Map(), pending: 0 });
+    Object.assign(this, { engine, box, result: null, found: new Map(), come: [], pending: 0 });
   }
 
   of(line) {
@@ -22,18 +22,24 @@ export class Prices {
     this.pending = setTimeout(() => {
       const wanted = lines().filter((line) => !this.of(line));
       wanted.sort((a, b) => SOON.indexOf(a.kind) - SOON.indexOf(b.kind));
-      if (wanted.length) this.engine.ask("costs", wanted, (answer) => result === this.result && this.write(...answer));
+      if (wanted.length) this.engine.ask("costs", wanted, (answer) => result === this.result && this.take(...answer));
     }, WAIT);
   }
 
-  write(line, price) {
-    const id = lineId(line);
-    this.found.set(id, price);
+  /** A price has come; it is written with others, once a frame. */
+  take(line, price) {
+    this.found.set(lineId(line), price);
+    if (!this.come.length) requestAnimationFrame(() => this.come.splice(0).forEach(([id, one]) => this.write(id, one)));
+    this.come.push([lineId(line), price]);
+  }
+
+  write(id, price) {
     for (const one of this.box.querySelectorAll(`[data-price="${id}"]`)) {
       one.textContent = priced(price, this);
-      one.parentNode.classList.toggle("matters", matters(price, this));
+      one.closest(".label")?.classList.toggle("matters", matters(price, this));
+      one.classList.toggle("turns", price.isOther);
     }
-    for (const one of this.box.querySelectorAll(`[data-price="${id}"], path[data-line="${id}"]`))
+    for (const one of this.box.querySelectorAll(`path[data-line="${id}"]`))
       one.classList.toggle("turns", price.isOther);
   }
 }

@@ -65,15 +65,28 @@ export class Scene {
         continue;
       }
       const { isOpen, isSeen, isSliver, width } = now;
-      const looks = [isOpen, isSeen, isSliver, Math.round(width), this.view.pitch].join();
-      const isStill = isOpen || column.draws === "strip"; // whatever is touched
+      const looks = [isOpen, isSeen, isSliver, Math.round(width), this.view.pitch, this.view.until].join();
+      const isStill = isOpen || ["strip", "words"].includes(column.draws); // whatever is touched
       if (part && isStill && part.looks === looks && part.result === this.view.result) continue;
       const drawn = drawColumn(column, now, this.view, this.svg.viewBox.baseVal.height);
       if (part) part.group.replaceWith(drawn.group);
       else this.svg.append(drawn.group);
       this.parts.set(column.id, { ...drawn, looks, result: this.view.result });
     }
+    this.mark();
     this.band();
+  }
+
+  /** The word that is touched, on its side; it is the one that keys can reach. */
+  mark() {
+    const { side, at } = this.view.touched;
+    for (const id of ["source", "read", "written"]) {
+      for (const word of this.parts.get(id).words) {
+        const isTouched = word.dataset.side === side && Number(word.dataset.at) === at;
+        word.classList.toggle("touched", isTouched);
+        word.setAttribute("tabindex", isTouched && id !== "read" ? 0 : -1);
+      }
+    }
   }
 
   /** All columns, parents before their children. */
