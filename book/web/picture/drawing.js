@@ -94,13 +94,13 @@ export function priced(price, { result }) {
 }
 
 /** A word for each row: one can touch it. */
-function words({ id }, { result, y, until }) {
+function words({ id }, { result, y }) {
   const side = id === "source" ? "source" : "written";
   const kind = { source: "English", read: "read by the decoder", written: "written" }[id];
   const watched = { read: result.watch + 1, written: result.watch }[id];
   const word = (text, at) => {
     const isChanged = id === "written" && text !== result.writtenBefore[at];
-    const names = { changed: isChanged, later: side === "written" && at > until, watched: at === watched };
+    const names = { changed: isChanged, watched: at === watched };
     return draw(
       "text",
       {

@@ -177,7 +177,7 @@ class Picture {
     this.pointed = null;
     this.state = { ...this.state, touched, stop: null };
     this.state.touched = this.touched;
-    this.write();
+    this.write(PAUSE);
     this.draw();
     this.ask();
     const { side, at } = this.touched;
@@ -214,8 +214,12 @@ class Picture {
     this.parts.notes.textContent = notes.join(" ");
   }
 
-  write() {
-    history.replaceState(null, "", toHash(this.state));
+  /** The state into the address, in `wait` ms: who scrubs passes many. */
+  write(wait = 0) {
+    clearTimeout(this.writing);
+    const now = () => history.replaceState(null, "", toHash(this.state));
+    if (wait) this.writing = setTimeout(now, wait);
+    else now();
   }
 }
 

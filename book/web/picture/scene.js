@@ -65,7 +65,7 @@ export class Scene {
         continue;
       }
       const { isOpen, isSeen, isSliver, width } = now;
-      const looks = [isOpen, isSeen, isSliver, Math.round(width), this.view.pitch, this.view.until].join();
+      const looks = [isOpen, isSeen, isSliver, Math.round(width), this.view.pitch].join();
       const isStill = isOpen || ["strip", "words"].includes(column.draws); // whatever is touched
       if (part && isStill && part.looks === looks && part.result === this.view.result) continue;
       const drawn = drawColumn(column, now, this.view, this.svg.viewBox.baseVal.height);
@@ -77,13 +77,14 @@ export class Scene {
     this.band();
   }
 
-  /** The word that is touched, on its side; it is the one that keys can reach. */
+  /** The word that is touched, which keys can reach, and those that are not yet written. */
   mark() {
     const { side, at } = this.view.touched;
     for (const id of ["source", "read", "written"]) {
       for (const word of this.parts.get(id).words) {
         const isTouched = word.dataset.side === side && Number(word.dataset.at) === at;
         word.classList.toggle("touched", isTouched);
+        word.classList.toggle("later", id !== "source" && Number(word.dataset.at) > this.view.until);
         word.setAttribute("tabindex", isTouched && id !== "read" ? 0 : -1);
       }
     }
