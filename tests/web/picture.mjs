@@ -20,7 +20,13 @@ const answers = tasks.map(({ state: given, priced }) => {
   const lines = places.flatMap(([place, head]) => linesAt(result, place, state.touched, head));
   const price = costs(translator, state);
   const asked = lines.filter((_, n) => n % Math.ceil(lines.length / priced) === 0);
-  return { result, lines, costs: asked.map((line) => ({ line, ...price(line) })), again: fromHash(toHash(state)), state };
+  return {
+    result,
+    lines,
+    costs: asked.map((line) => ({ line, ...price(line) })),
+    again: fromHash(toHash(state)),
+    state,
+  };
 });
 const arrived = hashes.map((hash) => {
   const found = fromHash(hash);

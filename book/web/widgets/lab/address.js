@@ -34,8 +34,10 @@ export function headOf(name) {
 export const nameOf = ({ kind, layer, head }) => `${kind}.${layer + 1}.${head + 1}`;
 
 /** Letters and digits stay; anything else becomes its number, so that scripts may take the address for a selector. */
-export const escaped = (text) => text.replace(/[^A-Za-z0-9]/g, (sign) => `_${sign.charCodeAt(0).toString(16).toUpperCase()}`);
-export const unescaped = (text) => text.replace(/_([0-9A-F]{2})/g, (_, code) => String.fromCharCode(parseInt(code, 16)));
+export const escaped = (text) =>
+  text.replace(/[^A-Za-z0-9]/g, (sign) => `_${sign.charCodeAt(0).toString(16).toUpperCase()}`);
+export const unescaped = (text) =>
+  text.replace(/_([0-9A-F]{2})/g, (_, code) => String.fromCharCode(parseInt(code, 16)));
 
 /** The address of a state; what is as at the start is left out. */
 export function toHash(state) {
