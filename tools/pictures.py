@@ -2,10 +2,10 @@
 
 Every widget, or those that are named, is photographed in its default state, in both themes, on a wide page and on a
 phone, and written to `book/figures/widgets/`, for print and for readers without scripts; where models are trained
-(chapter 83), they are trained first, which takes two minutes each. (The picture of the whole machine needs none: its
-still is drawn when the pages are made.) What stood in the default state as text goes to `texts.json` there; a test
-compares that with the page, so that no picture goes stale. Build the pages again afterwards. `python -m tools.pictures
-sharing` draws `book/web/sharing.png`, which other sites show beside a link to the book.
+(chapter 83), they are trained first, which takes two minutes each. `picture`, the whole machine, is photographed as it
+is drawn when the pages are made. What stood in the default state as text goes to `texts.json` there; a test compares
+that with the page, so that no picture goes stale. Build the pages again afterwards. `python -m tools.pictures sharing`
+draws `book/web/sharing.png`, which other sites show beside a link to the book.
 """
 
 from __future__ import annotations
@@ -117,14 +117,16 @@ def main(arguments: list[str]) -> int:
         for form, name in product(FORMS, pages_with_widgets()):
             page.set_viewport_size(dict(zip(("width", "height"), FORMS[form], strict=True)))
             visit(page, f"{address}{name}")
-            for widget, live in opened(page):
+            still = page.query_selector("#widget-picture .see-stills")
+            for widget, live in (*opened(page), *([("picture", still)] if still else ())):
                 if names and widget not in names:
                     continue
                 taken.add(widget)
-                if form == "":
-                    texts[widget] = text_of(live)
-                finish(widget, live)
-                live.evaluate("place => (place.style.minHeight = '')")  # which keeps the room of the last picture
+                if live != still:
+                    if form == "":
+                        texts[widget] = text_of(live)
+                    finish(widget, live)
+                    live.evaluate("place => (place.style.minHeight = '')")  # which keeps the room of the last picture
                 for theme, added in THEMES.items():
                     page.emulate_media(color_scheme=theme)
                     picture = Image.open(io.BytesIO(live.screenshot())).quantize(24, dither=Image.Dither.NONE)

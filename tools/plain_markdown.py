@@ -122,7 +122,8 @@ class Page:
                 box = f"**{self.text(argument)}**\n\n{content}"
                 return "\n".join(f"> {line}".rstrip() for line in box.split("\n"))
             case "widget":
-                picture = self.picture(options["alt"], f"figures/widgets/{argument}.webp")
+                name = "picture" if argument.startswith("picture-") else argument  # of which there are several
+                picture = self.picture(options["alt"], f"figures/widgets/{name}.webp")
                 page = linked("the book's page", self.on_site(f"{self.name}.html#widget-{argument}"))
                 return f"{picture}\n\n*On {page} this picture can be touched.* {content}"
             case "figure":

@@ -57,7 +57,7 @@ class Widget(SphinxDirective):
         self.state.document.note_explicit_target(figure)
         if module == "picture":
             figure += nodes.raw("", drawn(self.options["alt"]), format="html")
-        for theme, added in (("light", ""), ("dark", "-dark")):
+        for theme, added in (("light", ""), ("dark", "-dark")) if module != "picture" else ():
             if not (STILLS / f"{name}-narrow{added}.webp").is_file():
                 continue  # a new one: `python -m tools.pictures` needs its page
             picture = still(name, added, self.options["alt"])
