@@ -108,7 +108,7 @@ def test_slides_from_files_and_on_paper_show_pictures(browser, folder):
     number = next(k for k, slide in enumerate(deck.slides, 1) if slide.kind == "widget")
     page.evaluate("number => Reveal.slide(number)", number)
     page.locator("section.present .widget-live", has_text="python -m http.server").wait_for()
-    assert page.locator("section.present .still-light img").is_visible()
+    assert page.locator("section.present :is(.still-light img, .see-still):visible").count() == 1
     page.context.close()
     with served(folder) as address:
         page = new_page(browser)

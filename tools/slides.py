@@ -135,8 +135,18 @@ def widget_of(name: str, site: Path) -> str:
         if found := re.search(
             rf'<figure class="[^"]*" id="widget-{re.escape(name)}">(.*?)<figcaption', text, re.DOTALL
         ):
-            return f'<figure class="widget" id="widget-{name}">{found[1]}{columns_of(found[1])}</figure>'
+            picture = found[1] if "<img" in found[1] else photograph("picture", site)
+            return f'<figure class="widget" id="widget-{name}">{found[1]}{columns_of(picture)}</figure>'
     raise ChapterError(f"no page has a widget {name}")
+
+
+def photograph(name: str, site: Path) -> str:
+    """The still of a widget that its page draws itself."""
+    from PIL import Image  # not among what the package needs
+
+    with Image.open(site / "_static" / "stills" / f"{name}.webp") as picture:
+        width, height = picture.size
+    return f'<img src="_static/stills/{name}.webp" alt="" width="{width}" height="{height}">'
 
 
 def columns_of(picture: str) -> str:
