@@ -195,6 +195,15 @@ def compare(machine: Machine, answer: dict[str, Any]) -> None:
         shown |= {f"{place}.{part}": parts[part] for part in ("query", "key", "value")}
     for name, numbers in expected.items():
         assert np.abs(np.array(shown[name]) - numbers.numpy()).max() < 1e-4 * max(1, numbers.abs().max()), name
+    for place, parts in result["attentions"].items():
+        kind, layer = place.split(".")
+        query, key = expected[f"{place}.query"], expected[f"{place}.key"]
+        scores = query @ key.transpose(1, 2) / query.shape[-1] ** 0.5
+        if kind == "decoder":
+            scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+        lines = [one for one in machine.state["cut"] if (one["kind"], one["layer"]) == (kind, int(layer))]
+        weights = uncut(scores.softmax(-1)[None], lines)[0]
+        assert np.abs(np.array(parts["weights"]) - weights.numpy()).max() < 1e-4, place
     watch = result["watch"]
     for cost in answer["costs"]:
         with machine.changed([cost["line"]]):
