@@ -9,7 +9,7 @@ import { shown } from "../widgets/words.js";
  * One pass of the model, taken apart: the vectors after each part, by name ("encoder.0.norm1"), and of each attention
  * ("cross.1") { query, key, value, weights, outputs }, for each head.
  */
-export function traced(model, source, target) {
+function traced(model, source, target) {
   const [vectors, attentions] = [{}, {}];
 
   function attention(name, module, x, memory, visible) {

@@ -14,7 +14,7 @@ export const sideOf = (id) =>
     : "written";
 
 /** The numbers of a strip: a vector for each row. */
-export function numbersOf({ attentions, vectors }, id) {
+function numbersOf({ attentions, vectors }, id) {
   const [, place, head, part] = /^((?:encoder|decoder|cross)\.\d+)\.(\d+)\.(\w+)$/.exec(id) ?? [];
   return part ? attentions[place][part][head] : vectors[id];
 }
