@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -19,6 +17,7 @@ from annotated.interventions import attentions, edited
 from annotated.search.translation import Translator
 from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import detokenize, tokenize
+from tests.node import answered
 from tests.pages import SITE, overflowing, shows, thin_out, violations
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,11 +27,7 @@ SENTENCES, EXTRA = 20, 50
 
 def ask(*tasks: dict[str, Any], hashes: tuple[str, ...] = ()) -> dict[str, Any]:
     """What the picture's scripts answer, under node."""
-    question = json.dumps({"folder": str(SHIPPED), "tasks": tasks, "hashes": hashes})
-    command = ["node", str(ROOT / "tests" / "web" / "picture.mjs")]
-    done = subprocess.run(command, input=question, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return answered("picture", {"folder": str(SHIPPED), "tasks": tasks, "hashes": hashes})
 
 
 @pytest.fixture(scope="module")
@@ -301,6 +296,18 @@ class TestInThePage:
         page.goto(address)
         shows(page.locator("#widget-picture .see-answer"), "weil es zu breit war")
         assert [url for url in requests if not url.startswith((site, "data:", "blob:", "about:"))] == []
+        assert complaints == []
+
+    def test_what_comes_while_the_model_looks_is_not_lost(self, open_page):
+        """Two lines are cut at once, and a word is touched before the answer."""
+        page, _, complaints = open_page("81_laboratory.html")
+        see = alive(page)
+        click = "one => one.dispatchEvent(new MouseEvent('click', { bubbles: true }))"
+        page.evaluate(f"document.querySelectorAll('.widget-live .grip').forEach((one, n) => n < 2 && ({click})(one))")
+        see.locator("[data-side=source][data-at='1']").click()
+        see.get_by_role("button", name="undo all").wait_for()
+        shows(see, "“animal”")
+        assert see.locator(".done button").count() == 3
         assert complaints == []
 
     def test_eight_stops_tell_the_case(self, open_page):

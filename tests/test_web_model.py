@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import random
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from annotated.search.beam import beam_search, greedy_search
 from annotated.search.translation import Translator
 from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import load_tokenizer, tokenize, train_tokenizer
+from tests.node import answered
 from tests.scripts import strings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,11 +33,7 @@ SPLITS = ("test", "pronoun", "novel")
 
 def ask(*tasks: dict[str, Any], folder: Path = SHIPPED) -> list[Any]:
     """What the engine answers, under node."""
-    question = json.dumps({"folder": str(folder), "tasks": tasks})
-    command = ["node", str(ROOT / "tests" / "web" / "engine.mjs")]
-    done = subprocess.run(command, input=question, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return answered("engine", {"folder": str(folder), "tasks": tasks})
 
 
 @pytest.fixture(scope="module")

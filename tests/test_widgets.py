@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import json
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -22,16 +20,14 @@ from annotated.base.files import read_json
 from annotated.masks import causal_mask
 from annotated.schedule import learning_rate
 from annotated.text.grammar.splits import embedded_split
+from tests.node import answered
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def ask(*tasks: dict[str, Any]) -> list[Any]:
     """What the modules answer, under node."""
-    command = ["node", str(ROOT / "tests" / "web" / "widgets.mjs")]
-    done = subprocess.run(command, input=json.dumps(tasks), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return answered("widgets", tasks)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ export const START = {
   stop: null, // of the case, counted from 0
 };
 
-const LONGEST = 300; // characters of a sentence
+export const LONGEST = 300; // characters of a sentence
 const MOST = 40; // changes
 const KINDS = ["encoder", "decoder", "cross"];
 const whole = (text) => (/^\d{1,3}$/.test(text) ? Number(text) : NaN);
@@ -49,7 +49,7 @@ const CODES = {
 };
 
 /** Changes as text, one after the other. */
-export const written = (name, changes) => changes.map((one) => CODES[name].write(one).join(".")).join("_");
+const written = (name, changes) => changes.map((one) => CODES[name].write(one).join(".")).join("_");
 
 /** The address of a state; what is as at the start is left out. */
 export function toHash(state) {
@@ -61,7 +61,13 @@ export function toHash(state) {
     open: state.open ?? "",
     touch: `${state.touched.side}.${state.touched.at}`,
   };
-  const usual = { say: START.say, twin: START.twin, model: START.model, open: "", touch: "written.8" };
+  const usual = {
+    say: START.say,
+    twin: START.twin,
+    model: START.model,
+    open: "",
+    touch: `${START.touched.side}.${START.touched.at}`,
+  };
   for (const name of Object.keys(CODES)) [words[name], usual[name]] = [written(name, state[name]), ""];
   const said = Object.entries(words).filter(([name, value]) => value !== usual[name]);
   return `#see-${escaped(String(new URLSearchParams(said)))}`;

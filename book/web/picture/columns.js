@@ -98,6 +98,13 @@ export function pathTo(columns, id) {
   return [];
 }
 
+/** The place of attention that a column's name begins with, { kind, layer, head }, as far as it says one. */
+export function placeOf(id) {
+  const [, kind = null, layer = null, head = null] = /^(encoder|decoder|cross)\.(\d+)(?:\.(\d+))?/.exec(id ?? "") ?? [];
+  const number = (text) => (text === null ? null : Number(text));
+  return { kind, layer: number(layer), head: number(head) };
+}
+
 /** Where every column stands in a picture of a width, { x, width, isOpen, isSeen } by name, when `open` is open. */
 export function layout(columns, open, width, isNarrow) {
   const path = pathTo(columns, open).map(({ id }) => id);

@@ -3,6 +3,7 @@ import { button, choice, make } from "../widgets/dom.js";
 import { json } from "../widgets/engine.js";
 import { MODELS } from "../widgets/lab/address.js";
 import { marked } from "../widgets/lab/sentence.js";
+import { LONGEST } from "./address.js";
 import { pathTo } from "./columns.js";
 import { STOPS } from "./stops.js";
 
@@ -11,7 +12,6 @@ const PAIRS = [
   ["The radio wakes the dog because it is very", "loud", "alert"],
 ];
 const PACE = 1200; // milliseconds a word, when it plays
-const LONGEST = 300;
 
 /** Fill the places above and below the scene; `show(view)` brings them up to date. */
 export function controls(picture) {

@@ -1,16 +1,15 @@
 // What is touched, in words: its lines with weights and prices, and everything that can be done to it.
 import { button, make, percent } from "../widgets/dom.js";
 import { priced, rowOf } from "./drawing.js";
-import { lineId, linesAt, PLACES } from "./lines.js";
+import { placeOf } from "./columns.js";
+import { asCut, lineId, linesAt, PLACES } from "./lines.js";
 import { isSame } from "./same.js";
 
 const DOOR = { encoder: "encoder layer", decoder: "what is written, layer", cross: "door" };
 
 /** Where something is, in words. */
-export const named = ({ kind, layer, head = null }) =>
+const named = ({ kind, layer, head = null }) =>
   `${DOOR[kind]} ${layer + 1}${head === null ? "" : `, head ${head + 1}`}`;
-
-const asCut = ({ kind, layer, head, query, key }) => ({ kind, layer, head, query, key });
 
 /** A line of a change that was made, for the list of those that can be undone. */
 export function described(name, one, { source, read, written }) {
@@ -27,21 +26,18 @@ export function described(name, one, { source, read, written }) {
 export function inspector(view, { open, change, hover }) {
   const { result, touched, state, cost } = view;
   const word = result[touched.side][touched.at];
-  const kind = /^(encoder|decoder|cross)/.exec(open ?? "")?.[1];
-  const number = /^\w+\.(\d)/.exec(open ?? "")?.[1];
-  const headNumber = /^\w+\.\d\.(\d)/.exec(open ?? "")?.[1];
-  const head = headNumber === undefined ? null : Number(headNumber);
+  const { kind, layer, head } = placeOf(open);
   const isHere = (place) => {
     if (!kind) return true;
-    if (place.layer !== Number(number)) return false;
+    if (place.layer !== layer) return false;
     if (head !== null) return place.kind === kind;
     return kind === "encoder" ? place.kind === kind : place.kind !== "encoder";
   };
   const groups = PLACES.filter(isHere)
     .map((place) => [{ ...place, head }, linesAt(result, place, touched, head)])
     .filter(([, lines]) => lines.length)
-    .map(([place, lines]) => group(place, lines, view, { change, hover }));
-  const doing = [...silencing(view, kind, number, head, change), ...giving(view, change)];
+    .map(([place, lines]) => group(place, lines));
+  const doing = [...silencing(view, { kind, layer, head }, change), ...giving(view, change)];
   return [
     make("h2", {}, touched.side === "source" ? `“${word}”` : `“${word}”, as it is written`),
     doing.length ? make("div", { class: "beside" }, doing) : null,
@@ -84,11 +80,10 @@ export function inspector(view, { open, change, hover }) {
 }
 
 /** Buttons that silence the head that is open, for all words or for the one that is touched. */
-function silencing({ result, touched, state }, kind, number, head, change) {
-  if (head === null) return [];
-  const place = { kind, layer: Number(number), head };
+function silencing({ result, touched, state }, place, change) {
+  if (place.head === null) return [];
   const hears = rowOf(result, place, touched);
-  const word = (kind === "encoder" ? result.source : result.written)[hears];
+  const word = (place.kind === "encoder" ? result.source : result.written)[hears];
   const silent = (query, label) => {
     const one = { ...place, query };
     return button(label, () => change("off", one), {

@@ -6,6 +6,9 @@ const MOST = 6; // lines of one word in one place, for all heads together
 /** A line's name, in addresses and in elements. */
 export const lineId = ({ kind, layer, head, query, key }) => [kind, layer, head ?? "all", query, key].join(".");
 
+/** A line as a change that cuts it. */
+export const asCut = ({ kind, layer, head, query, key }) => ({ kind, layer, head, query, key });
+
 const mean = (heads, query, key) => heads.reduce((sum, head) => sum + (head[query]?.[key] ?? 0), 0) / heads.length;
 
 /** The lines of one place with this query, or with this key, the strongest first; `head` null is the mean of all. */

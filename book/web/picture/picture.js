@@ -1,12 +1,13 @@
 // One picture, alive: a sentence goes through the whole machine. State, and what changes it; the scene draws it.
 import { holdFocus, percent } from "../widgets/dom.js";
+import { GENDERS } from "../widgets/genders.js";
 import { fromHash, START, toHash } from "./address.js";
-import { pathTo } from "./columns.js";
+import { pathTo, placeOf } from "./columns.js";
 import { controls } from "./controls.js";
 import { Engine } from "./engine.js";
 import { gestures } from "./gestures.js";
 import { isSame } from "./same.js";
-import { lineId, linesAt, PLACES } from "./lines.js";
+import { asCut, lineId, linesAt, PLACES } from "./lines.js";
 import { fill, panels } from "./panels.js";
 import { Prices } from "./prices.js";
 import { Scene, TIME } from "./scene.js";
@@ -33,7 +34,7 @@ export async function picture(place, { state = null, progress = () => {} } = {})
 class Picture {
   constructor(place, engine, { state, result, config, notes }) {
     Object.assign(this, { engine, state, result });
-    Object.assign(this, { pointed: null, hovered: null, until: Infinity });
+    Object.assign(this, { wanted: null, pointed: null, hovered: null, until: Infinity });
     this.scene = new Scene(config);
     this.doors = [...Array(config.num_decoder_layers ?? config.num_layers).keys()];
     Object.assign(this, panels(this.scene.svg));
@@ -106,31 +107,37 @@ class Picture {
 
   /** Make a change, or undo it. */
   change(name, one) {
-    const others = this.state[name].filter((other) => !isSame(one, other));
-    const isNew = others.length === this.state[name].length;
+    const made = (this.wanted ?? this.state)[name]; // also those that the model still looks at
+    const others = made.filter((other) => !isSame(one, other));
+    const isNew = others.length === made.length;
     this.update({ [name]: isNew ? [...others, one] : others });
   }
 
   cutLine(id) {
     const line = this.lines().find((one) => lineId(one) === id);
-    if (line) this.change("cut", (({ kind, layer, head, query, key }) => ({ kind, layer, head, query, key }))(line));
+    if (line) this.change("cut", asCut(line));
   }
 
   /** Another state, which the model has to look at. */
   async update(part) {
-    const wanted = { ...this.state, stop: null, ...part };
+    const asked = this.state;
+    const { cut, off, give } = this.wanted ?? asked;
+    const wanted = { ...asked, cut, off, give, stop: null, ...part };
     this.wanted = wanted;
     const before = this.result.text;
     let found;
     try {
       found = await this.engine.ask("look", wanted);
     } catch (error) {
+      if (this.wanted === wanted) this.wanted = null;
       this.tell(`It cannot be computed: ${error.message}`);
       return;
     }
     if (this.wanted !== wanted) return; // meanwhile something else is wanted
-    const { state: settled, result, notes } = found;
-    Object.assign(this, { state: settled, result, until: Infinity, pointed: null });
+    const { result, notes } = found;
+    const { open, touched } = this.state;
+    const settled = this.state === asked ? found.state : { ...found.state, open, touched, stop: null }; // touched meanwhile
+    Object.assign(this, { state: settled, result, wanted: null, until: Infinity, pointed: null });
     this.note(notes);
     this.write();
     this.ask();
@@ -138,9 +145,7 @@ class Picture {
     this.fill();
     if (settled.stop !== null) this.box.scrollIntoView({ block: "start" });
     const { genders } = result;
-    const shares = genders
-      ? ` ${["er", "sie", "es"].map((word, n) => `${word} ${percent(genders.after[n])}`).join(", ")}.`
-      : "";
+    const shares = genders ? ` ${GENDERS.map((word, n) => `${word} ${percent(genders.after[n])}`).join(", ")}.` : "";
     this.tell(`${result.text === before ? "It still writes" : "It writes now"}: ${result.text}${shares}`);
   }
 
@@ -200,7 +205,7 @@ class Picture {
 
   /** All lines that are drawn or listed. */
   lines() {
-    const listed = PLACES.flatMap((place) => linesAt(this.result, place, this.touched, headOf(this.state.open)));
+    const listed = PLACES.flatMap((place) => linesAt(this.result, place, this.touched, placeOf(this.state.open).head));
     const all = new Map([...this.scene.lines(), ...listed].map((line) => [lineId(line), line]));
     return [...all.values()];
   }
@@ -222,9 +227,3 @@ class Picture {
     else now();
   }
 }
-
-/** The head that is open, or null. */
-const headOf = (open) => {
-  const [, head] = /^\w+\.\d\.(\d)/.exec(open ?? "") ?? [];
-  return head === undefined ? null : Number(head);
-};

@@ -11,7 +11,7 @@ const PAD = 5; // pixels between letters and the edge of their column
 const eased = (t) => (t < 0.5 ? 4 * t ** 3 : 1 - (2 - 2 * t) ** 3 / 2);
 
 export class Scene {
-  /** `config` is the model's. `on(what, ...)` hears: "open" with a column's name. */
+  /** `config` is the model's. */
   constructor(config) {
     this.columns = columnsOf(config);
     this.svg = draw("svg", { class: "scene", role: "group", "aria-label": "the machine" });
