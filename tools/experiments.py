@@ -21,6 +21,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -38,6 +39,7 @@ from annotated.runs.examples import examples_by_epoch, tokenize_pairs
 from annotated.runs.folder import resumable
 from annotated.runs.state import TrainingState
 from annotated.runs.training import train
+from annotated.schedule import build_optimizer
 from annotated.search.translation import Translator
 from annotated.text.corpora import load_corpus
 from annotated.text.evaluation import antecedent_accuracy, evaluate_translations
@@ -52,7 +54,7 @@ from tools import ROOT
 RUNS = ROOT / "data" / "runs"
 WORK = ROOT / "runs" / "experiments"  # what a stopped unit goes on from
 CPU = torch.device("cpu")
-JUDGES = {"buckets": "length", "searches": "parsing"}  # a word of a plan: the study that judges
+JUDGES = {"edits": "since_2017", "buckets": "length", "searches": "parsing"}  # a word of a plan: the study that judges
 Plan = dict[str, Any]
 
 
@@ -117,8 +119,13 @@ def prepared(
 def data_of(plan: Plan, row: str) -> tuple[Corpus, Tokenizer, list[Example], list[Example]]:
     """What a row learns from: the plan's corpus or its own, translations or a task of chapter 63."""
     asked, model = plan | row_of(plan, row), plan["model"] | row_of(plan, row).get("model", {})
-    options = asked.get("pairs"), asked.get("copied", True), plan.get("vocab_size", 0), plan.get("max_words", math.inf)
+    options = asked.get("pairs"), asked.get("copied", True), plan.get("vocab_size", 0), asked.get("max_words", math.inf)
     return prepared(asked["corpus"], *options, model.get("max_length", TransformerConfig.max_length))
+
+
+def studied(word: str) -> ModuleType:
+    """The study that a word of a plan calls for."""
+    return importlib.import_module(f"studies.{JUDGES[word]}")
 
 
 def start(plan: Plan, row: str, seed: int, tokenizer: Tokenizer) -> tuple[Transformer, TrainingConfig]:
@@ -127,7 +134,11 @@ def start(plan: Plan, row: str, seed: int, tokenizer: Tokenizer) -> tuple[Transf
     config = TransformerConfig(len(tokenizer), **plan["model"] | chosen.get("model", {}))
     training = TrainingConfig(**plan["training"] | chosen.get("training", {}), seed=seed)
     torch.manual_seed(seed)
-    model = Transformer(config)
+    model = (
+        studied("edits").edited(config, chosen["edits"], **chosen.get("stack", {}))
+        if "edits" in chosen
+        else Transformer(config)
+    )
     if "change" in chosen:
         CHANGES[chosen["change"]](model)
     return model, training
@@ -148,7 +159,11 @@ def train_unit(
     training = examples_by_epoch(tokenizer, examples, config, model.config)
     model = model.to(device)
     measure = pronouns_right(tokenizer, corpus) if plan.get("curve") == "pronouns" else lambda model: {}
-    state = train(model, training, valid, config, folder=folder, resume=resume, measure=measure, stop=stop)
+    edits = row_of(plan, row).get("edits", ())
+    optimizer = studied("edits").optimizer_for(edits, config, model.config.d_model) if edits else build_optimizer
+    state = train(
+        model, training, valid, config, folder=folder, resume=resume, measure=measure, stop=stop, optimizer=optimizer
+    )
     return state, tokenizer, corpus
 
 
@@ -202,9 +217,9 @@ def judge(
     model, asked = trained(state), plan | row_of(plan, row)
     if path.stem in plan.get("keep", []):
         keep_weights(path.with_suffix(".safetensors"), model)
-    for word, study in JUDGES.items():
+    for word in JUDGES:
         if word in asked:
-            return importlib.import_module(f"studies.{study}").judge(asked, path, state, tokenizer, corpus)
+            return studied(word).judge(asked, path, state, tokenizer, corpus)
     return scores_of(model, tokenizer, corpus, plan)
 
 

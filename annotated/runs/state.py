@@ -2,14 +2,14 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from annotated.base.files import (
     InputError,
@@ -31,6 +31,7 @@ from annotated.training import Model, TrainingConfig
 
 __all__ = ["TrainingState", "check_checkpoint", "checkpoints", "load_state"]
 
+MakeOptimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]  # one of Adam's kin
 OWN_OPTIONS = "The state is of another model, or was changed: resume with the options that the run began with."
 
 
@@ -65,13 +66,13 @@ class TrainingState:
                 self.average[name].lerp_(weight, 1 - decay)
 
 
-def new_state(model: Model, config: TrainingConfig) -> TrainingState:
+def new_state(model: Model, config: TrainingConfig, optimizer: MakeOptimizer = build_optimizer) -> TrainingState:
     """Training before its first step."""
     average = None
     if config.average_decay is not None:
         average = {name: weight.clone() for name, weight in weights_of(model).items()}
     scaler = torch.amp.GradScaler(model.target_embedding.weight.device.type, enabled=config.precision == "float16")
-    return TrainingState(model, build_optimizer(model.parameters()), average, scaler)
+    return TrainingState(model, optimizer(model.parameters()), average, scaler)
 
 
 COUNTERS = ("step", "epoch", "batch", "tokens", "seconds", "best_loss")

@@ -53,7 +53,16 @@ from annotated.runs.examples import (
 )
 from annotated.runs.folder import back_on_schedule, refuse_begun, result_of, run_folder, run_record, save_best
 from annotated.runs.log import TrainingLog, share_done
-from annotated.runs.state import TrainingState, load_state, new_state, newest_state, save_checkpoint, weights_in_place
+from annotated.runs.state import (
+    MakeOptimizer,
+    TrainingState,
+    load_state,
+    new_state,
+    newest_state,
+    save_checkpoint,
+    weights_in_place,
+)
+from annotated.schedule import build_optimizer
 from annotated.text.corpora import shared_pairs
 from annotated.text.pairs import prefetch
 from annotated.text.store import Store
@@ -155,6 +164,7 @@ def train(
     stop: Callable[[], bool] = lambda: False,
     warn: Callable[[str], None] = lambda text: None,
     report: Callable[[str], None] = lambda text: None,
+    optimizer: MakeOptimizer = build_optimizer,
 ) -> TrainingState:
     """Train `model` in place until `config`, or `stop()`, says enough; return the final state with its history.
 
@@ -163,10 +173,11 @@ def train(
     With a `folder`, `metrics.jsonl` and checkpoints are written there, the first before the first step. `on_best` is
     called when the validation loss is the lowest so far, and once where `stop` ends a run before there is one; the
     figures that `measure` gives are recorded with each validation loss; `warn` is called when a damaged checkpoint is
-    passed over, and `report` is told the validation losses where there is no progress bar. Each of several processes
-    calls this with the same arguments; a step's batches are dealt out to them (chapter 93). Raises InputError when the
-    folder holds a run already and `resume` is not asked for, the loss is no longer a number, nothing is there to learn
-    from, a step has fewer batches than there are processes, or what `compile` needs is missing.
+    passed over, and `report` is told the validation losses where there is no progress bar. `optimizer` makes one of
+    Adam's kin from the weights; its rate is set before each step. Each of several processes calls this with the same
+    arguments; a step's batches are dealt out to them (chapter 93). Raises InputError when the folder holds a run
+    already and `resume` is not asked for, the loss is no longer a number, nothing is there to learn from, a step has
+    fewer batches than there are processes, or what `compile` needs is missing.
     """
     if config.accumulation < world_size():
         raise InputError(
@@ -189,7 +200,7 @@ def train(
     precision = choose_precision(config.precision, device)
     config = replace(config, precision=str(precision).removeprefix("torch."))
     torch.manual_seed(config.seed + rank() * 1_000_003)  # each process has dropout of its own
-    state = new_state(model.train(), config)
+    state = new_state(model.train(), config, optimizer)
     if resume:
         load_state(folder, state, warn)
     elif folder:

@@ -1,0 +1,204 @@
+# Written by `make export` from book/95_since_2017.ipynb: do not edit here, edit the chapter.
+"""The decoder of today, once: Llama, Mistral, Qwen2 and Qwen3 (dense)."""
+
+import math
+
+import torch
+from torch import nn
+
+
+# book/95_since_2017.ipynb#rms-norm
+class RMSNorm(nn.Module):
+    """Divide by the root of the mean square; no mean, no shift. Computed in float32."""
+
+    def __init__(self, d: int, eps: float = 1e-6):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(d)), eps
+
+    def forward(self, x):
+        wide = x.float()
+        size = (wide.square().mean(-1, keepdim=True) + self.eps).rsqrt()
+        return self.weight * (wide * size).to(x.dtype)
+
+
+# book/95_since_2017.ipynb#rotary
+def speeds(d_k: int, theta=10_000.0, stretch=None):  # -> (d_k / 2,)
+    """The angle that each pair turns by from one position to the next.
+
+    `stretch` is Llama 3.1's: factor, low, high, and the length it was first trained at.
+    """
+    angles = theta ** -(torch.arange(0, d_k, 2) / d_k)
+    if stretch is None:
+        return angles
+    factor, low, high, length = stretch
+    rounds = length * angles / (2 * math.pi)  # within that length
+    kept = ((rounds - low) / (high - low)).clamp(0, 1)
+    return angles * (kept + (1 - kept) / factor)
+
+
+def turn(x, angles):  # (b, h, n, d_k) and (b, 1, n, d_k / 2)
+    """Turn each pair (i, i + d_k / 2) by the angle of its position."""
+    cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
+
+
+def from_neighbours(rows, heads: int):  # (h * d_k, ...), of queries or keys
+    """The same projection for pairs (i, i + d_k / 2), if it was for (2i, 2i + 1)."""
+    pairs = rows.unflatten(0, (heads, -1, 2))  # (h, d_k / 2, 2, ...)
+    return pairs.transpose(1, 2).flatten(0, 2)
+
+
+# book/95_since_2017.ipynb#swiglu
+class SwiGLU(nn.Module):
+    """An inner layer, opened and shut by a second one."""
+
+    def __init__(self, d: int, d_ff: int, bias=False):
+        super().__init__()
+        self.gate, self.inner = (nn.Linear(d, d_ff, bias) for _ in range(2))
+        self.outer = nn.Linear(d_ff, d, bias)
+
+    def forward(self, x):
+        return self.outer(nn.functional.silu(self.gate(x)) * self.inner(x))
+
+
+# book/95_since_2017.ipynb#attention
+class Attention(nn.Module):
+    """Equation (1), with places turned in, keys and values shared, and a cache."""
+
+    def __init__(self, d, heads, shared, d_k, bias=False, output_bias=False, norm=None):
+        super().__init__()
+        self.d_k = d_k
+        self.query = nn.Linear(d, heads * d_k, bias)
+        self.key, self.value = (nn.Linear(d, shared * d_k, bias) for _ in range(2))
+        self.output = nn.Linear(heads * d_k, d, output_bias)
+        self.query_norm, self.key_norm = (norm() if norm else nn.Identity() for _ in range(2))
+
+    def split(self, x):  # (b, n, h * d_k) -> (b, h, n, d_k)
+        return x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)
+
+    def forward(self, x, angles, mask, cache=None):
+        q, k, v = (self.split(f(x)) for f in (self.query, self.key, self.value))
+        q, k = turn(self.query_norm(q), angles), turn(self.key_norm(k), angles)
+        if cache is not None:
+            if cache:
+                k, v = (torch.cat(pair, dim=2) for pair in zip(cache, (k, v)))
+            cache[:] = k, v
+        q = q.unflatten(1, (k.shape[1], -1))  # (b, shared, h / shared, n, d_k)
+        scores = q @ k[:, :, None].mT / math.sqrt(self.d_k)
+        weights = scores.masked_fill(~mask, -math.inf).float().softmax(-1)
+        mixed = (weights.to(x.dtype) @ v[:, :, None]).flatten(1, 2)
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+
+# book/95_since_2017.ipynb#layer
+class Layer(nn.Module):
+    """x + attention(norm(x)), then x + network(norm(x))."""
+
+    def __init__(self, d, attention, feed_forward, eps, window=None, dropout=0.0):
+        super().__init__()
+        self.attention, self.feed_forward, self.window = attention, feed_forward, window
+        self.before_attention = RMSNorm(d, eps)
+        self.before_feed_forward = RMSNorm(d, eps)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, angles, mask, cache=None):
+        y = self.attention(self.before_attention(x), angles, mask, cache)
+        x = x + self.dropout(y)
+        return x + self.dropout(self.feed_forward(self.before_feed_forward(x)))
+
+
+# book/95_since_2017.ipynb#decoder
+class Decoder(nn.Module):
+    """Today's model. The defaults of all but the sizes are those of Llama.
+
+    `shared` heads of keys and values serve `num_heads` of queries; `windows` has, for
+    each layer, how many tokens it sees, itself included, or None.
+    """
+
+    def __init__(
+        self, vocab_size: int, d_model: int, d_ff: int, num_heads: int, num_layers: int,
+        shared=None, d_k=None, theta=10_000.0, stretch=None, windows=None, eps=1e-6,
+        qkv_bias=False, output_bias=False, bias=False, qk_norm=False,
+        tied=False, dropout=0.0,
+    ):  # fmt: skip
+        super().__init__()
+        d, d_k = d_model, d_k or d_model // num_heads
+        norm = (lambda: RMSNorm(d_k, eps)) if qk_norm else None
+        sizes = d, num_heads, shared or num_heads, d_k, qkv_bias, output_bias, norm
+        self.rotary = d_k, theta, stretch
+        self.embedding = nn.Embedding(vocab_size, d)
+        self.layers = nn.ModuleList(
+            Layer(d, Attention(*sizes), SwiGLU(d, d_ff, bias), eps, window, dropout)
+            for window in windows or [None] * num_layers
+        )
+        self.norm, self.output = RMSNorm(d, eps), nn.Linear(d, vocab_size, bias=False)
+        if tied:
+            self.output.weight = self.embedding.weight
+
+    def new_cache(self):
+        """Room for each layer's keys and values."""
+        return [[] for _ in self.layers]
+
+    def forward(self, tokens, real=None, cache=None):  # (b, n) -> (b, n, vocab)
+        """Logits of what follows each token; `cache` has what came before, and grows.
+
+        `real` is false at padding, of the tokens before as well: (b, before + n).
+        """
+        before = cache[0][0].shape[2] if cache and cache[0] else 0
+        total = before + tokens.shape[1]
+        if real is None:
+            real = tokens.new_ones(len(tokens), total).bool()
+        place = (real.cumsum(-1) - 1).clamp(min=0)[:, before:]  # padding does not count
+        angles = place[:, None, :, None] * speeds(*self.rotary).to(place.device)
+        i, j = (torch.arange(k, total, device=tokens.device) for k in (before, 0))
+        back = i[:, None] - j  # how far back each query looks
+        seen = (back >= 0) & real[:, None] | (back == 0)
+        x = self.embedding(tokens)
+        for layer, memory in zip(self.layers, cache or [None] * len(self.layers)):
+            mask = seen if layer.window is None else seen & (back < layer.window)
+            x = layer(x, angles, mask[:, None, None], memory)
+        return self.output(self.norm(x))
+
+
+# book/95_since_2017.ipynb#write
+@torch.no_grad()
+def write(model, tokens, count, ends=(), temperature=0.0, top_p=1.0, real=None):
+    """Yield `count` further tokens, (b,) each: the likeliest, or drawn where it is warm.
+
+    It stops when each row has had one of `ends`. `top_p` draws among the likeliest
+    that have this share together. `real` is false at padding, which stands on the left.
+    """
+    cache, ends = model.new_cache(), torch.tensor(ends, device=tokens.device)
+    real = torch.ones_like(tokens).bool() if real is None else real
+    over = torch.zeros_like(real[:, 0])
+    for _ in range(count):
+        logits = model(tokens, real, cache)[:, -1].float()
+        if temperature:
+            shares, order = (logits / temperature).softmax(-1).sort(descending=True)
+            shares[shares.cumsum(-1) - shares >= top_p] = 0  # likelier ones fill it
+            tokens = order.gather(-1, shares.multinomial(1))
+        else:
+            tokens = logits.argmax(-1, keepdim=True)
+        yield tokens[:, 0]
+        over = over | (tokens == ends).any(1)
+        if over.all():
+            return
+        real = torch.cat([real, torch.ones_like(tokens).bool()], dim=1)
+
+
+# book/95_since_2017.ipynb#training
+def make_optimizer(weights, rate: float, decay: float = 0.1):
+    """AdamW: every matrix shrinks a little at each step; gains do not."""
+    groups = [{"params": [], "weight_decay": 0}, {"params": [], "weight_decay": decay}]
+    for weight in weights:
+        groups[weight.dim() > 1]["params"].append(weight)
+    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))
+
+
+def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float = 0.1):
+    """Up in a line, then down as half a cosine to `last` of the peak. Counts from 1."""
+    if step <= warmup:
+        return peak * step / warmup
+    share = (step - warmup) / (steps - warmup)
+    return peak * (last + (1 - last) * (1 + math.cos(math.pi * share)) / 2)

@@ -1,0 +1,238 @@
+"""Nine edits that came after the paper, each alone and all together (chapter 95): models for `tools.experiments`.
+
+A row of `data/runs/since-2017/plan.yml` names its `edits`; their parts are those of `annotated.today`, set into the
+paper's model. `python -m studies.since_2017 costs` measures what an edit costs in seconds and bytes, all in turn; time
+nothing else beside it. Its record is `data/runs/since-2017/costs.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from annotated import today
+from annotated.attention import MultiHeadAttention
+from annotated.base.corpus import Corpus
+from annotated.base.files import InputError
+from annotated.batching import pad_sequences
+from annotated.embeddings import OutputProjection, TokenEmbedding
+from annotated.model import Transformer, TransformerConfig, build_encoder
+from annotated.positional_encoding import sinusoidal_encoding
+from annotated.runs.state import TrainingState
+from annotated.schedule import build_optimizer, learning_rate
+from annotated.text.evaluation import antecedent_accuracy, evaluate_translations
+from annotated.text.tokenization import Tokenizer, detokenize, tokenize
+from annotated.training import TrainingConfig
+from annotated.variations import without_positions
+from studies import length
+from tools import experiments
+
+EDITS = (
+    "one-stack", "pre-norm", "rms-norm", "no-biases", "rotary", "swiglu", "grouped-queries", "qk-norm", "adamw-cosine",
+)  # fmt: skip
+COLD = "cold"  # no edit, but a condition: the rate does not climb
+EXTRA = 50  # tokens that a translation may have beyond its source
+PAIR = tuple(f"The animal did not cross the street because it was too {word}." for word in ("tired", "wide"))
+
+
+class EditedAttention(MultiHeadAttention):
+    """The paper's attention with shared keys and values, normed queries and keys, or places turned in."""
+
+    def __init__(self, config: TransformerConfig, edits: Sequence[str]):
+        super().__init__(config.d_model, config.num_heads)
+        if "grouped-queries" in edits:
+            self.key, self.value = (nn.Linear(config.d_model, self.d_k, bias=False) for _ in range(2))
+        norm = partial(today.RMSNorm, self.d_k) if "qk-norm" in edits else nn.Identity
+        self.query_norm, self.key_norm, self.rotary = norm(), norm(), "rotary" in edits
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)
+
+    def project(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value = super().project(x, memory)
+        query, key = self.query_norm(query), self.key_norm(key)
+        if self.rotary and memory is x:  # two texts have no distance
+            angles = torch.arange(x.shape[1], device=x.device)[:, None] * today.speeds(self.d_k).to(x)
+            query, key = today.turn(query, angles), today.turn(key, angles)
+        return query, key, value
+
+
+def exchange(model: nn.Module, old: type[nn.Module], new: Callable[[Any], nn.Module]) -> None:
+    """Put `new(part)` in the place of each part of class `old`."""
+    for parent in list(model.modules()):
+        for name, part in list(parent.named_children()):
+            if type(part) is old:
+                setattr(parent, name, new(part))
+
+
+def without_bias(norm: nn.LayerNorm) -> nn.LayerNorm:
+    """A normalisation that does not shift."""
+    return nn.LayerNorm(norm.normalized_shape, norm.eps, bias=False)
+
+
+class OneStack(nn.Module):
+    """The paper's encoder as a decoder: one stack, which no position sees later ones in."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.embedding, self.dropout = TokenEmbedding(config.vocab_size, config.d_model), nn.Dropout(config.dropout)
+        self.stack, self.output = build_encoder(config), OutputProjection(self.embedding.weight)
+
+    def forward(self, tokens: Tensor, real: Tensor) -> Tensor:
+        number = torch.arange(tokens.shape[1], device=tokens.device)
+        back = number[:, None] - number
+        mask = (back >= 0) & real[:, None, None] | (back == 0)
+        waves = sinusoidal_encoding(len(number), self.embedding.weight.shape[1]).to(tokens.device)
+        return self.output(
+            self.stack(self.dropout(self.embedding(tokens) + waves[(real.cumsum(-1) - 1).clamp(min=0)]), mask)
+        )
+
+
+class OneText(nn.Module):
+    """A decoder that is called as a Transformer is: the translation continues its source."""
+
+    def __init__(self, config: TransformerConfig, decoder: nn.Module):
+        super().__init__()
+        self.config, self.decoder = config, decoder
+
+    @property
+    def target_embedding(self) -> nn.Module:
+        return self.decoder.embedding
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        text = torch.cat([source, target], dim=1)
+        return self.decoder(text, text != self.config.pad_id)[:, source.shape[1] :]
+
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+def edited(config: TransformerConfig, edits: Sequence[str], num_layers: int = 4, d_ff: int = 0) -> nn.Module:
+    """The paper's model with these edits. `num_layers` and `d_ff` are those of the one stack.
+
+    Raises InputError for an edit of another name, and for one stack with some edits only.
+    """
+    edits = [edit for edit in edits if edit not in ("adamw-cosine", COLD)]  # these are of the training
+    if unknown := set(edits) - set(EDITS):
+        raise InputError(f"no edit is called {', '.join(sorted(unknown))}")
+    if "one-stack" in edits:
+        return OneText(config, one_stack(replace(config, num_layers=num_layers, d_ff=d_ff or config.d_ff), edits))
+    model = Transformer(replace(config, norm_first="pre-norm" in edits), partial(EditedAttention, edits=edits))
+    if "rotary" in edits:
+        without_positions(model)
+    for stack in (model.encoder, model.decoder):
+        for layer in stack.layers if "swiglu" in edits else ():
+            layer.feed_forward = today.SwiGLU(config.d_model, equal_inner(config))
+    if "no-biases" in edits:
+        exchange(model, nn.LayerNorm, without_bias)
+        exchange(model, nn.Linear, lambda part: nn.Linear(part.in_features, part.out_features, bias=False))
+    if "rms-norm" in edits:
+        exchange(model, nn.LayerNorm, lambda norm: today.RMSNorm(config.d_model, norm.eps))
+    return drawn(model)
+
+
+def one_stack(config: TransformerConfig, edits: Sequence[str]) -> nn.Module:
+    """One stack of the paper's form, or with all edits: today's."""
+    if len(edits) == 1:
+        return drawn(OneStack(config))
+    if len(edits) < len(EDITS) - 1:
+        raise InputError("one stack is built alone or with all edits")
+    decoder = today.Decoder(
+        config.vocab_size, config.d_model, config.d_ff, config.num_heads, config.num_layers,
+        shared=1, qk_norm=True, tied=True, dropout=config.dropout,
+    )  # fmt: skip
+    nn.init.normal_(decoder.embedding.weight, std=config.d_model**-0.5)
+    return drawn(decoder)
+
+
+def equal_inner(config: TransformerConfig) -> int:
+    """The inner width at which three matrices without biases have as many numbers as the paper's two with theirs."""
+    return round((2 * config.d_model * config.d_ff + config.d_model + config.d_ff) / (3 * config.d_model))
+
+
+def drawn(model: nn.Module) -> nn.Module:
+    """Start all matrices as chapter 39 does, also those that were exchanged."""
+    for part in model.modules():
+        if isinstance(part, nn.Linear) and part.weight is not getattr(
+            getattr(model, "embedding", None), "weight", None
+        ):
+            nn.init.xavier_uniform_(part.weight)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+    return model
+
+
+def optimizer_for(
+    edits: Sequence[str], config: TrainingConfig, d_model: int
+) -> Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]:
+    """What makes the optimizer: Adam at the paper's rate, at a rate that does not climb, or AdamW along a cosine.
+
+    All reach the same highest rate. `train` sets the paper's rate before each step; the others set their own over it.
+    """
+    peak = learning_rate(config.warmup_steps, d_model, config.warmup_steps, config.rate_factor)
+    if "adamw-cosine" in edits:
+        rates = partial(
+            today.learning_rate, steps=config.max_steps, peak=peak, warmup=1 if COLD in edits else config.warmup_steps
+        )
+        return lambda parameters: at_rates(today.make_optimizer(parameters, peak), rates)
+    if COLD in edits:
+        return lambda parameters: at_rates(build_optimizer(parameters), lambda step: learning_rate(
+            max(step, config.warmup_steps), d_model, config.warmup_steps, config.rate_factor))  # fmt: skip
+    return build_optimizer
+
+
+def at_rates(optimizer: torch.optim.Optimizer, rates: Callable[[int], float]) -> torch.optim.Optimizer:
+    """Let it take its rate from `rates`, by how many steps it has taken."""
+
+    def before(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        taken = int(optimizer.state[optimizer.param_groups[-1]["params"][0]].get("step", 0))
+        for group in optimizer.param_groups:
+            group["lr"] = rates(taken + 1)
+
+    optimizer.register_step_pre_hook(before)
+    return optimizer
+
+
+@torch.no_grad()
+def translations(model: nn.Module, tokenizer: Tokenizer, texts: Sequence[str], rows: int = 100) -> list[str]:
+    """Greedy translations by any model that is called as a Transformer is, in order of length, without a cache."""
+    sources, found = tokenize(tokenizer, texts), {}
+    order = sorted(range(len(texts)), key=lambda number: len(sources[number]))
+    start, end, pad = model.config.start_id, model.config.end_id, model.config.pad_id
+    for some in (order[i : i + rows] for i in range(0, len(order), rows)):
+        source = pad_sequences([sources[number] for number in some], pad)
+        target = torch.full((len(some), 1), start)
+        while not (over := (target == end).any(1)).all() and target.shape[1] <= source.shape[1] + EXTRA:
+            best = model(source, target)[:, -1].argmax(-1).masked_fill(over, pad)
+            target = torch.cat([target, best[:, None]], dim=1)
+        for number, row in zip(some, target[:, 1:].tolist(), strict=True):
+            found[number] = row[: row.index(end)] if end in row else row
+    return detokenize(tokenizer, [found[number] for number in range(len(texts))])
+
+
+def judge(
+    plan: Mapping[str, Any], path: Path, state: TrainingState, tokenizer: Tokenizer, corpus: Corpus
+) -> dict[str, Any]:
+    """Scores of greedy translations by the averaged weights; for rows with `buckets`, by length; none in the cold."""
+    if COLD in plan["edits"]:
+        return {}
+    model = experiments.trained(state)
+    if "buckets" in plan:
+        return length.scores_by_length(model, tokenizer, corpus, plan)
+    scores: dict[str, Any] = {}
+    for split in plan["splits"]:
+        pairs = corpus.split(split)
+        outputs = translations(model, tokenizer, [pair.source for pair in pairs])
+        found = evaluate_translations(outputs, [pair.target for pair in pairs])
+        scores[split] = {"sentences": len(pairs), "exact": found.exact_match, "bleu": found.bleu, "chrf": found.chrf}
+        if split == "pronoun":
+            right = [antecedent_accuracy([text], [pair]) == 1 for text, pair in zip(outputs, pairs, strict=True)]
+            both = [one and other for one, other in zip(right[::2], right[1::2], strict=True)]
+            scores[split] |= {"pronouns": sum(right) / len(right), "twins": sum(both) / len(both)}
+    return scores | ({"pair": translations(model, tokenizer, PAIR)} if corpus.name == "embedded" else {})
