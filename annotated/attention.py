@@ -1,4 +1,4 @@
-# Written by `make export` from book/32_attention.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/32_attention.ipynb: edit the chapter, not this.
 """Attention (section 3.2 of the paper)."""
 
 import math

@@ -1,4 +1,4 @@
-# Written by `make export` from book/51_data_and_batching.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/51_data_and_batching.ipynb: edit the chapter, not this.
 """Training data and batching (section 5.1 of the paper)."""
 
 import random

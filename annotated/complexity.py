@@ -1,4 +1,4 @@
-# Written by `make export` from book/40_why_self_attention.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/40_why_self_attention.ipynb: edit the chapter, not this.
 """Why self-attention (section 4 of the paper)."""
 
 from collections.abc import Callable

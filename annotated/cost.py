@@ -1,4 +1,4 @@
-# Written by `make export` from book/52_hardware_and_schedule.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/52_hardware_and_schedule.ipynb: edit the chapter, not this.
 """Hardware and schedule (section 5.2 of the paper)."""
 
 import time

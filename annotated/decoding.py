@@ -1,4 +1,4 @@
-# Written by `make export` from book/60_beam_search.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/60_beam_search.ipynb: edit the chapter, not this.
 """Beam search (section 6.1 of the paper)."""
 
 import math

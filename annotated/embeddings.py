@@ -1,4 +1,4 @@
-# Written by `make export` from book/34_embeddings.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/34_embeddings.ipynb: edit the chapter, not this.
 """Embeddings and softmax (section 3.4 of the paper)."""
 
 import math

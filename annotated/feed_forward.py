@@ -1,4 +1,4 @@
-# Written by `make export` from book/33_feed_forward.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/33_feed_forward.ipynb: edit the chapter, not this.
 """Position-wise feed-forward networks (section 3.3 of the paper)."""
 
 from collections.abc import Callable

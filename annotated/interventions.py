@@ -1,4 +1,4 @@
-# Written by `make export` from book/80_attention_visualizations.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/80_attention_visualizations.ipynb: edit the chapter, not this.
 """A trained model changed from outside: heads silenced, weights and values edited."""
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-# Written by `make export` from book/32_attention.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/32_attention.ipynb: edit the chapter, not this.
 """Which positions may be seen (section 3.2.3): no padding, nothing to come."""
 
 import torch

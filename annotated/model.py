@@ -1,4 +1,4 @@
-# Written by `make export` from book/39_transformer.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/39_transformer.ipynb: edit the chapter, not this.
 """The Transformer (section 3 of the paper)."""
 
 import math

@@ -1,4 +1,4 @@
-# Written by `make export` from book/63_constituency_parsing.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/63_constituency_parsing.ipynb: edit the chapter, not this.
 """Constituency parsing (section 6.3 of the paper)."""
 
 import re

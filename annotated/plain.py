@@ -1,4 +1,4 @@
-# Written by `make export` from book/00_whole.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/00_whole.ipynb: edit the chapter, not this.
 """The whole Transformer, once."""
 
 import math

@@ -1,4 +1,4 @@
-# Written by `make export` from book/35_positional_encoding.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/35_positional_encoding.ipynb: edit the chapter, not this.
 """Positional encoding (section 3.5 of the paper)."""
 
 import torch

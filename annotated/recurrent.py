@@ -1,4 +1,4 @@
-# Written by `make export` from book/20_recurrent_rival.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/20_recurrent_rival.ipynb: edit the chapter, not this.
 """The recurrent rival."""
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-# Written by `make export` from book/54_regularization.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/54_regularization.ipynb: edit the chapter, not this.
 """Regularisation (section 5.4 of the paper)."""
 
 import torch

@@ -1,4 +1,4 @@
-# Written by `make export` from book/53_optimizer.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/53_optimizer.ipynb: edit the chapter, not this.
 """Optimizer (section 5.3 of the paper)."""
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-# Written by `make export` from book/31_stacks.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/31_stacks.ipynb: edit the chapter, not this.
 """Encoder and decoder stacks (section 3.1 of the paper)."""
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-# Written by `make export` from book/95_since_2017.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/95_since_2017.ipynb: edit the chapter, not this.
 """The decoder of today, once: Llama, Mistral, Qwen2 and Qwen3 (dense)."""
 
 import math
@@ -22,15 +22,15 @@ class RMSNorm(nn.Module):
 
 
 # book/95_since_2017.ipynb#rotary
-def speeds(d_k: int, theta=10_000.0, stretch=None):  # -> (d_k / 2,)
+def speeds(d_k: int, theta=1e4, scaling=None):  # -> (d_k / 2,)
     """The angle that each pair turns by from one position to the next.
 
-    `stretch` is Llama 3.1's: factor, low, high, and the length it was first trained at.
+    `scaling` is Llama 3.1's: factor, low, high, and the length it was first trained at.
     """
     angles = theta ** -(torch.arange(0, d_k, 2) / d_k)
-    if stretch is None:
+    if scaling is None:
         return angles
-    factor, low, high, length = stretch
+    factor, low, high, length = scaling
     rounds = length * angles / (2 * math.pi)  # within that length
     kept = ((rounds - low) / (high - low)).clamp(0, 1)
     return angles * (kept + (1 - kept) / factor)
@@ -45,8 +45,7 @@ def turn(x, angles):  # (b, h, n, d_k) and (b, 1, n, d_k / 2)
 
 def from_neighbours(rows, heads: int):  # (h * d_k, ...), of queries or keys
     """The same projection for pairs (i, i + d_k / 2), if it was for (2i, 2i + 1)."""
-    pairs = rows.unflatten(0, (heads, -1, 2))  # (h, d_k / 2, 2, ...)
-    return pairs.transpose(1, 2).flatten(0, 2)
+    return rows.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
 
 
 # book/95_since_2017.ipynb#swiglu
@@ -66,13 +65,13 @@ class SwiGLU(nn.Module):
 class Attention(nn.Module):
     """Equation (1), with places turned in, keys and values shared, and a cache."""
 
-    def __init__(self, d, heads, shared, d_k, bias=False, output_bias=False, norm=None):
+    def __init__(self, d, heads, kv_heads, d_k, bias, output_bias, norm):
         super().__init__()
         self.d_k = d_k
         self.query = nn.Linear(d, heads * d_k, bias)
-        self.key, self.value = (nn.Linear(d, shared * d_k, bias) for _ in range(2))
+        self.key, self.value = (nn.Linear(d, kv_heads * d_k, bias) for _ in range(2))
         self.output = nn.Linear(heads * d_k, d, output_bias)
-        self.query_norm, self.key_norm = (norm() if norm else nn.Identity() for _ in range(2))
+        self.query_norm, self.key_norm = norm(), norm()
 
     def split(self, x):  # (b, n, h * d_k) -> (b, h, n, d_k)
         return x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)
@@ -84,7 +83,7 @@ class Attention(nn.Module):
             if cache:
                 k, v = (torch.cat(pair, dim=2) for pair in zip(cache, (k, v)))
             cache[:] = k, v
-        q = q.unflatten(1, (k.shape[1], -1))  # (b, shared, h / shared, n, d_k)
+        q = q.unflatten(1, (k.shape[1], -1))  # (b, kv, h / kv, n, d_k)
         scores = q @ k[:, :, None].mT / math.sqrt(self.d_k)
         weights = scores.masked_fill(~mask, -math.inf).float().softmax(-1)
         mixed = (weights.to(x.dtype) @ v[:, :, None]).flatten(1, 2)
@@ -98,35 +97,33 @@ class Layer(nn.Module):
     def __init__(self, d, attention, feed_forward, eps, window=None, dropout=0.0):
         super().__init__()
         self.attention, self.feed_forward, self.window = attention, feed_forward, window
-        self.before_attention = RMSNorm(d, eps)
-        self.before_feed_forward = RMSNorm(d, eps)
+        self.first_norm, self.second_norm = RMSNorm(d, eps), RMSNorm(d, eps)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x, angles, mask, cache=None):
-        y = self.attention(self.before_attention(x), angles, mask, cache)
-        x = x + self.dropout(y)
-        return x + self.dropout(self.feed_forward(self.before_feed_forward(x)))
+        x = x + self.dropout(self.attention(self.first_norm(x), angles, mask, cache))
+        return x + self.dropout(self.feed_forward(self.second_norm(x)))
 
 
 # book/95_since_2017.ipynb#decoder
 class Decoder(nn.Module):
     """Today's model. The defaults of all but the sizes are those of Llama.
 
-    `shared` heads of keys and values serve `num_heads` of queries; `windows` has, for
+    `num_kv_heads` of keys and values serve `num_heads` of queries; `windows` has, for
     each layer, how many tokens it sees, itself included, or None.
     """
 
     def __init__(
         self, vocab_size: int, d_model: int, d_ff: int, num_heads: int, num_layers: int,
-        shared=None, d_k=None, theta=10_000.0, stretch=None, windows=None, eps=1e-6,
-        qkv_bias=False, output_bias=False, bias=False, qk_norm=False,
-        tied=False, dropout=0.0,
+        num_kv_heads=None, d_k=None, theta=1e4, scaling=None, windows=None, eps=1e-6,
+        qkv_bias=False, output_bias=False, bias=False, qk_norm=False, tied=False,
+        dropout=0.0,
     ):  # fmt: skip
         super().__init__()
-        d, d_k = d_model, d_k or d_model // num_heads
-        norm = (lambda: RMSNorm(d_k, eps)) if qk_norm else None
-        sizes = d, num_heads, shared or num_heads, d_k, qkv_bias, output_bias, norm
-        self.rotary = d_k, theta, stretch
+        d, d_k, kv = d_model, d_k or d_model // num_heads, num_kv_heads or num_heads
+        norm = (lambda: RMSNorm(d_k, eps)) if qk_norm else nn.Identity
+        sizes = d, num_heads, kv, d_k, qkv_bias, output_bias, norm
+        self.rotary = d_k, theta, scaling
         self.embedding = nn.Embedding(vocab_size, d)
         self.layers = nn.ModuleList(
             Layer(d, Attention(*sizes), SwiGLU(d, d_ff, bias), eps, window, dropout)
@@ -147,8 +144,7 @@ class Decoder(nn.Module):
         """
         before = cache[0][0].shape[2] if cache and cache[0] else 0
         total = before + tokens.shape[1]
-        if real is None:
-            real = tokens.new_ones(len(tokens), total).bool()
+        real = tokens.new_ones(len(tokens), total).bool() if real is None else real
         place = (real.cumsum(-1) - 1).clamp(min=0)[:, before:]  # padding does not count
         angles = place[:, None, :, None] * speeds(*self.rotary).to(place.device)
         i, j = (torch.arange(k, total, device=tokens.device) for k in (before, 0))
@@ -164,7 +160,7 @@ class Decoder(nn.Module):
 # book/95_since_2017.ipynb#write
 @torch.no_grad()
 def write(model, tokens, count, ends=(), temperature=0.0, top_p=1.0, real=None):
-    """Yield `count` further tokens, (b,) each: the likeliest, or drawn where it is warm.
+    """Yield `count` further tokens, (b,) each: the likeliest, or drawn if it is warm.
 
     It stops when each row has had one of `ends`. `top_p` draws among the likeliest
     that have this share together. `real` is false at padding, which stands on the left.

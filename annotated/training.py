@@ -1,4 +1,4 @@
-# Written by `make export` from book/59_training.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/59_training.ipynb: edit the chapter, not this.
 """Training (section 5 of the paper)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-# Written by `make export` from book/62_model_variations.ipynb: do not edit here, edit the chapter.
+# Written by `make export` from book/62_model_variations.ipynb: edit the chapter, not this.
 """Model variations (section 6.2 of the paper)."""
 
 import torch

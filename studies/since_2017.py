@@ -145,7 +145,7 @@ def one_stack(config: TransformerConfig, edits: Sequence[str]) -> nn.Module:
         raise InputError("one stack is built alone or with all edits")
     decoder = today.Decoder(
         config.vocab_size, config.d_model, config.d_ff, config.num_heads, config.num_layers,
-        shared=1, qk_norm=True, tied=True, dropout=config.dropout,
+        num_kv_heads=1, qk_norm=True, tied=True, dropout=config.dropout,
     )  # fmt: skip
     nn.init.normal_(decoder.embedding.weight, std=config.d_model**-0.5)
     return drawn(decoder)

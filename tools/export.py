@@ -26,7 +26,7 @@ from tools import ROOT
 from tools.clean import code_cells
 from tools.contents import workshops
 
-HEADER = "# Written by `make export` from {}: do not edit here, edit the chapter."
+HEADER = "# Written by `make export` from {}: edit the chapter, not this."
 DIRECTIVE = re.compile(r"#\| export(?: ([A-Za-z_]\w*))?")
 WHOLE = (0, 39)  # chapters that show the whole: what they do not export may import everything
 RUFF = Path(sysconfig.get_path("scripts")) / "ruff"
