@@ -508,7 +508,7 @@ def info_command(arguments: argparse.Namespace) -> None:
 
 
 def check_command(arguments: argparse.Namespace) -> int:
-    """Ask somebody's encoder-decoder what a Transformer must answer. This runs the file."""
+    """Ask somebody's encoder-decoder, or language model, what a Transformer must answer. This runs the file."""
     from annotated.doctor.running import FUNCTIONS, Closed, check_file
     from annotated.doctor.wrapping import write_wrapper
 
@@ -516,6 +516,7 @@ def check_command(arguments: argparse.Namespace) -> int:
     if not file or not name.isidentifier():  # a path of another system may have a colon in it
         file, name = arguments.file, ""
     options = {one: getattr(arguments, one) for one in ("seconds", "wrap", "pad", "bos", "eos", "vocab", "learn")}
+    options["one_text"] = arguments.one_text or None
     print(f"running {file}", file=sys.stderr)
     try:
         reports = check_file(file, name, **options)

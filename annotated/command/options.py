@@ -284,6 +284,7 @@ EXAMPLES = {
     "check": """
         annotated check my_transformer.py
         annotated check my_transformer.py:Transformer --learn
+        annotated check my_gpt.py:GPT --one-text
         annotated check --wrap models/transformer.py""",
     "hunt": """
         annotated hunt --seed 1 > stranger.py
@@ -470,7 +471,10 @@ def add_check_options(command: argparse.ArgumentParser) -> None:
             f"--{name}", type=int, metavar="ID", help=f"id of {what} (default: the file's, or {default})"
         )
     command.add_argument("--vocab", type=count, metavar="N", help="ids that it knows (default: as many as logits)")
-    command.add_argument("--learn", action="store_true", help="train a copy on copying as well: some seconds")
+    command.add_argument("--learn", action="store_true",
+        help="train a copy of an encoder-decoder on copying as well: some seconds")  # fmt: skip
+    command.add_argument("--one-text", action="store_true",
+        help="the model takes one text, as language models do (default: as its arguments say)")  # fmt: skip
     command.add_argument("--wrap", action="store_true",
         help="write lines that make and call the model to a new file, to be filled in, and end")  # fmt: skip
     command.add_argument("--seconds", type=positive, default=60.0, metavar="X",

@@ -693,9 +693,9 @@ def check_feed_forward(subject: Subject) -> Verdict:
         return Verdict(WRONG, "bent before the matrix", f"{names} of what goes into a layer, not between two matrices")
     if len(bent) < wanted:
         return Verdict(WRONG, "ReLU missing", f"{names} {len(bent)} times in {wanted} layers")
-    if not set(bent) <= {"relu", "clamp", "clamp_min", "maximum", "threshold"}:
+    if not subject.one_text and not set(bent) <= {"relu", "clamp", "clamp_min", "maximum", "threshold"}:
         return Verdict(VARIANT, "not ReLU", f"{names}, where the paper has ReLU")
-    return Verdict(RIGHT, "", f"ReLU in each of {wanted} layers")
+    return Verdict(RIGHT, "", f"{names if subject.one_text else 'ReLU'} in each of {wanted} layers")
 
 
 def check_layers(subject: Subject) -> Verdict:
@@ -832,7 +832,7 @@ def check_learning(subject: Subject) -> Verdict:
 def depths(subject: Subject) -> tuple[int, int]:
     """How many layers encoder and decoder have; 0 for a decoder in which not every layer reads the source."""
     decoder = subject.layers("decoder")
-    return subject.layers("encoder"), decoder if subject.layers("cross") == decoder else 0
+    return subject.layers("encoder"), decoder if subject.one_text or subject.layers("cross") == decoder else 0
 
 
 DEPTHS = {"num_layers", "n_layers", "n_layer", "num_layer", "layers", "N", "depth", "n_blocks", "num_blocks", "blocks"}

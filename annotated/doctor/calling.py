@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from annotated.doctor.fitting import Settings, kind, signature, tokens_of, tree_of
 from annotated.doctor.subject import Broken, Subject, logits_in, raised
 
-__all__ = ["Call", "Input", "OneText", "fitted", "inputs_of"]
+__all__ = ["FEW", "Call", "Input", "OneText", "fitted", "inputs_of", "is_mask"]
 
 
 TARGET = {"tgt", "trg", "target", "targets", "output", "outputs", "out", "dec", "decoder", "y", "ys", "label", "labels",
@@ -61,6 +61,8 @@ def inputs_of(model: Callable, texts: tuple[str, ...] = ("source", "target")) ->
     every = [one for one in every if one.kind is not one.VAR_KEYWORD]
     if len(inside := read_from(model, every)) > 1:
         return InOne(inputs_of(inside))
+    if len(texts) == 2 and takes_one_text(model, every):
+        raise OneText(every[0].name)
     asked = [one.name for one in every if one.default is one.empty]
     names = [one.name for one in every if is_text(one.name)]
     ids = [name for name in names if name in asked and not re.search(MEMORY, name)]
@@ -98,6 +100,21 @@ def inputs_of(model: Callable, texts: tuple[str, ...] = ("source", "target")) ->
     found = found or [Input(one, one) for one in texts]
     free = iter(["source", "target", "cross"] if "source" in texts else ["target", "cross"])
     return [one._replace(side=next(free, "source")) if one.what == "mask" and not one.side else one for one in found]
+
+
+BESIDE = (
+    r"^(targets|target_ids|labels?|ys?|position\w*|inputs_embeds|token_type\w*)$"  # a text, what it says, its places
+)
+
+
+def takes_one_text(model: Any, every: list[inspect.Parameter]) -> bool:
+    """Whether a model takes a text, and perhaps what is to follow each token: no encoder-decoder."""
+    names = [one.name for one in every if is_text(one.name)]
+    asked = {one.name for one in every if one.default is one.empty}
+    others = [name for name in names[1:] if name in asked or (re.search(MAYBE, name) and not re.search(BESIDE, name))]
+    pair = isinstance(model, nn.Module) and {"encoder", "decoder"} <= dict(model.named_children()).keys()
+    both = pair or re.search("decoder_|src|source|^inp$", " ".join(one.name for one in every))
+    return bool(every and names[:1] == [every[0].name] and names[0] not in others and not others and not both)
 
 
 class InOne(list):

@@ -28,6 +28,7 @@ ROLES = [  # what an argument is, by its name in small letters; the first that f
     ("dropout", r"drop|^p$|(^|_)(p|prob)$|smooth"),
     ("activation", r"activ|^act(_|$)|nonlin"),
     ("d_k", r"^(d_?[kqv]|[kqv]_?dim|dim_?[kqv]|d_?(key|value|query|head)s?)$|head_?(dim|size)|(dim|size)_?(per_)?head"),
+    ("kv_heads", r"(kv|key_value)_?heads|(kv|query)_groups|^n_?kv$"),
     ("heads", r"head|^h$|^nh$"),
     ("expansion", r"expan|(ff|mlp|hidden)\w*_?(mult|ratio|factor)"),
     ("d_model", r"ff\w*_in(put)?s?$"),
@@ -35,6 +36,7 @@ ROLES = [  # what an argument is, by its name in small letters; the first that f
     ("layers", r"layers?$|^(num|n)_layer|^[nl]$|(^|_)(n|num)_?(enc|dec)(oders?)?$|blocks?$|stacks?$|depth"),
     ("words", r"(to|2)_?(index|idx|id|ix)$|stoi$|^(\w+_)?(tokenizer|field|lang)$"),
     ("vocab", r"voc"),
+    ("window", r"(^|_)(sliding|attn|attention|local)_?window|^window(_size|_len)?$"),
     ("max_len", r"max|(^|_)len(gth)?(_|$)|seq|(^|_)pos|context|block_size|window"),
     ("vocab", r"n_?tokens?|num_tokens|tokens$|words?$|dictionary|num_embeddings|(lexicon|alphabet)|classes"),
     ("side", rf"^{SIDE}_?(dim|size|num|n|d|features|words|toks?)$|^{SIDE}$"),
@@ -42,11 +44,25 @@ ROLES = [  # what an argument is, by its name in small letters; the first that f
     ("d_model", r"norm(ali[sz]ed)?_shape|d_?model|dim|emb|vec|width|^[de]$|model_size|size|channels|units|features"),
 ]  # fmt: skip
 SIZES = {  # of what is small enough to be asked in seconds
-    "vocab": 40, "d_model": 32, "heads": 4, "layers": 2, "d_ff": 48, "d_k": 8, "max_len": 64, "expansion": 2,
+    "vocab": 40, "d_model": 32, "heads": 4, "kv_heads": 2, "window": 4, "layers": 2, "d_ff": 48, "d_k": 8, "max_len": 64, "expansion": 2,
     "dropout": 0.1, "activation": "relu", "eps": 1e-6, "nothing": None, "flag": False, "batch_first": True,
     "device": "cpu",
 }  # fmt: skip
-MADE_SMALL = ("vocab", "d_model", "heads", "layers", "d_ff", "d_k", "hidden", "side", "pad", "bos", "eos")
+MADE_SMALL = (
+    "vocab",
+    "d_model",
+    "heads",
+    "kv_heads",
+    "window",
+    "layers",
+    "d_ff",
+    "d_k",
+    "hidden",
+    "side",
+    "pad",
+    "bos",
+    "eos",
+)
 GUESSES = (32, 40, 4, 2, 0.1, None, False, "relu")  # for what nothing is known of
 CONFIG = (
     r"^(config\w*|cfg|conf|args?|opts?|hparams?|hps?|params?|parameters|settings|options|hyper\w*|c)$|_(config|cfg)$"
@@ -239,7 +255,11 @@ class Maker:
                 given[one.name] = part if self.way == "classes" else self.make(part, (*above, value))
             elif settings := self.settings_for(one, value, above):
                 given[one.name] = settings[0]
-            elif is_asked or (self.way != "defaults" and known in MADE_SMALL and is_size(one.default)):
+            elif (
+                is_asked
+                or (self.way != "defaults" and known in MADE_SMALL and is_size(one.default))
+                or (known == "kv_heads" and one.default is None and self.way != "defaults")
+            ):
                 given[one.name] = self.known(one.name, beside, value, known, one.annotation)
         return given
 

@@ -1,5 +1,6 @@
 """What all answers come to: findings, the likeliest mistakes, a report."""
 
+import inspect
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -9,9 +10,12 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from annotated.doctor.asking import CHECKS, LEARNING, Check
+from annotated.doctor.asking_text import TEXT_CHECKS
+from annotated.doctor.calling import OneText, inputs_of
+from annotated.doctor.functions import required
+from annotated.doctor.one_text import Reading, Text, as_read
 from annotated.doctor.subject import (
     DOES_NOT_APPLY,
     RIGHT,
@@ -117,29 +121,50 @@ def summary(findings: tuple[Finding, ...]) -> str:
 
 def check(
     model: Callable[..., Any],
-    call: Callable[[Any, Tensor, Tensor], Tensor] | None = None,
+    call: Callable[..., Any] | None = None,
     *,
     pad: int = 0,
     bos: int = 2,
     eos: int = 3,
     vocab: int | None = None,
     learn: bool = False,
+    one_text: bool | None = None,
 ) -> Report:
-    """Ask an encoder-decoder what a Transformer must answer (chapter 82). The model itself stays as it is.
+    """Ask an encoder-decoder, or a model of one text, what it must answer (chapter 82). It stays as it is.
 
     `model` is a module or a function: ids of a source (batch, source) and of a target (batch, target) in, logits
-    (batch, target, vocabulary) out, or all of them with the batch second. `call(model, source, target)` says how it is
-    called, if otherwise. `pad`, `bos` and `eos` are its special ids, and `vocab` is how many ids it knows, if that is
-    not the number of logits. With `learn` a copy is trained for three hundred steps on copying.
+    (batch, target, vocabulary) out, or all of them with the batch second; or ids of one text (batch, length) in, which
+    is found out from its arguments unless `one_text` says so. `call(model, source, target)`, or `call(model, tokens)`,
+    says how it is called, if otherwise. `pad`, `bos` and `eos` are its special ids, and `vocab` is how many ids it
+    knows, if that is not the number of logits. With `learn` a copy of an encoder-decoder is trained for three hundred
+    steps on copying.
     """
-    subject = Subject(model, call, pad, bos, eos, vocab)
+    if reads := takes_one(model, call) if one_text is None else one_text:
+        try:
+            call = call if isinstance(call, Reading) else as_read(model, call)
+        except Exception:  # what it raises is a finding
+            call = Reading(model)
+    subject = (Text if reads else Subject)(model, call, pad, bos, eos, vocab)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            findings = answers(subject, [*CHECKS, *([LEARNING] if learn else [])])
+            findings = answers(subject, TEXT_CHECKS if reads else [*CHECKS, *([LEARNING] if learn else [])])
     finally:
         subject.end()
-    return Report(tuple(findings), likely(findings))
+    return Report(tuple(findings), likely(findings, reads))
+
+
+def takes_one(model: Callable[..., Any], call: Callable[..., Any] | None) -> bool:
+    """Whether a model is called with one text, as its arguments, or those of `call`, say."""
+    if call is not None:
+        return isinstance(call, Reading) or (inspect.isroutine(call) and len(required(call)) == 2)
+    try:
+        inputs_of(model)
+    except OneText:
+        return True
+    except Exception:  # nothing is known of it
+        return False
+    return False
 
 
 def answers(subject: Subject, checks: list[Check]) -> list[Finding]:
@@ -162,7 +187,7 @@ def answers(subject: Subject, checks: list[Check]) -> list[Finding]:
 
 COMPARING = {  # what cannot be asked where outputs are random
     "looks ahead", "own past", "source", "source padding", "both padded", "batch", "order of the source",
-    "order of the target",
+    "order of the target", "cache", "left padding", "positions given",
 }  # fmt: skip
 FROM_INSIDE = {
     "attentions",
@@ -191,13 +216,13 @@ def answer(ask: Callable[[Subject], Verdict], subject: Subject) -> Verdict:
         return Verdict(WRONG, "raises", raised(error))
 
 
-def known_fingerprints() -> dict[str, list[str]]:
-    """What each mistake of `annotated.doctor.mistakes` leaves, as check and what it found."""
-    file = resources.files("annotated").joinpath("doctor/fingerprints.json")
+def known_fingerprints(one_text: bool = False) -> dict[str, list[str]]:
+    """What each mistake of `mistakes`, or of `mistakes_today`, leaves, as check and what it found."""
+    file = resources.files("annotated").joinpath(f"doctor/fingerprints{'_today' if one_text else ''}.json")
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def likely(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
+def likely(findings: list[Finding] | tuple[Finding, ...], one_text: bool = False) -> tuple[str, ...]:
     """Up to three mistakes that leave nearly these findings, the likeliest first; those that leave the same together.
 
     What was seen inside says where a mistake is, and counts before what follows from it: a mistake is named only if it
@@ -205,7 +230,7 @@ def likely(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
     many do.
     """
     found = marks(f"{one.check}: {one.found}" for one in findings if one.verdict == WRONG and one.found != "raises")
-    known = {name: marks(left) for name, left in known_fingerprints().items()}
+    known = {name: marks(left) for name, left in known_fingerprints(one_text).items()}
     times = Counter(one for left in known.values() for one in left)
     weight = {one: 1 / count for one, count in times.items()}
 

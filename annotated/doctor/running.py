@@ -18,6 +18,7 @@ from annotated.base.files import InputError
 from annotated.doctor.calling import Call, OneText, Pair, fitted, inputs_of, side_of
 from annotated.doctor.fitting import SIZES, Hole, candidates, is_size, kind, missing, small_values, ways, words_in
 from annotated.doctor.functions import check_loss, check_schedule, check_search, parameters, required
+from annotated.doctor.one_text import Reading, fitted_text
 from annotated.doctor.opening import Absent, Opened, opened
 from annotated.doctor.reporting import Finding, Report, check
 from annotated.doctor.subject import Broken, StillRunning, Verdict, raised
@@ -157,13 +158,16 @@ class Raising(Exception):
         self.model = model
 
 
+IDS_OF_A_TEXT = r"^(in_|input_|token_)?(tokens?|ids|idx|x|text)$"
+
+
 def answers(value: Any) -> bool:
-    """Whether a function is one of a source and a target, and not one that makes a model."""
+    """Whether a function is one of a source and a target, or of a text, and not one that makes a model."""
     asked = required(value)
     return (
         not isinstance(value, type)
-        and len(asked) > 1
-        and all("mask" in one or kind(one) in ("", "side") for one in asked)
+        and (len(asked) > 1 or (len(asked) == 1 and re.search(IDS_OF_A_TEXT, asked[0].lower())))
+        and all("mask" in one or re.search(IDS_OF_A_TEXT, one.lower()) or kind(one) in ("", "side") for one in asked)
     )
 
 
@@ -179,8 +183,11 @@ def sizes_in(names: dict[str, Any], values: dict[str, Any]) -> Iterator[tuple[in
                 yield source, target, many
 
 
-def entered(file: Opened, name: str, values: dict[str, Any]) -> tuple[Any, Call | None]:
-    """A model, and how it is called. Raises what the first way to make it, or to call it, raised."""
+def entered(file: Opened, name: str, values: dict[str, Any], one_text: bool = False) -> tuple[Any, Call | None]:
+    """A model, and how it is called, with a source and a target or with one text.
+
+    Raises what the first way to make it, or to call it, raised.
+    """
     value, first = file.names[name], None
     if not callable(value):
         raise InputError(
@@ -197,12 +204,19 @@ def entered(file: Opened, name: str, values: dict[str, Any]) -> tuple[Any, Call 
         if not callable(model):
             raise InputError(f"{file.shown}: {name} is no model, but makes one of the type {type(model).__name__}")
         try:
+            if one_text:
+                return model, fitted_text(model, values)
             return model, fitted(model, file.names, values, sizes_in(file.names, values))
         except (Exception, SystemExit) as error:
             first = first or error
             own = (is_whole or not required(value)) and not (file.failures and isinstance(error, NameError))
             own = own or (isinstance(error, Broken) and error.verdict.found == "raises where lengths differ")
-            if own and not isinstance(error, OneText) and all(one.what != "mask" for one in inputs_of(model)):
+            if (
+                own
+                and not one_text
+                and not isinstance(error, OneText)
+                and all(one.what != "mask" for one in inputs_of(model))
+            ):
                 first = Raising(model)
     raise first
 
@@ -253,6 +267,7 @@ def check_file(
         reports.notes = file.notes
         if models:
             found, model, call = look_for(file, models, seconds, wrap, options)
+            options["one_text"] = isinstance(call, Reading)
             reports |= ask(path, found, seconds, lambda: check(model, call, **options))
         for one in [name] if name in FUNCTIONS else [] if name else functions:
             asked = FUNCTIONS[one]
@@ -269,17 +284,20 @@ def look_for(
     values = small_values(*(options[one] for one in ("pad", "bos", "eos")))
     errors: dict[str, BaseException] = {}
     raising: tuple | None = None
-    for one in [*models[:8], *(one for one in models[8:] if one == "Encoder and Decoder")]:
-        if wrap:
-            break
+    some = [*models[:8], *(one for one in models[8:] if one == "Encoder and Decoder")]
+
+    def tried(one: str, one_text: bool) -> tuple[str, Any, Any]:
+        with at_most(seconds), redirect_stdout(sys.stderr), torch.random.fork_rng(devices=[]):
+            while True:
+                try:
+                    return one, *entered(file, one, values, one_text)
+                except NameError as error:
+                    if not file.failures or not missing(error, values):
+                        raise
+
+    for one in [] if wrap or options.get("one_text") else some:
         try:
-            with at_most(seconds), redirect_stdout(sys.stderr), torch.random.fork_rng(devices=[]):
-                while True:
-                    try:
-                        return one, *entered(file, one, values)
-                    except NameError as error:
-                        if not file.failures or not missing(error, values):
-                            raise
+            return tried(one, False)
         except InputError:
             if len(models) == 1:
                 raise
@@ -289,6 +307,13 @@ def look_for(
             errors[one] = error
     if raising:
         return raising
+    takes_one = [one for one in some if isinstance(errors.get(one), OneText) or not errors]
+    reads = takes_one[:1] == [*errors][:1] or bool(options.get("one_text"))
+    for one in takes_one if reads and not wrap else ():
+        try:
+            return tried(one, True)
+        except (Exception, SystemExit, StillRunning, Absent) as error:
+            errors[one] = error
     path, name = file.shown, next(iter(errors), models[0])
     error = errors.get(name)
     if isinstance(error, Absent):
@@ -296,12 +321,12 @@ def look_for(
         raise InputError(f"{path}: {name} itself calls {error}, which cannot be imported", f"Install {package}.")
     if isinstance(error, StillRunning):
         raise InputError(f"{path}: {name}: {raised(error)}", "Mend that line, or allow more `--seconds`.")
-    if isinstance(error, OneText):
+    if isinstance(error, Broken) and error.verdict.found == "no logits":
         raise InputError(
-            f"{path}: {name} takes one text ({error}); only encoder-decoders can be asked, of source and target"
+            f"{path}: {name} takes one text, and {error}", f"Name the model with its output, as {path}:NAME."
         )
     says = str(error) if isinstance(error, Hole) else f"{name}: {raised(error)}" if error else "the lines to fill in"
-    raise Closed(f"{path}: {says}", "", lines_for(file, name, values, wrap), file)
+    raise Closed(f"{path}: {says}", "", lines_for(file, name, values, wrap, reads), file)
 
 
 def ask(path: Path, name: str, seconds: float, question: Callable[[], Report]) -> dict[str, Report]:

@@ -134,6 +134,8 @@ class Subject:
     are looked at as they are used, and are put back by `end`.
     """
 
+    one_text = False
+
     def __init__(self, model: Callable, call: Callable | None, pad: int, bos: int, eos: int, vocab: int | None):
         self.pad, self.bos, self.eos, self.vocab = pad, bos, eos, vocab or 200
         self.module = copied(model) if isinstance(model, nn.Module) else None
@@ -238,7 +240,7 @@ class Subject:
         """Logits, in another way than before; of a function's modules those that it does not call are let go."""
         called: set[int] = set()
         if self.module is not None:
-            self.module.to(self.dtype)
+            self.module._apply(lambda one: one.to(self.dtype) if one.is_floating_point() else one)  # complex stays
         handle = nn.modules.module.register_module_forward_pre_hook(lambda one, _: called.add(id(one)))
         try:
             out = self(source, target)

@@ -44,6 +44,7 @@ class Note:
     shift: float = 0.0  # of a deviation: the number that was added to it
     guard: float = 0.0  # of a variance: the same
     gain: tuple[str, int, bool] = ("", 0, False)  # of what is centred: name, size of what multiplied it; if all is 1
+    pair: int = -1  # of scores: where in `products` its queries and keys are
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,14 @@ class Attention:
     weights: Tensor
     layer: int  # the number of what its queries are projections of
     off: float  # how far the weights of a query are from a sum of 1, at most
+    queries: Tensor  # (batch and heads, length, d), as the values; and the keys, whose last axes are exchanged
+    turned_keys: Tensor
+    values: Tensor
+
+    @property
+    def keys(self) -> Tensor:
+        """The keys (batch and heads, length, d)."""
+        return self.turned_keys.mT
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -93,7 +102,7 @@ PASSED_ON = {  # operations that change the shape or the place of numbers, and b
     "view", "_unsafe_view", "reshape", "_reshape_alias", "transpose", "permute", "t", "expand", "clone", "contiguous",
     "unsqueeze", "squeeze", "alias", "detach", "_to_copy", "slice", "select", "masked_fill", "masked_fill_", "where",
     "copy_", "repeat", "split", "unbind", "split_with_sizes", "nan_to_num", "nan_to_num_", "constant_pad_nd",
-    "neg", "unfold", "as_strided", "index_put", "index_put_", "flatten", "movedim", "chunk",
+    "neg", "view_as_complex", "view_as_real", "unfold", "as_strided", "index_put", "index_put_", "flatten", "movedim", "chunk",
 }  # fmt: skip
 SAME = {  # of these, those that show all numbers as they were
     "view", "_unsafe_view", "reshape", "_reshape_alias", "transpose", "permute", "t", "expand", "clone", "contiguous",
@@ -144,6 +153,8 @@ class Watch(TorchDispatchMode):
         self.blurred = 0  # how often a mean over the sentence came to its tokens
         self.masked = 0  # how often a mask was written into scores
         self.averaged = False  # whether heads are
+        self.alpha = 1.0  # what a product is multiplied by as it is made
+        self.products: list[tuple[Tensor, Tensor]] = []  # queries and keys
         self.late = 0  # how often a table was added to what a layer had returned
 
     @classmethod
@@ -154,6 +165,7 @@ class Watch(TorchDispatchMode):
         name = func.overloadpacket.__name__
         notes = [self.note(one) for one in args]  # before the call, which may work in place
         numbers = [self.number(one) for one in args]
+        self.alpha = (kwargs or {}).get("alpha", 1.0)
         coins = name == "bernoulli_"  # of a dropout that is alive: each falls on its mean
         out = args[0].fill_(args[1] if len(args) > 1 else 0.5) if coins else func(*args, **(kwargs or {}))
         self.look(name, args, notes, numbers, out)
@@ -461,7 +473,8 @@ class Watch(TorchDispatchMode):
             sums = weights.sum(-1)
             off = (sums[(sums != 0) & sums.isfinite()] - 1).abs()  # a row without any weight is another matter
             far = float(off.max()) if len(off) else float(sums.isfinite().any())
-            self.attentions.append(Attention(notes[at], weights, notes[at].before, far))
+            pair = self.products[notes[at].pair]
+            self.attentions.append(Attention(notes[at], weights, notes[at].before, far, *pair, one.mT if at else other))
             self.keep(out, Note("mixed", parts=frozenset({f"mixed {len(self.attentions)}"})))
         elif out.shape[-2:] == (1, 1) and self.base(one) == self.base(other):
             self.reduce((one, -1), notes, out, "square", "mean")
@@ -471,12 +484,16 @@ class Watch(TorchDispatchMode):
             scores = replace(left, kind="scores", inner=one.shape[-1], factor=left.factor * right.factor, raw=raw)
             scores = replace(scores, keys=f"{right.by} {right.at}" if right.by else "")
             scores = replace(scores, of=self.parts(right) if raw else right.of, before=left.before or self.whole(one))
+            scores = replace(scores, pair=len(self.products))
+            self.products.append((one, other))
             self.keep(out, replace(scores, spread=sizes[0] / max(sizes[1], 1e-30), parts=frozenset()))
         elif left or right:
             self.project(one, other, notes[:2], out)
 
     def see_baddbmm(self, args: tuple, notes: list, out: Tensor) -> None:
         self.see_bmm(args[1:], notes[1:], out)
+        if note := self.notes.get(id(out)):
+            self.keep(out, replace(note, factor=note.factor * self.alpha))
         if (note := self.notes.get(id(out))) and note.kind == "scores" and args[0].numel() > 1:
             self.masked += 1
             self.keep(out, replace(note, fill=float(args[0].detach().min())))
@@ -593,6 +610,8 @@ class Watch(TorchDispatchMode):
             self.square(args[0], notes[0], out)
         elif notes[0] and notes[0].kind == "statistic":
             self.see_sqrt(args, notes, out)
+        elif notes[0] and notes[0].kind == "projected":  # within GELU
+            self.keep(out, notes[0])
 
     def square(self, x: Tensor, note: Note | None, out: Tensor) -> None:
         if note and note.kind == "statistic":

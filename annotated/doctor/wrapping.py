@@ -9,6 +9,7 @@ from torch import nn
 from annotated.base.files import InputError
 from annotated.doctor.calling import Input, OneText, inputs_of
 from annotated.doctor.fitting import Maker
+from annotated.doctor.functions import required
 from annotated.doctor.opening import Opened
 
 __all__ = ["lines_for", "write_wrapper"]
@@ -21,7 +22,7 @@ MASKS = {  # what people hand over most often
 }
 
 
-def lines_for(file: Opened, name: str, values: dict[str, Any], apart: bool) -> str:
+def lines_for(file: Opened, name: str, values: dict[str, Any], apart: bool, one_text: bool = False) -> str:
     """The lines that make the model `name` and call it; `apart` in a file of their own, which imports the user's."""
     value = file.names[name]
     maker = Maker(file.names, values)
@@ -30,14 +31,25 @@ def lines_for(file: Opened, name: str, values: dict[str, Any], apart: bool) -> s
     value = value if isinstance(value, (nn.Module, type)) else None
     try:
         inputs = inputs_of(value)
-    except (OneText, AttributeError):  # of what a function makes, nothing is known
+    except OneText:
+        one_text = True
+    except AttributeError:  # of what a function makes, nothing is known
         inputs = [Input("source", "source"), Input("target", "target")]
+    if one_text:
+        inputs = (
+            [
+                Input(one, "tokens" if i == 0 else "...")
+                for i, one in enumerate(required(value.forward)[isinstance(value, type) :])
+            ]
+            if value
+            else [Input("tokens", "tokens")]
+        )
     body, given = [], []
     for one in inputs:
         ids = "source" if one.side in ("source", "cross") else "target"
         if one.what == "mask":
             body.append(f"    {one.name} = {MASKS[one.side].format(ids=ids, owner=name)}")
-        known = one.what if one.what in ("source", "target") else one.name if one.what == "mask" else "..."
+        known = one.what if one.what in ("source", "target", "tokens") else one.name if one.what == "mask" else "..."
         given.append(f"{one.name}={known}" if one.by_name else known)
     names = sorted(
         {one for one in re.findall(r"[A-Za-z_]\w*(?=\()|\b[a-z_]\w*\b(?=,|\)|$)", made) if one in file.names}
@@ -51,11 +63,10 @@ def lines_for(file: Opened, name: str, values: dict[str, Any], apart: bool) -> s
         "net.eval()",
         "",
         "",
-        "def mine(source, target):  # ids (batch, length) in",
+        f"def mine({'tokens' if one_text else 'source, target'}):  # ids (batch, length) in",
     ]
-    return "\n".join(
-        [*lines, *body, f"    return net({', '.join(given)})  # logits (batch, length of the target, words) out"]
-    )
+    out = "length" if one_text else "length of the target"
+    return "\n".join([*lines, *body, f"    return net({', '.join(given)})  # logits (batch, {out}, words) out"])
 
 
 def imports(file: Opened, names: list[str]) -> list[str]:

@@ -1,0 +1,873 @@
+"""What is asked of a model that takes one text, and what each answer means."""
+
+import copy
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from annotated.doctor import asking
+from annotated.doctor.asking import Check, influence, unseen
+from annotated.doctor.one_text import FORMS, PADDING, Text
+from annotated.doctor.subject import DOES_NOT_APPLY, RIGHT, UNTRIED, VARIANT, WRONG, Verdict, logits_in, raised
+from annotated.doctor.watching import Attention, Watch
+
+__all__ = ["TEXT_CHECKS"]
+
+
+# what may be read: later tokens never, earlier ones always, but for a window
+
+
+def windows(subject: Text) -> list[int]:
+    """For each attention, how many tokens the last one reads, itself included, if those are the last ones."""
+    found = []
+    for one in subject.attentions("decoder"):
+        reads = (one.weights.nan_to_num().amax(0) > 1e-12)[-1]
+        count = int(reads.sum())
+        found.append(count if reads[7 - count :].all() else 7)
+    return found
+
+
+def check_past(subject: Text) -> Verdict:
+    """Every output depends on its own token and on all before it, as far as its windows reach."""
+    verdict = asking.check_past(subject)
+    reach = 1 + sum(one - 1 for one in windows(subject)) if min(windows(subject), default=7) < 7 else 6
+    if verdict.found in ("part of the past unseen", "past unseen") and reach > 1:
+        back = torch.arange(6) - torch.arange(6)[:, None]
+        if torch.equal(subject.once(influence) > 0, (back >= 0) & (back < reach)):
+            return Verdict(
+                RIGHT, "", f"every output moves with its own token and with {reach - 1} before, as far as windows reach"
+            )
+    return verdict
+
+
+def check_masks(subject: Text) -> Verdict:
+    """In every layer and head, weights are zero on later tokens, and on no earlier ones but beyond a window."""
+    every = subject.attentions("decoder")
+    if not every:
+        return unseen(subject)
+    stairs, ahead, hides = torch.ones(7, 7).tril().bool(), [], []
+    for one in every:
+        reads = one.weights.nan_to_num() > 1e-12  # (batch and heads, queries, keys)
+        ahead.append(reads & ~stairs)
+        width = windows(subject)[len(hides)]
+        band = stairs & ~torch.ones(7, 7).tril(-width).bool()
+        hides.append((~reads & band).all(0))
+    leaks = [i for i, one in enumerate(ahead) if one.any()]
+    if leaks:
+        rows = torch.cat([one.flatten(1).any(1) for one in ahead])
+        next_only = all(not (one & ~torch.ones(7, 7).tril(1).bool()).any() for one in ahead)
+        found = "the mask lets the next token through" if next_only else "reads ahead"
+        if len(leaks) < len(every):
+            found = f"{'the last layer' if leaks == [len(every) - 1] else 'some layers'} read{'s' * (len(leaks) == 1)} ahead"
+        elif rows.double().mean() < 1:
+            found = "some heads read ahead"
+        return Verdict(WRONG, found, f"{int(rows.sum())} of {len(rows)} heads have weight on later tokens")
+    if any(one.diagonal()[1:].all() for one in hides):
+        return Verdict(
+            WRONG, "hides each token from itself", "no token has weight on itself, where there is one before"
+        )
+    if any(one.any() for one in hides):
+        return Verdict(
+            WRONG,
+            "hides words",
+            f"{sum(int(one.any()) for one in hides)} attentions have no weight on some earlier token",
+        )
+    return Verdict(RIGHT, "", "weights are zero on later tokens, and on no earlier ones within reach")
+
+
+def numbers_called(subject: Text, form: str, but: str = "^$") -> list[float]:
+    """All numbers that the model keeps under a name of a form, in its modules and in its settings."""
+    found: list[float] = []
+
+    def look(value: Any, is_it: bool, depth: int) -> None:
+        if is_it and isinstance(value, (int, float)) and not isinstance(value, bool):
+            found.append(float(value))
+        elif is_it and isinstance(value, (tuple, list)):
+            for one in value:
+                look(one, True, depth)
+        elif (
+            (depth
+            and isinstance(value, dict))
+            or (hasattr(value, "__dict__") and not isinstance(value, (type, nn.Module, Tensor)))
+        ):
+            for name, one in list((value if isinstance(value, dict) else vars(value)).items()) if depth else ():
+                named = isinstance(name, str) and re.search(form, name.lower()) and not re.search(but, name.lower())
+                look(one, bool(named), depth - 1)
+
+    for module in subject.module.modules() if subject.module is not None else ():
+        own = {name: one for name, one in vars(module).items() if name not in ("_parameters", "_buffers", "_modules")}
+        look(own, False, 3)
+    return found
+
+
+def check_windows(subject: Text) -> Verdict:
+    """A window holds as many tokens as its number says, the token itself among them."""
+    said = {int(one) for one in numbers_called(subject, "window", "context|max_window|layers") if one > 0}
+    if not subject.attentions("decoder"):
+        return unseen(subject)
+    seen = sorted(set(windows(subject)) - {7})
+    shown = ", ".join(map(str, sorted(said)))
+    if not seen and not any(one < 7 for one in said):
+        far = [one for one in said if one < 200]
+        return (
+            longer_window(subject, max(far)) if far else Verdict(DOES_NOT_APPLY, "", "every token reads all before it")
+        )
+    if not seen:
+        return Verdict(WRONG, "window unused", f"a window of {shown} is kept, and every token reads all seven")
+    if not said:
+        return Verdict(VARIANT, "windows", f"tokens read the last {', '.join(map(str, seen))}, themselves included")
+    return window_verdict(seen, said)
+
+
+def window_verdict(seen: list[int], said: set[int]) -> Verdict:
+    odd = [one for one in seen if one not in said]
+    shown = ", ".join(map(str, sorted(said)))
+    if not odd:
+        return Verdict(RIGHT, "", f"tokens read the last {', '.join(map(str, seen))}, themselves included, as it says")
+    more = next((one for one in odd if one - 1 in said), 0)
+    found = "window one too wide" if more else "window one too narrow" if odd[0] + 1 in said else "another window"
+    return Verdict(WRONG, found, f"a window of {shown} is kept, and tokens read the last {odd[0]}, themselves included")
+
+
+def longer_window(subject: Text, said: int) -> Verdict:
+    """The same of a window that seven tokens do not fill."""
+    length = said + 3
+    try:
+        seen = subject.watched(subject.words(1, length, seed=4)).attentions
+    except Exception:
+        return Verdict(UNTRIED, "", f"a window of {said} is kept, and a text of {length} tokens was not taken")
+    counts = {int((one.weights[:, -1] > 0).any(0).sum()) for one in seen if one.shape == (length, length)}
+    if counts == {length}:
+        return Verdict(WRONG, "window unused", f"a window of {said} is kept, and every token reads all {length}")
+    return window_verdict(sorted(counts - {length}), {said})
+
+
+# reading on from what was read
+
+
+LENGTH = 8
+
+
+def check_cache(subject: Text) -> Verdict:
+    """With a cache, a text read token by token, or in pieces, has the same outputs."""
+    if not {"cache", "flag", "start"} & subject.call.handles.keys():
+        return Verdict(DOES_NOT_APPLY, "", "it takes no cache")
+    if not subject.batch_first:
+        return Verdict(UNTRIED, "", "it takes the batch second")
+    tokens = subject.words(2, LENGTH, seed=5)
+    whole = subject.text(tokens)
+    kept, first, how = None, None, ""
+    for name, make in subject.sessions():
+        try:
+            odd = steps_off(subject, make, whole, tokens, (1,) * LENGTH)
+        except Exception as error:
+            first = first or error
+            continue
+        if kept is None or not odd:
+            kept, how, bad = make, name, odd
+        if not odd:
+            break
+    if kept is None:
+        says = raised(first) if first else "it is not known how"
+        return Verdict(UNTRIED, "", f"it was not found how a cache is handed over: {says}")
+    if bad:
+        return unlike(subject, kept, tokens, bad, how)
+    try:
+        far = steps_off(subject, kept, whole, tokens, (3, 1, 4))
+    except Exception as error:
+        return Verdict(
+            VARIANT,
+            "one token at a time",
+            f"with a cache ({how}) it reads token by token; pieces raise {raised(error)}",
+        )
+    if far:
+        return unlike_piece(subject, kept, tokens, far)
+    if how.endswith(f"with {subject.call.handles.get('positions')}"):
+        return Verdict(
+            VARIANT,
+            "positions are to be given",
+            f"with a cache it does not count places itself; given them, all is equal ({how})",
+        )
+    return Verdict(
+        RIGHT, "", f"token by token, and in pieces of 3, 1 and 4, outputs are those of the whole text ({how})"
+    )
+
+
+def steps_off(subject: Text, make: Callable, whole: Tensor, tokens: Tensor, sizes: tuple[int, ...]) -> tuple:
+    """At which place outputs differ first from those of the whole text, and by how much; nothing where none does."""
+    further, start = make(), 0
+    for size in sizes:
+        out = further(tokens[:, start : start + size])
+        wanted = whole[:, start : start + size][:, -out.shape[1] :]
+        if (far := subject.far(wanted, out)).any():
+            return start, float(far.max())
+        start += size
+    return ()
+
+
+def stepped(subject: Text, make: Callable, tokens: Tensor, sizes: tuple[int, ...]) -> list[Attention]:
+    """The attentions of the last of some pieces."""
+    further, start = make(), 0
+    for size in sizes:
+        watch = Watch(None, tokens)
+        with torch.enable_grad():  # products of matrices are written otherwise without
+            further(tokens[:, start : start + size], watch=watch)
+        start += size
+    return watch.attentions
+
+
+def unlike(subject: Text, make: Callable, tokens: Tensor, off: tuple, how: str) -> Verdict:
+    """Why a text that is read token by token has other outputs."""
+    start, far = off
+    says = f"read token by token ({how}), output {start} differs by {far:.1g} of its size"
+    if not start:
+        return Verdict(WRONG, "the first token differs", says)
+    same = subject.words(1, 1, seed=5).expand(1, start + 1)  # one word: what differs is its place
+    whole, one = subject.watched(same).attentions, stepped(subject, make, same, (1,) * (start + 1))
+    if not one or len(one) != len(whole):
+        return Verdict(WRONG, "cached differs", says)
+    lengths = {each.shape[1] for each in one}
+    if lengths == {1}:
+        return Verdict(WRONG, "cache not read", f"{says}: it has no keys of earlier tokens")
+    if min(lengths) <= start:
+        return Verdict(WRONG, "cache does not grow", f"{says}: of {start + 1} tokens it has {min(lengths)} keys")
+    if max(lengths) > start + 1:
+        return Verdict(WRONG, "cache holds too much", f"{says}: of {start + 1} tokens it has {max(lengths)} keys")
+    near = lambda a, b: a.shape == b.shape and torch.allclose(a, b, atol=1e-6)  # noqa: E731
+    queries = whole[0].queries
+    if not near(one[0].queries[:, 0], queries[:, start]):
+        at = next((i for i in range(start) if near(one[0].queries[:, 0], queries[:, i])), None)
+        if at is not None:
+            return Verdict(WRONG, "places begin anew", f"{says}: its place is counted as {at}")
+        return Verdict(WRONG, "another place", f"{says}: the query is not that of place {start}")
+    whole, one = (
+        subject.watched(tokens[:1, : start + 1]).attentions,
+        stepped(subject, make, tokens[:1], (1,) * (start + 1)),
+    )
+    for what in ("keys", "values"):
+        pairs = [(getattr(a, what), getattr(b, what)) for a, b in zip(whole, one, strict=True)]
+        odd = next((i for i, (a, b) in enumerate(pairs) if not near(a, b)), None)
+        if odd is None:
+            continue
+        other = next(
+            (
+                i
+                for i, (a, _) in enumerate(pairs)
+                if i != odd and a.shape == pairs[odd][1].shape and near(a[:, :start], pairs[odd][1][:, :start])
+            ),
+            None,
+        )
+        if other is not None:
+            return Verdict(WRONG, "cache of another layer", f"{says}: layer {odd} has {what} of layer {other}")
+        return Verdict(WRONG, f"other {what} in the cache", f"{says}: in layer {odd}")
+    return Verdict(WRONG, "cached differs", says)
+
+
+def unlike_piece(subject: Text, make: Callable, tokens: Tensor, off: tuple) -> Verdict:
+    """Why a text that is read in pieces has other outputs."""
+    start, far = off
+    says = f"read in pieces of 3, 1 and 4, an output of the piece at {start} differs by {far:.1g} of its size"
+    sizes = {0: (3,), 3: (3, 1), 4: (3, 1, 4)}[start]
+    for one in stepped(subject, make, tokens[:1], sizes):
+        queries, keys = one.shape
+        back = torch.arange(start, start + queries)[:, None] - torch.arange(keys)
+        reads = one.weights.nan_to_num().amax(0) > 1e-12
+        if keys == start + queries and (reads & (back < 0)).any():
+            return Verdict(WRONG, "a piece reads ahead", f"{says}: tokens in it have weight on later ones")
+        if keys == start + queries and not reads[back >= 0].all() and min(windows(subject)) == 7:
+            return Verdict(
+                WRONG, "mask of a piece begins at the first token", f"{says}: tokens in it do not read all before"
+            )
+    return Verdict(WRONG, "pieces differ", says)
+
+
+# padding on the left
+
+
+def check_left_padding(subject: Text) -> Verdict:
+    """Padding on the left, where a mask says that it is padding, moves nothing."""
+    handles = subject.call.handles
+    if not subject.call.takes_padding:
+        return Verdict(DOES_NOT_APPLY, "", "it takes no mask of padding")
+    if not subject.batch_first:
+        return Verdict(UNTRIED, "", "it takes the batch second")
+    tokens = subject.words(2, 6, seed=6)
+    padded = F.pad(tokens, (3, 0), value=subject.pad)
+    other = padded.clone()
+    other[:, :3] = tokens[:, :3]
+    real = torch.ones(padded.shape).bool()
+    real[:, :3] = False
+    alone, bare = subject.text(tokens), subject.text(padded)
+    given = {"positions": (real.cumsum(-1) - 1).clamp(min=0)} if "positions" in handles else {}
+    best, first = None, None
+    for form, make in FORMS.items():
+        try:
+            out, moved = (subject.text(ids, mask=make(real), **given) for ids in (padded, other))
+        except Exception as error:
+            first = first or error
+            continue
+        far = float(subject.far(alone, out[:, -alone.shape[1] :]).max())
+        reads = bool(subject.far(out, moved)[:, 3:].any())
+        acts = bool(subject.far(bare, out).any())
+        if not far:
+            return Verdict(RIGHT, "", f"three paddings before a text move nothing ({handles['mask']}: {form})")
+        if best is None or (reads, not acts) < best[:2]:
+            best = reads, not acts, far, form
+    if best is None:
+        return Verdict(UNTRIED, "", f"it was not found what {handles['mask']!r} is to be: {raised(first)}")
+    reads, idle, far, form = best
+    says = f"three paddings before a text move its outputs by {far:.1g} of their size ({handles['mask']}: {form})"
+    if math.isinf(far):
+        return Verdict(WRONG, "padding gives no numbers", says)
+    if not re.search(PADDING, handles["mask"]):
+        return Verdict(UNTRIED, "", f"{says}; it is not known what that mask is to be")
+    if idle:
+        return Verdict(WRONG, "mask without effect", f"{says}; with the mask and without it, outputs are the same")
+    if reads:
+        return Verdict(WRONG, "padding read", f"{says}, and so does another word in their place")
+    if "positions" not in handles and check_rotary(subject).verdict == DOES_NOT_APPLY:
+        return Verdict(VARIANT, "places count padding", f"{says}: pad on the right")
+    return Verdict(WRONG, "left padding moves", f"{says}; the padding itself is not read")
+
+
+# places: none, added, or turned into queries and keys
+
+
+@contextmanager
+def shaken(subject: Text) -> Iterator[None]:
+    """Within it, gains are no longer all alike, so that it matters what comes before them."""
+    vectors = [one for one in (subject.module.parameters() if subject.module is not None else ()) if one.dim() == 1]
+    before = [one.data.clone() for one in vectors]
+    draw = torch.Generator().manual_seed(0)
+    for one in vectors:
+        one.data *= 0.5 + torch.rand(one.shape, generator=draw).to(one.dtype)
+    try:
+        yield
+    finally:
+        for one, data in zip(vectors, before, strict=True):
+            one.data = data
+
+
+class Turned(NamedTuple):
+    """How vectors of one word differ from place to place: layout, angles from one place to the next."""
+
+    layout: str  # still, halves, neighbours, or empty where lengths of pairs change
+    angles: Tensor
+
+
+def turned(x: Tensor) -> Turned:
+    """The same of queries or keys (heads, places, d)."""
+    size = x.abs().max().clamp(min=1e-30)
+    moves = ((x - x[:, :1]).abs().amax((0, 1)) > 1e-7 * size).nonzero().flatten().tolist()
+    if not moves:
+        return Turned("still", torch.empty(0))
+    for low, high in dict.fromkeys([(moves[0], moves[-1] + 1), (0, moves[-1] + 1), (0, x.shape[-1])]):
+        part = x[..., low:high]
+        if (high - low) % 2:
+            continue
+        for layout, (a, b) in {"halves": part.chunk(2, -1), "neighbours": (part[..., ::2], part[..., 1::2])}.items():
+            lengths = a.square() + b.square()
+            if (lengths - lengths[:, :1]).abs().max() < 1e-5 * size.square():
+                pairs = torch.complex(a.double(), b.double())
+                return Turned(layout, (pairs[:, 1] * pairs[:, 0].conj()).sum(0).angle())
+    return Turned("", torch.empty(0))
+
+
+LAYOUTS = {"halves": "(i, i + d/2)", "neighbours": "(2i, 2i + 1)"}
+
+
+def same_word(subject: Text) -> list[Attention]:
+    """The attentions of one word seven times, whose vectors are alike but for their places."""
+    if not hasattr(subject, "word"):
+        with shaken(subject):
+            subject.word = subject.watched(subject.words(1, 1, seed=3).expand(1, 7)).attentions
+    return [one for one in subject.word if one.shape == (7, 7)]
+
+
+def check_rotary(subject: Text) -> Verdict:
+    """Queries and keys, and nothing else, are turned by their places, in pairs of one layout, by the speeds that are said."""
+    every = same_word(subject)
+    if not every:
+        return unseen(subject)
+    told: list[str] = []
+    for i, one in enumerate(every):
+        q, k, v = (turned(x.detach()) for x in (one.queries, one.keys, one.values))
+        if v.layout == "" or (v.layout != "still" and q.layout == k.layout == "still"):
+            break  # places were added to the words before
+        if v.layout != "still":
+            return Verdict(WRONG, "values turned", f"layer {i + 1}: values of one word differ from place to place")
+        if q.layout == k.layout == "still":
+            continue
+        if "still" in (q.layout, k.layout):
+            return Verdict(WRONG, f"{'queries' if q.layout == 'still' else 'keys'} not turned", "only the others are")
+        if "" in (q.layout, k.layout):
+            return not_in_pairs(subject, one, q, k)
+        if q.layout != k.layout and one.queries.shape[-1] > 2:
+            says = f"queries are turned in pairs {LAYOUTS[q.layout]}, keys in pairs {LAYOUTS[k.layout]}"
+            return Verdict(WRONG, "two layouts", says)
+        scores = (one.queries @ one.keys.mT).detach()
+        if (scores[:, 1:, 1:] - scores[:, :-1, :-1]).abs().max() > 1e-5 * scores.abs().max():
+            back = torch.allclose(q.angles, -k.angles, atol=1e-6)
+            found = "turned apart" if back else "not relative"
+            return Verdict(WRONG, found, "scores of one word depend on its places, not only on how far they are apart")
+        told = told or [q.layout]
+        if verdict := speeds(subject, one, q):
+            return verdict
+    if not told:
+        return Verdict(DOES_NOT_APPLY, "", "queries and keys are not turned by their places")
+    return Verdict(
+        RIGHT, "", f"queries and keys are turned in pairs {LAYOUTS[told[0]]}; scores depend on the distance only"
+    )
+
+
+def not_in_pairs(subject: Text, one: Attention, q: Turned, k: Turned) -> Verdict:
+    """Queries or keys that change from place to place, and not as if they were turned."""
+    with shaken(subject):
+        gains = [x.detach() for x in subject.module.parameters() if x.dim() == 1 and len(x) == one.queries.shape[-1]]
+        for gain in gains:
+            if any(turned(x.detach() / gain).layout and not y.layout for x, y in ((one.queries, q), (one.keys, k))):
+                return Verdict(
+                    WRONG,
+                    "normalised after turning",
+                    "a gain for each number comes after it: distances no longer count alone",
+                )
+    scores = (one.queries @ one.keys.mT).detach()
+    if (scores[:, 1:, 1:] - scores[:, :-1, :-1]).abs().max() <= 1e-5 * scores.abs().max():
+        return Verdict(VARIANT, "turned otherwise", "in no pairs that are known; scores depend on the distance only")
+    return Verdict(
+        WRONG,
+        "not turned in pairs",
+        "neither (i, i + d/2) nor (2i, 2i + 1) keep their lengths, and scores depend on places",
+    )
+
+
+def speeds(subject: Text, one: Attention, q: Turned) -> Verdict | None:
+    """What is wrong with how far each pair is turned from one place to the next."""
+    angles = q.angles.abs()
+    if len(angles) < 2:
+        return None
+    if (angles - angles[0]).abs().max() < 1e-9:
+        return Verdict(WRONG, "one speed for all pairs", f"each pair is turned by {angles[0]:.3g} from place to place")
+    if (angles.diff() > 1e-7).any():
+        return Verdict(WRONG, "other speeds", "pairs are not turned ever more slowly")
+    if first := quarter(subject, one, q):
+        return first
+    rates = -angles.log().diff() * len(angles)
+    if abs(float(angles[0]) - 1) > 1e-4 or (rates - rates[0]).abs().max() > 1e-3 * rates[0].abs():
+        return None  # scaled, as for longer texts
+    base, said = float(rates[0].exp()), [x for x in numbers_called(subject, "theta|rope|rotary|(^|_)base$") if x >= 100]
+    if base > 1e10:
+        return Verdict(WRONG, "other speeds", f"from pair to pair too much slower: as of a base of {base:.1g}")
+    if said and 2 * len(angles) == one.queries.shape[-1] and all(abs(base / x - 1) > 0.01 for x in said):
+        return Verdict(WRONG, "theta not used", f"speeds are those of {base:.6g}, and {max(said):g} is kept")
+    return None
+
+
+def quarter(subject: Text, one: Attention, q: Turned) -> Verdict | None:
+    """Whether the first place is turned by a right angle, as where cosine and sine are exchanged."""
+    table = dict(subject.module.named_parameters()).get(one.scores.by) if subject.module is not None else None
+    if table is None or not (q.angles < 0).all():
+        return None
+    width = one.queries.shape[-1]
+    partner = width // 2 if q.layout == "halves" else 1
+    with torch.enable_grad():
+        (grads,) = torch.autograd.grad(one.queries[0, 0, 0], table, retain_graph=True)
+    rows = (grads.abs().sum(1) > 1e-7 * grads.abs().sum(1).max()).nonzero().flatten() % width
+    if rows.tolist() == [partner]:
+        return Verdict(
+            WRONG, "cosine and sine exchanged", "the first place, which is to stay as it is, is turned by a right angle"
+        )
+    return None
+
+
+def check_positions(subject: Text) -> Verdict:
+    """The place of a word counts, and it is told how."""
+    verdict = asking.check_target_order(subject)
+    learned = [one.learned for one in subject.seen.ends if one.places is not None]
+    if verdict.verdict == RIGHT:
+        how = "learned places are added" if any(learned) else "places are added" if learned else "places count"
+        return Verdict(RIGHT, "", f"{how}: {verdict.says}")
+    if verdict.verdict == VARIANT:
+        turns = check_rotary(subject).verdict != DOES_NOT_APPLY
+        return Verdict(
+            RIGHT, "", f"relative: {'queries and keys are turned' if turns else 'weights depend on the distance'}"
+        )
+    if verdict.verdict == WRONG:
+        return Verdict(WRONG, "no positions", "one word seven times: outputs and weights are those of no place")
+    return verdict
+
+
+def check_given_positions(subject: Text) -> Verdict:
+    """Positions that are handed over count; where they are relative, a shift of all moves nothing."""
+    if "positions" not in subject.call.handles or not subject.batch_first:
+        return Verdict(DOES_NOT_APPLY, "", "it takes no positions")
+    tokens, places = subject.words(1, 6, seed=6), torch.arange(6)[None]
+    try:
+        plain, usual, later, mixed = (
+            subject.text(tokens, **given)
+            for given in ({}, {"positions": places}, {"positions": places + 3}, {"positions": places * 2})
+        )
+    except Exception as error:
+        return Verdict(UNTRIED, "", f"it was not found how positions are given: {raised(error)}")
+    if not subject.far(usual, mixed).any():
+        return Verdict(WRONG, "positions unread", "other positions, the same output")
+    if subject.far(plain, usual).any():
+        return Verdict(
+            VARIANT, "positions counted otherwise", "without positions outputs are not those of 0, 1, 2 and so on"
+        )
+    if check_rotary(subject).verdict == RIGHT and subject.far(usual, later).any():
+        return Verdict(WRONG, "not relative", "all positions three later: outputs are others")
+    return Verdict(RIGHT, "", "they count" + "; all three later, nothing moves" * (not subject.far(usual, later).any()))
+
+
+# heads that share keys, the query-key norm
+
+
+def rows_of(subject: Text, one: Attention, which: str) -> list[int]:
+    """For each head, as it is computed, where in its matrix its numbers begin; nothing where that cannot be seen."""
+    by = one.scores.by if which == "queries" else one.scores.keys.rpartition(" ")[0]
+    table = dict(subject.module.named_parameters()).get(by) if subject.module is not None else None
+    found = []
+    for i in range(len(one.queries) if table is not None else 0):
+        with torch.enable_grad():
+            head = getattr(one, which)[i].sum()
+            (grads,) = torch.autograd.grad(head, table, retain_graph=True, allow_unused=True)
+        lines = [grads.abs().sum(axis) > 0 for axis in (1, 0)] if grads is not None else []
+        found += [int(line.nonzero()[0]) for line in lines if line.any() and not line.all()][:1]
+    return found if len(set(found)) > 1 else []
+
+
+def check_groups(subject: Text) -> Verdict:
+    """Query heads that stand together share keys, and the values that belong to them."""
+    every = same_word(subject)
+    if not every:
+        return unseen(subject)
+    for one in every:
+        heads = len(one.keys)
+        alike = [next(j for j in range(heads) if torch.equal(one.keys[j], one.keys[i])) for i in range(heads)]
+        values = [next(j for j in range(heads) if torch.equal(one.values[j], one.values[i])) for i in range(heads)]
+        groups = len(set(alike))
+        if groups == heads == len(set(values)):
+            continue
+        if alike != values:
+            return Verdict(WRONG, "values of other heads", "query heads that share keys do not share values")
+        rows = rows_of(subject, one, "queries")
+        if len(set(rows)) < heads:
+            return Verdict(UNTRIED, "", "it was not seen which query heads share keys")
+        order = sorted(range(heads), key=rows.__getitem__)
+        starts = rows_of(subject, one, "keys") or alike
+        shared = [starts[i] for i in order]
+        if groups > 1 and shared != sorted(shared):
+            return Verdict(
+                WRONG,
+                "groups interleaved",
+                f"query heads {', '.join(map(str, [i for i, x in enumerate(shared) if x == shared[0]]))} share keys, where published weights have neighbours share them",
+            )
+        return Verdict(RIGHT, "", f"{heads} query heads share {groups} of keys and values, neighbours the same")
+    return Verdict(DOES_NOT_APPLY, "", "each query head has keys of its own")
+
+
+def check_attentions(subject: Text) -> Verdict:
+    """Queries, keys and values are projected, each by a matrix of its own, and what was mixed once more."""
+    every, seen = subject.attentions("decoder"), subject.seen
+    if seen.torn:
+        found = "heads cut across tokens" if "projected" in seen.torn else "heads joined across tokens"
+        return Verdict(
+            WRONG, found, "a view puts numbers of several tokens together: the axes are not transposed before"
+        )
+    if not every:
+        return unseen(subject)
+    if any(one.scores.raw for one in every):
+        return Verdict(WRONG, "not projected", "scores are products of the vectors themselves, not of projections")
+    if any("mixed" in part for pair in seen.sums for one in pair for part in one):
+        return Verdict(WRONG, "no output matrix", "what was mixed is added as it is: no matrix after the heads")
+    if any(one.scores.by and one.scores.keys == asking.key(one) for one in every):
+        return Verdict(WRONG, "keys are queries", "one matrix makes both queries and keys")
+    if seen.averaged:
+        return Verdict(WRONG, "heads averaged", "a mean is taken over what was mixed, where heads are to be joined")
+    others = len(seen.attentions) - len(every)
+    says = f"{len(every)} in {subject.layers('decoder')} layers"
+    if others:
+        return Verdict(UNTRIED, "", f"{says}, and {others} of other lengths, which were not looked at")
+    return asking.heads_alike(subject) or Verdict(RIGHT, "", says)
+
+
+def normed(subject: Text) -> str:
+    """Whether queries have been normalised: each head, all heads together, or not."""
+    if subject.module is None or not subject.attentions("decoder"):
+        return ""
+    first = next(one for one in subject.seen.attentions if one.shape == (7, 7))
+    sizes = first.queries.detach().square().sum(-1)  # (batch and heads, places)
+    even = lambda x: float((x - x.mean()).abs().max()) < 0.01 * float(x.mean())  # noqa: E731
+    if even(sizes):
+        return "each"
+    return (
+        "all"
+        if len(sizes) % 2 == 0
+        and any(even(x.sum(1)) for x in (sizes.unflatten(0, (2, -1)), sizes.unflatten(0, (-1, 2)).transpose(0, 1)))
+        else ""
+    )
+
+
+def check_query_norm(subject: Text) -> Verdict:
+    """Where queries and keys are normalised, each head is by itself."""
+    if not (how := normed(subject)):
+        return DOES_NOT_APPLY_VERDICT
+    inner = subject.seen.attentions[0].queries.shape[-1]
+    if how == "each":
+        return Verdict(RIGHT, "", f"the {inner} numbers of each query are normalised by themselves")
+    wide = any(
+        one.dim() == 1 and len(one) > inner and "norm" in name for name, one in subject.module.named_parameters()
+    )
+    says = "the queries of all heads are normalised together"
+    return Verdict(VARIANT if wide else WRONG, "heads normalised together", says + ", as in OLMo 2" * wide)
+
+
+DOES_NOT_APPLY_VERDICT = Verdict(DOES_NOT_APPLY, "", "queries are not normalised")
+
+
+# norms: where they are, what stands under the root, how precisely they are computed
+
+
+def check_norms(subject: Text) -> Verdict:
+    """Each layer reads what is normalised, and adds to what is not; so does the output's matrix."""
+    norms, seen, layers = subject.seen.norms, subject.seen, subject.layers("decoder")
+    if not norms:
+        if not layers or None in seen.projected:
+            return (
+                unseen(subject)
+                if not layers
+                else Verdict(UNTRIED, "", "no normalisation was seen; it may be written in a way that is not known")
+            )
+        return Verdict(WRONG, "no normalisation", f"none in {layers} layers")
+    wide = asking.width(subject)
+    if any(len(one.over) > 1 or one.over[0][1] in {2, 7} - {wide} for one in norms):
+        return Verdict(WRONG, "normalised over the sentence", "means are taken over more than one token")
+    if verdict := asking.computed(subject) or asking.residuals(subject, 2 * layers):
+        return verdict
+    if any(one.shift for one in norms):
+        kind = VARIANT if all(one.centred for one in norms) else WRONG
+        return Verdict(
+            kind, "epsilon outside the root", f"{max(one.shift for one in norms):g} is added to the root, not under it"
+        )
+    if len(norms) < 2 * layers:
+        return Verdict(WRONG, "normalisations missing", f"{len(norms)}, where {layers} layers ask for {2 * layers}")
+    parts = [one.parts or frozenset() for one in norms]
+    before = sum(bool(one & (asking.ENDS | {"?"})) for one in parts) > len(parts) / 2
+    if before and seen.last and seen.last.kind == "sum":
+        return Verdict(
+            WRONG, "no last norm", "logits are made of a sum that nothing has normalised, where layers read what is"
+        )
+    kinds = "means of squares" if not any(one.centred for one in norms) else "means and deviations"
+    return epsilon(subject) or Verdict(
+        RIGHT, "", f"{len(norms)} normalisations by {kinds} in {layers} layers, {'before' if before else 'after'} each"
+    )
+
+
+def epsilon(subject: Text) -> Verdict | None:
+    """Whether the number under the root is another than is said, or the machine's."""
+    guards = {one.guard for one in subject.seen.norms}
+    said = [one for one in numbers_called(subject, "eps") if one > 0]
+    machine = [torch.finfo(one).eps for one in (torch.float64, torch.float32)]
+    near = lambda one, others: any(math.isclose(one, other, rel_tol=0.01) for other in others)  # noqa: E731
+    shown = ", ".join(f"{one:.2g}" for one in sorted(set(said)))
+    if own := [one for one in guards if near(one, machine)]:
+        says = f"under the root stands {own[0]:.2g}, which is the machine's"
+        given = (
+            [x for x in (asking.argument(one, "eps") for one in subject.module.modules()) if x and not near(0.0, [1])]
+            if subject.module is not None
+            else []
+        )
+        given = [x for x in given if isinstance(x.default, float)]
+        if said or given:
+            return Verdict(WRONG, "the machine's epsilon", f"{says}; the model says {shown or given[0].default}")
+        return Verdict(VARIANT, "the machine's epsilon", f"{says}: nothing says another")
+    if guards == {0.0} and said:
+        return Verdict(WRONG, "no epsilon", f"{shown} is kept, and nothing stands under the root")
+    if said and (odd := [one for one in guards if one and not near(one, said)]):
+        return Verdict(WRONG, "another epsilon", f"under the root stands {odd[0]:.2g}; the model says {shown}")
+    return None
+
+
+class Precision(TorchDispatchMode):
+    """Within it, it is written down in what precision norms and angles are computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.low: dict[str, int] = {}
+        self.high: dict[str, int] = {}
+        self.cast: list[str] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        name, one = func.overloadpacket.__name__, args[0] if args else None
+        if isinstance(one, Tensor) and one.is_floating_point():
+            what = {"rsqrt": "norm", "sqrt": "norm", "cos": "angle", "sin": "angle", "_softmax": "softmax"}.get(name)
+            if what and (what != "norm" or one.shape[-1:] == (1,)):
+                store = self.low if one.dtype in HALF else self.high
+                store[what] = store.get(what, 0) + 1
+            if name == "_to_copy" and (kwargs or {}).get("dtype") in HALF and one.dtype not in HALF:
+                self.cast.append(str(kwargs["dtype"])[6:])
+        return func(*args, **(kwargs or {}))
+
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+def check_precision(subject: Text) -> Verdict:
+    """With weights in half precision, norms and angles are computed in single precision."""
+    if subject.module is None:
+        return Verdict(UNTRIED, "", "a function's weights are left as they are: hand over the module")
+    tokens = subject.words(1, 5, seed=2)
+    with torch.no_grad():
+        subject.text(tokens, watch=(whole := Precision()))
+        if whole.cast:
+            return Verdict(
+                WRONG,
+                "half precision inside",
+                f"with weights in {str(subject.dtype)[6:]}, something is turned into {whole.cast[0]}",
+            )
+        before, subject.module = subject.module, copy.deepcopy(subject.module)
+        model, subject.model = subject.model, subject.module if subject.model is before else subject.model
+        dtype = subject.dtype
+        try:
+            if subject.model is not subject.module:
+                return Verdict(UNTRIED, "", "a function's weights are left as they are: hand over the module")
+            subject.module._apply(lambda one: one.to(torch.bfloat16) if one.is_floating_point() else one)
+            subject.dtype = torch.float32
+            subject.text(tokens, watch=(half := Precision()))
+        except Exception as error:
+            return Verdict(UNTRIED, "", f"with weights in bfloat16: {raised(error)}")
+        finally:
+            subject.module, subject.model, subject.dtype = before, model, dtype
+    if half.low.get("angle"):
+        return Verdict(
+            WRONG, "angles in half precision", "with weights in bfloat16, sines and cosines are of numbers in bfloat16"
+        )
+    if half.low.get("norm"):
+        says = "with weights in bfloat16, norms are computed in bfloat16"
+        if half.high.get("softmax"):
+            return Verdict(WRONG, "norms in half precision", f"{says}, while the softmax is not")
+        return Verdict(VARIANT, "norms in half precision", f"{says}, and so is all else")
+    return Verdict(RIGHT, "", "with weights in bfloat16, norms and angles are computed more precisely")
+
+
+# what is said of the output, and what it costs
+
+
+def check_tied(subject: Text) -> Verdict:
+    """Words and output share a table where the model says so."""
+    tables = {one.words.by for one in subject.seen.ends} - {""} or {name for name in subject.tables}
+    said = [one for one in said_of(subject, r"^(tie|tied|share)\w*|_tied$") if one is not None]
+    output = next(reversed(subject.seen.used), ("", 0))[0]
+    if not output or not tables:
+        return Verdict(UNTRIED, "", "it was not seen by which matrix logits are made")
+    tied = output in tables
+    if said and any(said) != tied:
+        found = "not tied" if any(said) else "tied"
+        return Verdict(
+            WRONG,
+            found,
+            f"the model says {any(said)}, and the output's matrix is {output}, that of the words {', '.join(tables)}",
+        )
+    return Verdict(RIGHT, "", f"words and output share {output}" if tied else "words and output have a table each")
+
+
+def said_of(subject: Text, form: str) -> list[bool]:
+    """What the model keeps, as true or false, under a name of a form."""
+    found = []
+    for module in subject.module.modules() if subject.module is not None else ():
+        for store in (
+            module,
+            getattr(module, "config", None),
+            getattr(module, "cfg", None),
+            getattr(module, "args", None),
+        ):
+            kept = store if isinstance(store, dict) else getattr(store, "__dict__", {})
+            found += [one for name, one in kept.items() if isinstance(one, bool) and re.search(form, str(name))]
+    return found
+
+
+def check_own_loss(subject: Text) -> Verdict:
+    """The loss that the model gives with its logits compares each output with the token that follows, once."""
+    if "targets" not in subject.call.handles or not subject.batch_first:
+        return Verdict(DOES_NOT_APPLY, "", "it takes no targets")
+    name = subject.call.handles["targets"]
+    tokens, wanted = subject.words(2, 6, seed=6), subject.words(2, 6, seed=7)
+    with subject.settings(False):
+        try:
+            out = subject.call.read(subject.model, tokens, targets=wanted)
+        except Exception as error:
+            return Verdict(UNTRIED, "", f"with {name}: {raised(error)}")
+    logits = logits_in(out, 2, 6)
+    parts = (
+        [out["loss"]]
+        if isinstance(out, dict) and "loss" in out
+        else [out.loss]
+        if hasattr(out, "loss")
+        else out
+        if isinstance(out, tuple)
+        else []
+    )
+    value = next((float(one) for one in parts if isinstance(one, Tensor) and one.numel() == 1), None)
+    if value is None:
+        return Verdict(UNTRIED, "", f"with {name}, no loss came out")
+    logits = subject.text(tokens) if logits is None else logits
+    costs = [float(F.cross_entropy(logits[:, : 6 - i].flatten(0, 1), wanted[:, i:].flatten())) for i in range(3)]
+    at = next((i for i, one in enumerate(costs) if math.isclose(one, value, rel_tol=1e-5)), None)
+    if at is None:
+        return Verdict(UNTRIED, "", f"a loss of {value:.4f} came out, which is no plain mean of cross-entropies")
+    if at == 2:
+        return Verdict(WRONG, "shifted twice", f"each output is compared with the token two after its own in {name}")
+    if at == 0 and name == "labels" and subject.call.text.name == "input_ids":
+        return Verdict(
+            WRONG,
+            "not shifted",
+            f"each output is compared with its own token in {name}, which are the ids themselves by that name",
+        )
+    says = (
+        "shifted inside: hand over the ids themselves" if at else "not shifted inside: hand over the tokens that follow"
+    )
+    return Verdict(RIGHT, "", f"{name} are {says}")
+
+
+TEXT_CHECKS = [
+    Check("logits", asking.check_logits, "34_embeddings#next-token", "The loss stops falling early."),
+    Check("repeats", asking.check_repeats, "54_regularization#switches", "The same beginning goes on in several ways."),
+    Check("dropout", asking.check_dropout, "54_regularization#switches", "Training loss far below validation loss."),
+    Check("looks ahead", asking.check_ahead, "32_attention#leak",
+          "A perplexity too good to be true, and what it writes by itself is nonsense."),
+    Check("own past", check_past, "32_attention#masks-picture", "It learns slowly, and repeats or forgets words."),
+    Check("batch", asking.check_batch, "31_stacks#layer-norm-per-token", "The same text has another output beside others."),
+    Check("masks", check_masks, "32_attention#masks-plain", "The loss is too good, or forgets: this check says in which layers."),
+    Check("windows", check_windows, "95_since_2017#decoder", "Published weights are a little worse than they should be, with long texts."),
+    Check("cache", check_cache, "95_since_2017#attention", "It writes well without a cache, and repeats itself or rambles with one."),
+    Check("left padding", check_left_padding, "95_since_2017#decoder", "A text goes on in another way when it stands in another batch."),
+    Check("positions", check_positions, "35_positional_encoding#bag-of-words", "It knows which words there were, and not where."),
+    Check("positions given", check_given_positions, "95_since_2017#rotary", "Worse as soon as texts are packed, padded or cached."),
+    Check("rotary", check_rotary, "95_since_2017#rotary", "Published weights write fluently, and degenerate after some twenty tokens."),
+    Check("groups", check_groups, "95_since_2017#attention", "Published weights write nonsense, while each part is right."),
+    Check("query norm", check_query_norm, "95_since_2017#attention", "Published weights write nonsense."),
+    Check("softmax", asking.check_softmax, "32_attention#love-attention", "It learns, and worse than it should; lengths matter."),
+    Check("scale", asking.check_scale, "32_attention#variance", "Attention too sharp or too even from the first step."),
+    Check("attentions", check_attentions, "31_stacks#decoder-picture", "It learns slowly."),
+    Check("norms", check_norms, "95_since_2017#rms-norm", "It does not train when it is deep, or published weights write nonsense."),
+    Check("precision", check_precision, "95_since_2017#rms-norm", "Worse in half precision, the more the longer the text."),
+    Check("feed-forward", asking.check_feed_forward, "95_since_2017#swiglu", "It trains, and stays below what its size promises."),
+    Check("tied", check_tied, "34_embeddings#same-storage", "More parameters than are said, or an output that was never loaded."),
+    Check("layers", asking.check_layers, "31_stacks#chain", "More layers do not help."),
+    Check("gradients", asking.check_gradients, "34_embeddings#gradients", "Parts of it stay as they were drawn."),
+    Check("first loss", asking.check_first_loss, "34_embeddings#first-loss",
+          "The first losses are far above the logarithm of the vocabulary."),
+    Check("its loss", check_own_loss, "95_since_2017#training", "The loss falls to nearly nothing, or not below that of guessing."),
+]  # fmt: skip
