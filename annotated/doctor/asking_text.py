@@ -65,7 +65,7 @@ def check_masks(subject: Text) -> Verdict:
         next_only = all(not (one & ~torch.ones(7, 7).tril(1).bool()).any() for one in ahead)
         found = "the mask lets the next token through" if next_only else "reads ahead"
         if len(leaks) < len(every):
-            found = f"{'the last layer' if leaks == [len(every) - 1] else 'some layers'} read{'s' * (len(leaks) == 1)} ahead"
+            found = "the last layer reads ahead" if leaks == [len(every) - 1] else "some layers read ahead"
         elif rows.double().mean() < 1:
             found = "some heads read ahead"
         return Verdict(WRONG, found, f"{int(rows.sum())} of {len(rows)} heads have weight on later tokens")
@@ -161,6 +161,8 @@ def check_cache(subject: Text) -> Verdict:
         return Verdict(DOES_NOT_APPLY, "", "it takes no cache")
     if not subject.batch_first:
         return Verdict(UNTRIED, "", "it takes the batch second")
+    if subject.once(influence).tril(-1).any():
+        return Verdict(UNTRIED, "", "outputs depend on later tokens: nothing can be compared")
     tokens = subject.words(2, LENGTH, seed=5)
     whole = subject.text(tokens)
     kept, first, how = None, None, ""
@@ -247,26 +249,19 @@ def unlike(subject: Text, make: Callable, tokens: Tensor, off: tuple, how: str) 
         if at is not None:
             return Verdict(WRONG, "places begin anew", f"{says}: its place is counted as {at}")
         return Verdict(WRONG, "another place", f"{says}: the query is not that of place {start}")
-    whole, one = (
-        subject.watched(tokens[:1, : start + 1]).attentions,
-        stepped(subject, make, tokens[:1], (1,) * (start + 1)),
-    )
-    for what in ("keys", "values"):
-        pairs = [(getattr(a, what), getattr(b, what)) for a, b in zip(whole, one, strict=True)]
-        odd = next((i for i, (a, b) in enumerate(pairs) if not near(a, b)), None)
-        if odd is None:
-            continue
-        other = next(
-            (
-                i
-                for i, (a, _) in enumerate(pairs)
-                if i != odd and a.shape == pairs[odd][1].shape and near(a[:, :start], pairs[odd][1][:, :start])
-            ),
-            None,
-        )
-        if other is not None:
-            return Verdict(WRONG, "cache of another layer", f"{says}: layer {odd} has {what} of layer {other}")
-        return Verdict(WRONG, f"other {what} in the cache", f"{says}: in layer {odd}")
+    whole, one = subject.watched(tokens[:1, : start + 1]).attentions, stepped(subject, make, tokens[:1], (1,) * (start + 1))
+    for i, (a, b) in enumerate(zip(whole, one, strict=True)):  # what comes after the first that differs does as well
+        for what in ("keys", "values"):
+            ours, theirs = getattr(a, what), getattr(b, what)
+            if near(ours, theirs):
+                continue
+            past = [getattr(other, what)[:, :start] for other in whole]
+            at = next((k for k, other in enumerate(past) if k != i and near(other, theirs[:, :start])), None)
+            if at is not None:
+                return Verdict(WRONG, "cache of another layer", f"{says}: layer {i + 1} has {what} of layer {at + 1}")
+            return Verdict(WRONG, f"other {what} in the cache", f"{says}: in layer {i + 1}")
+        if not near(a.weights[:, -1:], b.weights):
+            return Verdict(WRONG, "mask of a step", f"{says}: layer {i + 1} does not read all that came before")
     return Verdict(WRONG, "cached differs", says)
 
 
@@ -298,6 +293,8 @@ def check_left_padding(subject: Text) -> Verdict:
         return Verdict(DOES_NOT_APPLY, "", "it takes no mask of padding")
     if not subject.batch_first:
         return Verdict(UNTRIED, "", "it takes the batch second")
+    if subject.once(influence).tril(-1).any():
+        return Verdict(UNTRIED, "", "outputs depend on later tokens: nothing can be compared")
     tokens = subject.words(2, 6, seed=6)
     padded = F.pad(tokens, (3, 0), value=subject.pad)
     other = padded.clone()
@@ -459,12 +456,12 @@ def speeds(subject: Text, one: Attention, q: Turned) -> Verdict | None:
         return Verdict(WRONG, "other speeds", "pairs are not turned ever more slowly")
     if first := quarter(subject, one, q):
         return first
+    if angles[1] < 1e-5 * angles[0]:
+        return Verdict(WRONG, "other speeds", f"the second pair is turned {angles[0] / angles[1]:.0e} times as slowly as the first")
     rates = -angles.log().diff() * len(angles)
     if abs(float(angles[0]) - 1) > 1e-4 or (rates - rates[0]).abs().max() > 1e-3 * rates[0].abs():
         return None  # scaled, as for longer texts
     base, said = float(rates[0].exp()), [x for x in numbers_called(subject, "theta|rope|rotary|(^|_)base$") if x >= 100]
-    if base > 1e10:
-        return Verdict(WRONG, "other speeds", f"from pair to pair too much slower: as of a base of {base:.1g}")
     if said and 2 * len(angles) == one.queries.shape[-1] and all(abs(base / x - 1) > 0.01 for x in said):
         return Verdict(WRONG, "theta not used", f"speeds are those of {base:.6g}, and {max(said):g} is kept")
     return None
@@ -491,6 +488,8 @@ def check_positions(subject: Text) -> Verdict:
     """The place of a word counts, and it is told how."""
     verdict = asking.check_target_order(subject)
     learned = [one.learned for one in subject.seen.ends if one.places is not None]
+    if verdict.verdict == WRONG and check_rotary(subject).verdict == WRONG:
+        return Verdict(UNTRIED, "", "queries and keys are turned wrongly: see rotary")
     if verdict.verdict == RIGHT:
         how = "learned places are added" if any(learned) else "places are added" if learned else "places count"
         return Verdict(RIGHT, "", f"{how}: {verdict.says}")
@@ -623,9 +622,8 @@ def check_query_norm(subject: Text) -> Verdict:
     inner = subject.seen.attentions[0].queries.shape[-1]
     if how == "each":
         return Verdict(RIGHT, "", f"the {inner} numbers of each query are normalised by themselves")
-    wide = any(
-        one.dim() == 1 and len(one) > inner and "norm" in name for name, one in subject.module.named_parameters()
-    )
+    gains = [name for name, one in subject.module.named_parameters() if one.dim() == 1 and len(one) > inner]
+    wide = any(re.search(r"(^|[._])q(uery)?_|_q(uery)?\.", name) for name in gains)
     says = "the queries of all heads are normalised together"
     return Verdict(VARIANT if wide else WRONG, "heads normalised together", says + ", as in OLMo 2" * wide)
 
@@ -772,7 +770,10 @@ def check_tied(subject: Text) -> Verdict:
     output = next(reversed(subject.seen.used), ("", 0))[0]
     if not output or not tables:
         return Verdict(UNTRIED, "", "it was not seen by which matrix logits are made")
-    tied = output in tables
+    tied, named = output in tables, dict(subject.module.named_parameters()) if subject.module is not None else {}
+    for name in tables - {output} if not tied else ():
+        if name in named and output in named and torch.equal(named[name], named[output]):
+            return Verdict(WRONG, "copied, not tied", f"{name} and {output} hold the same numbers, and each will learn its own")
     if said and any(said) != tied:
         found = "not tied" if any(said) else "tied"
         return Verdict(

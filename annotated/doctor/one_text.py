@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from annotated.doctor.calling import FEW, is_mask
 from annotated.doctor.fitting import Hole, kind, signature, tokens_of
-from annotated.doctor.subject import Broken, Subject, logits_in
+from annotated.doctor.subject import Broken, Subject, Verdict, logits_in
 from annotated.doctor.watching import Attention, Watch
 
 __all__ = ["FORMS", "PADDING", "Reading", "Text", "as_read", "fitted_text"]
@@ -123,6 +123,12 @@ class Text(Subject):
 
     one_text = True
     call: Reading
+
+    def begin(self) -> Verdict:
+        verdict = super().begin()
+        if self.shifts:
+            raise Broken("the last token is dropped", "one output less than tokens comes out: none says what follows the last")
+        return verdict
 
     @contextmanager
     def settings(self, training: bool) -> Iterator[None]:
