@@ -238,7 +238,7 @@ def check_target_order(subject: Subject) -> Verdict:
     if far:
         return Verdict(RIGHT, "", f"one word five times: its outputs differ by {far:.1g} of their size")
     with torch.enable_grad():
-        subject(source, target, watch=(watch := Watch(subject.module)))
+        subject(source, target, watch=(watch := Watch(subject.module, stored=subject.stores)))
     rows = [one.weights[..., -1, :] for one in watch.attentions if one.shape == (5, 5)]
     if any((row.amax(-1) - row.amin(-1)).max() > 1e-6 for row in rows):
         return Verdict(VARIANT, "relative positions", "positions are in the weights of attention, not in the words")

@@ -28,7 +28,7 @@ ROLES = [  # what an argument is, by its name in small letters; the first that f
     ("dropout", r"drop|^p$|(^|_)(p|prob)$|smooth"),
     ("activation", r"activ|^act(_|$)|nonlin"),
     ("d_k", r"^(d_?[kqv]|[kqv]_?dim|dim_?[kqv]|d_?(key|value|query|head)s?)$|head_?(dim|size)|(dim|size)_?(per_)?head"),
-    ("kv_heads", r"(kv|key_value)_?heads|(kv|query)_groups|^n_?kv$"),
+    ("kv_heads", r"(kv?|key|key_value)_?heads|(kv|query)_groups|^n_?kv$"),
     ("heads", r"head|^h$|^nh$"),
     ("expansion", r"expan|(ff|mlp|hidden)\w*_?(mult|ratio|factor)"),
     ("d_model", r"ff\w*_in(put)?s?$"),
@@ -387,7 +387,7 @@ def resize(names: dict[str, Any], values: dict[str, Any]) -> None:
 
 def ways(value: Callable, names: dict[str, Any], values: dict[str, Any]) -> Iterator[Any]:
     """What a class or function makes, in all ways that end without an error. Raises the first error if none does."""
-    first: BaseException | None = None
+    first, made_one = None, False
     for way in WAYS:
         if way.startswith("guess") and not isinstance(first, Hole):
             break
@@ -400,8 +400,9 @@ def ways(value: Callable, names: dict[str, Any], values: dict[str, Any]) -> Iter
         except (Exception, SystemExit) as error:
             first = first or error
             continue
+        made_one = True
         yield made
-    if first:
+    if first and not made_one:
         raise first
 
 

@@ -1,12 +1,12 @@
 """A model that takes one text: which of its arguments is which, how it is called, and a copy of it to be asked."""
 
-import copy
 import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
+from types import MethodType
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from annotated.doctor.calling import FEW, is_mask
 from annotated.doctor.fitting import Hole, kind, signature, tokens_of
-from annotated.doctor.subject import Broken, Subject, Verdict, logits_in
+from annotated.doctor.subject import Broken, Subject, Verdict, copied, logits_in
 from annotated.doctor.watching import Attention, Watch
 
 __all__ = ["FORMS", "PADDING", "Reading", "Text", "as_read", "fitted_text"]
@@ -124,8 +124,23 @@ class Text(Subject):
     one_text = True
     call: Reading
 
+    def __init__(self, *given: Any):
+        super().__init__(*given)
+        self.rows = 8  # of a batch, at most
+        self.stores = "start" in self.call.handles
+        forward = getattr(type(self.module), "forward", None)
+        if getattr(forward, "__code__", None) is torch.no_grad()(print).__code__:  # so that gradients can be seen
+            self.module.forward = MethodType(forward.__wrapped__, self.module)
+
+    def pairs(self, rows: int = 1, source: int = 6, target: int = 5) -> tuple[Tensor, Tensor]:
+        return super().pairs(min(rows, self.rows), source, target)
+
     def begin(self) -> Verdict:
         verdict = super().begin()
+        try:
+            self(*self.pairs(8))
+        except Exception:  # there is room for some only
+            self.rows = 4
         if self.shifts:
             raise Broken("the last token is dropped", "one output less than tokens comes out: none says what follows the last")
         return verdict
@@ -170,7 +185,7 @@ class Text(Subject):
 
     def watched(self, tokens: Tensor) -> Watch:
         """What a text is computed by."""
-        watch = Watch(self.module, tokens)
+        watch = Watch(self.module, tokens, stored=self.stores)
         with torch.enable_grad():
             self(tokens, tokens, watch=watch)
         return watch
@@ -198,23 +213,23 @@ class Text(Subject):
             if re.search(r"^(new|init|make|create|empty|get|setup|alloc)\w*cache", name)
         ]
         if "cache" in handles:
-            makers = [(f"{name}()", lambda one, name=name: filled(getattr(one, name), count)) for name in made]
+            makers = [(f"{name}()", lambda one, name=name: filled(getattr(one, name), count, one)) for name in made]
             makers += [(f"None{', and ' + handles['flag'] if flags else ''} at first", lambda _: None)]
             kinds = [one for name, one in space.items() if isinstance(one, type) and re.search("(?i)cache", name)]
-            makers += [(f"{one.__name__}()", lambda _, one=one: filled(one, count)) for one in kinds]
+            makers += [(f"{one.__name__}()", lambda model, one=one: filled(one, count, model)) for one in kinds]
             makers += [(f"[None] * {count}", lambda _: [None] * count), ("{}", lambda _: {}), ("[]", lambda _: [])]
         elif flags or "start" in handles:
             makers = [(f"{handles.get('flag') or handles['start']}, which it keeps itself", lambda _: ...)]
 
         def session(make: Callable[[Any], Any], places: bool) -> Callable[..., Tensor]:
-            one = copy.deepcopy(model) if isinstance(model, nn.Module) else model
+            one = copied(model) if isinstance(model, nn.Module) else model
             for name in dir(type(one)):
                 if re.search(r"^(reset|clear)\w*cache", name):
                     getattr(one, name)()
             state = [make(one), 0]
 
-            def further(tokens: Tensor, watch: Any = None) -> Tensor:
-                given = dict(flags)
+            def further(tokens: Tensor, watch: Any = None, **more: Any) -> Tensor:
+                given = flags | more
                 if state[0] is not ...:
                     given["cache"] = state[0]
                 if "start" in handles:
@@ -250,15 +265,13 @@ class Text(Subject):
                 yield f"{name}, with {handles['positions']}", lambda make=make: session(make, True)
 
 
-def filled(make: Callable, layers: int) -> Any:
-    """What makes a cache, called with what it asks for."""
+def filled(make: Callable, layers: int, model: Any) -> Any:
+    """What makes a cache for two rows of 64 tokens, called with what it asks for."""
     given = []
     for one in signature(make):
         if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD:
-            known = kind(one.name)
-            given.append(
-                layers if known == "layers" else 64 if known == "max_len" else 2 if "batch" in one.name else None
-            )
+            usual = 2 if re.search("batch|bsz|rows", one.name) else layers if kind(one.name) == "layers" else 64
+            given.append(getattr(model, one.name, usual))
     return make(*given)
 
 

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from annotated.doctor.watching import Attention, Watch
 
-__all__ = ["Broken", "MINE", "StillRunning", "Subject", "Verdict", "WRONG", "raised"]
+__all__ = ["Broken", "MINE", "StillRunning", "Subject", "Verdict", "WRONG", "copied", "logits_in", "raised"]
 
 
 RIGHT, WRONG, VARIANT, UNTRIED = "right", "wrong", "variant", "not tried"
@@ -73,7 +73,8 @@ class WithoutDropout(TorchDispatchMode):
 def copied(model: nn.Module) -> nn.Module:
     """A copy on the processor. What a model keeps of its last call has a history, and is copied without."""
     model = getattr(model, "_orig_mod", model)  # of what torch.compile has wrapped
-    kept = [one for module in model.modules() for one in vars(module).values() if isinstance(one, Tensor)]
+    stores = [store for module in model.modules() for store in (vars(module), module._buffers)]
+    kept = [one for store in stores for one in store.values() if isinstance(one, Tensor)]
     return copy.deepcopy(model, {id(one): one.detach() for one in kept if not one.is_leaf}).cpu()
 
 
@@ -135,6 +136,7 @@ class Subject:
     """
 
     one_text = False
+    stores = False  # whether keys come from a store of the model's
 
     def __init__(self, model: Callable, call: Callable | None, pad: int, bos: int, eos: int, vocab: int | None):
         self.pad, self.bos, self.eos, self.vocab = pad, bos, eos, vocab or 200

@@ -124,8 +124,9 @@ class Watch(TorchDispatchMode):
     another way than by products of matrices, means, deviations and exponents is not seen.
     """
 
-    def __init__(self, model: nn.Module | None, *tokens: Tensor):
+    def __init__(self, model: nn.Module | None, *tokens: Tensor, stored: bool = False):
         super().__init__()
+        self.stored = stored  # whether keys may come from a store, of which nothing is known
         self.names = {id(one): name for name, one in model.named_parameters()} if model is not None else {}
         self.buffers = {id(one) for one in model.buffers()} if model is not None else set()
         self.tokens = [ids.flatten() for ids in tokens]
@@ -191,7 +192,7 @@ class Watch(TorchDispatchMode):
             for one in outs:
                 piece = note and note.kind == "projected" and name in PIECES and one.storage_offset()
                 self.keep(one, replace(note, at=note.at + piece) if piece else note)
-            if note and "view" in name and note.kind in ("projected", "mixed") and self.tears(args[0], out):
+            if note and "view" in name and "as_" not in name and note.kind in ("projected", "mixed") and self.tears(args[0], out):
                 self.torn.add(note.kind)
 
     def tears(self, x: Tensor, out: Tensor) -> bool:
@@ -232,7 +233,7 @@ class Watch(TorchDispatchMode):
             name = self.names.get(id(one), "")
             if learned and not name:
                 self.strays[id(one)] = one
-            if learned or (one.dim() and id(one) not in self.buffers):
+            if learned or (one.dim() and id(one) not in self.buffers and not self.stored):
                 name = name or self.outside.setdefault(id(one), f"?{len(self.outside)}")
                 self.number(one)
                 self.keep(one, Note("parameter", by=name, learned=one.requires_grad))
@@ -478,7 +479,8 @@ class Watch(TorchDispatchMode):
             self.keep(out, Note("mixed", parts=frozenset({f"mixed {len(self.attentions)}"})))
         elif out.shape[-2:] == (1, 1) and self.base(one) == self.base(other):
             self.reduce((one, -1), notes, out, "square", "mean")
-        elif left and right and "parameter" not in kinds:
+        elif left and (right or self.stored) and "parameter" not in kinds:
+            right = right or Note("projected")
             sizes = [float(x.detach().std()) / note.factor for x, note in ((one, left), (other, right))]
             raw = {left.kind, right.kind} <= {"words", "sum", "norm"}
             scores = replace(left, kind="scores", inner=one.shape[-1], factor=left.factor * right.factor, raw=raw)
