@@ -192,6 +192,7 @@ def check_cache(subject: Text) -> Verdict:
         )
     if far:
         return unlike_piece(subject, kept, tokens, far)
+    subject.kept = kept
     if how.endswith(f"with {subject.call.handles.get('positions')}"):
         return Verdict(
             VARIANT,
@@ -333,26 +334,26 @@ def check_left_padding(subject: Text) -> Verdict:
         return Verdict(WRONG, "mask without effect", f"{says}; with the mask and without it, outputs are the same")
     if reads:
         return Verdict(WRONG, "padding read", f"{says}, and so does another word in their place")
-    if "positions" not in handles and check_rotary(subject).verdict == DOES_NOT_APPLY:
+    if "positions" not in handles and subject.once(check_rotary).verdict == DOES_NOT_APPLY:
         return Verdict(VARIANT, "places count padding", f"{says}: pad on the right")
     return Verdict(WRONG, "left padding moves", f"{says}; the padding itself is not read")
 
 
 def padded_steps(subject: Text, padded: Tensor, real: Tensor, alone: Tensor, form: Callable) -> Verdict | None:
     """What is wrong where a padded text is read token by token after its beginning."""
-    if check_cache(subject).verdict != RIGHT:
+    if subject.once(check_cache).verdict != RIGHT:
         return None
     least = math.inf
-    for _, make in subject.sessions():
-        for whole in (True, False):  # a mask of all tokens so far, or of those that are handed over
-            try:
-                further, far = make(), 0.0
-                for start, end in ((0, 5), (5, 6), (6, 9)):
-                    out = further(padded[:, start:end], mask=form(real[:, (0 if whole else start):end]))
-                    far = max(far, float(subject.far(alone[:, max(start - 3, 0) : end - 3], out[:, max(3 - start, 0) :]).max()))
-            except Exception:  # not so
-                continue
-            least = min(least, far)
+    for start_of in ((0, 0, 0), (0, 5, 6)):  # a mask of all tokens so far, or of those that are handed over
+        try:
+            further, far = subject.kept(), 0.0
+            for first, start, end in zip(start_of, (0, 5, 6), (5, 6, 9), strict=True):
+                out = further(padded[:, start:end], mask=form(real[:, first:end]))
+                wanted = alone[:, max(start - 3, 0) : end - 3]
+                far = max(far, float(subject.far(wanted, out[:, -wanted.shape[1] :]).max()))
+        except Exception:  # not so
+            continue
+        least = min(least, far)
     if 1e-5 < least < math.inf:
         return Verdict(WRONG, "padding moves cached steps", f"read with a cache after three paddings, outputs differ by {least:.1g} of their size")
     return None
@@ -512,13 +513,13 @@ def check_positions(subject: Text) -> Verdict:
     """The place of a word counts, and it is told how."""
     verdict = asking.check_target_order(subject)
     learned = [one.learned for one in subject.seen.ends if one.places is not None]
-    if verdict.verdict == WRONG and check_rotary(subject).verdict == WRONG:
+    if verdict.verdict == WRONG and subject.once(check_rotary).verdict == WRONG:
         return Verdict(UNTRIED, "", "queries and keys are turned wrongly: see rotary")
     if verdict.verdict == RIGHT:
         how = "learned places are added" if any(learned) else "places are added" if learned else "places count"
         return Verdict(RIGHT, "", f"{how}: {verdict.says}")
     if verdict.verdict == VARIANT:
-        turns = check_rotary(subject).verdict != DOES_NOT_APPLY
+        turns = subject.once(check_rotary).verdict != DOES_NOT_APPLY
         return Verdict(
             RIGHT, "", f"relative: {'queries and keys are turned' if turns else 'weights depend on the distance'}"
         )
@@ -545,7 +546,7 @@ def check_given_positions(subject: Text) -> Verdict:
         return Verdict(
             VARIANT, "positions counted otherwise", "without positions outputs are not those of 0, 1, 2 and so on"
         )
-    if check_rotary(subject).verdict == RIGHT and subject.far(usual, later).max() > 1e-5:
+    if subject.once(check_rotary).verdict == RIGHT and subject.far(usual, later).max() > 1e-5:
         return Verdict(WRONG, "not relative", "all positions three later: outputs are others")
     return Verdict(RIGHT, "", "they count" + "; all three later, nothing moves" * bool(subject.far(usual, later).max() <= 1e-5))
 
@@ -875,7 +876,7 @@ def handed_alike(subject: Text, name: str) -> bool:
 
 def padding_counts(subject: Text, tokens: Tensor, wanted: Tensor, shift: int) -> bool:
     """Whether what is to follow padding counts in the loss, where a mask says what is padding."""
-    if not subject.call.takes_padding or check_left_padding(subject).verdict != RIGHT:
+    if not subject.call.takes_padding or subject.once(check_left_padding).verdict != RIGHT:
         return False
     real = torch.ones(tokens.shape).bool()
     real[0, :3] = False

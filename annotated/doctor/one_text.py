@@ -123,6 +123,9 @@ class Text(Subject):
 
     one_text = True
     call: Reading
+    form = ""  # of masks, as it was found to be
+    kept: Callable[[], Callable[..., Tensor]]  # how it reads on, where that was found
+    word: list[Attention]  # those of one word in all places
 
     def __init__(self, *given: Any):
         super().__init__(*given)
