@@ -47,9 +47,20 @@ def check_past(subject: Text) -> Verdict:
     return verdict
 
 
+def check_ahead(subject: Text) -> Verdict:
+    """No output depends on a later token, unless a model's name says that it reads both ways."""
+    verdict = asking.check_ahead(subject)
+    both = re.search("(?i)bert|mlm|masked|bidirectional|encoder", type(subject.model).__name__)
+    if both and verdict.found == "sees later tokens":
+        return Verdict(VARIANT, "reads both ways", f"{verdict.says}, as its name says")
+    return verdict
+
+
 def check_masks(subject: Text) -> Verdict:
     """In every layer and head, weights are zero on later tokens, and on no earlier ones but beyond a window."""
     every = subject.attentions("decoder")
+    if subject.once(check_ahead).verdict == VARIANT:
+        return Verdict(DOES_NOT_APPLY, "", "it reads both ways")
     if not every:
         return unseen(subject)
     stairs, ahead, hides = torch.ones(7, 7).tril().bool(), [], []
@@ -162,7 +173,7 @@ def check_cache(subject: Text) -> Verdict:
         return Verdict(DOES_NOT_APPLY, "", "it takes no cache")
     if not subject.batch_first:
         return Verdict(UNTRIED, "", "it takes the batch second")
-    if subject.once(influence).tril(-1).any():
+    if subject.once(check_ahead).verdict == WRONG:
         return Verdict(UNTRIED, "", "outputs depend on later tokens: nothing can be compared")
     tokens = subject.words(2, LENGTH, seed=5)
     whole = subject.text(tokens)
@@ -295,7 +306,7 @@ def check_left_padding(subject: Text) -> Verdict:
         return Verdict(DOES_NOT_APPLY, "", "it takes no mask of padding")
     if not subject.batch_first:
         return Verdict(UNTRIED, "", "it takes the batch second")
-    if subject.once(influence).tril(-1).any():
+    if subject.once(check_ahead).verdict == WRONG:
         return Verdict(UNTRIED, "", "outputs depend on later tokens: nothing can be compared")
     tokens = subject.words(2, 6, seed=6)
     padded = F.pad(tokens, (3, 0), value=subject.pad)
@@ -343,12 +354,13 @@ def padded_steps(subject: Text, padded: Tensor, real: Tensor, alone: Tensor, for
     """What is wrong where a padded text is read token by token after its beginning."""
     if subject.once(check_cache).verdict != RIGHT:
         return None
-    least = math.inf
+    least, places = math.inf, (real.cumsum(-1) - 1).clamp(min=0)
     for start_of in ((0, 0, 0), (0, 5, 6)):  # a mask of all tokens so far, or of those that are handed over
         try:
             further, far = subject.kept(), 0.0
             for first, start, end in zip(start_of, (0, 5, 6), (5, 6, 9), strict=True):
-                out = further(padded[:, start:end], mask=form(real[:, first:end]))
+                given = {"positions": places[:, start:end]} if "positions" in subject.call.handles else {}
+                out = further(padded[:, start:end], mask=form(real[:, first:end]), **given)
                 wanted = alone[:, max(start - 3, 0) : end - 3]
                 far = max(far, float(subject.far(wanted, out[:, -wanted.shape[1] :]).max()))
         except Exception:  # not so
@@ -598,6 +610,19 @@ def check_groups(subject: Text) -> Verdict:
     return Verdict(DOES_NOT_APPLY, "", "each query head has keys of its own")
 
 
+def check_scale(subject: Text) -> Verdict:
+    """Scores are divided by the root of how many products they sum up, or by what the settings say."""
+    verdict = asking.check_scale(subject)
+    if verdict.found in ("no scale", "another scale"):
+        factor = subject.seen.attentions[0].scores.factor
+        said = numbers_called(subject, "pre_attn_scalar|attention_multiplier|softmax_scale")
+        if any(one > 0 and min(abs(factor / one - 1), abs(factor * one**0.5 - 1)) < 1e-3 for one in said):
+            return Verdict(VARIANT, "scale as it says", verdict.says)
+        if verdict.found == "no scale" and normed(subject):
+            return Verdict(VARIANT, "no scale, but a norm", f"{verdict.says}; queries are normalised")
+    return verdict
+
+
 def check_attentions(subject: Text) -> Verdict:
     """Queries, keys and values are projected, each by a matrix of its own, and what was mixed once more."""
     every, seen = subject.attentions("decoder"), subject.seen
@@ -673,21 +698,29 @@ def check_norms(subject: Text) -> Verdict:
     wide = asking.width(subject)
     if any(len(one.over) > 1 or one.over[0][1] in {2, 7} - {wide} for one in norms):
         return Verdict(WRONG, "normalised over the sentence", "means are taken over more than one token")
-    if verdict := asking.computed(subject) or asking.residuals(subject, 2 * layers):
-        return verdict
+    branches = lambda one: all(part.startswith("branch") for part in one)  # noqa: E731
+    beside = any(branches(one) and branches(other) for one, other in seen.sums)
+    unseen_too = sum(bool(one and one.kind == "bent") for one in seen.projected) < layers
+    if verdict := asking.computed(subject) or asking.residuals(subject, 0 if beside or unseen_too else 2 * layers):
+        kind = VARIANT if verdict.found == "added after the normalisation" else verdict.verdict  # as OLMo 2 does
+        return verdict._replace(verdict=kind)
     if any(one.shift for one in norms):
         kind = VARIANT if all(one.centred for one in norms) else WRONG
         return Verdict(
             kind, "epsilon outside the root", f"{max(one.shift for one in norms):g} is added to the root, not under it"
         )
-    if len(norms) < 2 * layers:
-        return Verdict(WRONG, "normalisations missing", f"{len(norms)}, where {layers} layers ask for {2 * layers}")
     parts = [one.parts or frozenset() for one in norms]
     before = sum(bool(one & (asking.ENDS | {"?"})) for one in parts) > len(parts) / 2
     if before and seen.last and seen.last.kind == "sum":
         return Verdict(
             WRONG, "no last norm", "logits are made of a sum that nothing has normalised, where layers read what is"
         )
+    bare = sum(bool(one and one.kind in ("sum", "words")) for one in seen.projected[:-1])
+    if before and bare:
+        return Verdict(WRONG, "normalisations missing", f"{bare} matrices read a sum that nothing has normalised")
+    if before and (beside or len(norms) < 2 * layers):
+        says = f"{len(norms)} normalisations in {layers} layers: both halves of a layer read the same sum"
+        return Verdict(VARIANT, "attention and network side by side", says)
     kinds = "means of squares" if not any(one.centred for one in norms) else "means and deviations"
     return epsilon(subject) or Verdict(
         RIGHT, "", f"{len(norms)} normalisations by {kinds} in {layers} layers, {'before' if before else 'after'} each"
@@ -857,7 +890,7 @@ def check_own_loss(subject: Text) -> Verdict:
         return Verdict(UNTRIED, "", f"a loss of {value:.4f} came out, which is no plain mean of cross-entropies")
     if at == 2:
         return Verdict(WRONG, "shifted twice", f"each output is compared with the token two after its own in {name}")
-    if at == 0 and (handed_alike(subject, name) or (name == "labels" and subject.call.text.name == "input_ids")):
+    if at == 0 and subject.once(check_ahead).verdict != VARIANT and (handed_alike(subject, name) or (name == "labels" and subject.call.text.name == "input_ids")):
         return Verdict(WRONG, "not shifted", f"the ids themselves are handed over as {name}, and compared with their own outputs")
     if padding_counts(subject, tokens, wanted, at):
         return Verdict(VARIANT, "padding counted", f"of {name}, those at padding count too: hand over -100 there")
@@ -891,7 +924,7 @@ TEXT_CHECKS = [
     Check("logits", asking.check_logits, "34_embeddings#next-token", "The loss stops falling early."),
     Check("repeats", asking.check_repeats, "54_regularization#switches", "The same beginning goes on in several ways."),
     Check("dropout", asking.check_dropout, "54_regularization#switches", "Training loss far below validation loss."),
-    Check("looks ahead", asking.check_ahead, "32_attention#leak",
+    Check("looks ahead", check_ahead, "32_attention#leak",
           "A perplexity too good to be true, and what it writes by itself is nonsense."),
     Check("own past", check_past, "32_attention#masks-picture", "It learns slowly, and repeats or forgets words."),
     Check("batch", asking.check_batch, "31_stacks#layer-norm-per-token", "The same text has another output beside others."),
@@ -905,7 +938,7 @@ TEXT_CHECKS = [
     Check("groups", check_groups, "95_since_2017#attention", "Published weights write nonsense, while each part is right."),
     Check("query norm", check_query_norm, "95_since_2017#attention", "Published weights write nonsense."),
     Check("softmax", asking.check_softmax, "32_attention#love-attention", "It learns, and worse than it should; lengths matter."),
-    Check("scale", asking.check_scale, "32_attention#variance", "Attention too sharp or too even from the first step."),
+    Check("scale", check_scale, "32_attention#variance", "Attention too sharp or too even from the first step."),
     Check("attentions", check_attentions, "31_stacks#decoder-picture", "It learns slowly."),
     Check("norms", check_norms, "95_since_2017#rms-norm", "It does not train when it is deep, or published weights write nonsense."),
     Check("precision", check_precision, "95_since_2017#rms-norm", "Worse in half precision, the more the longer the text."),

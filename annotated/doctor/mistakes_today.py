@@ -3,8 +3,9 @@
 import inspect
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -22,7 +23,7 @@ class Slip(NamedTuple):
     name: str
     check: str
     edits: tuple[str, ...]
-    sizes: dict[str, Any] = {}
+    sizes: Mapping[str, Any] = MappingProxyType({})
 
 
 SEEN = "(back >= 0) & real[:, None] | (back == 0)"
@@ -139,13 +140,14 @@ def planted(one: Slip) -> ModuleType:
             raise ValueError(f"{one.name}: annotated.today no longer has {old!r}")
         text = text.replace(old, new)
     module = ModuleType("today")
+    module.__dict__["source"] = text
     exec(compile(text, f"<{one.name}>", "exec"), module.__dict__)
     return module
 
 
 def examined(one: Slip) -> Report:
     """What the checks find in a decoder with a mistake."""
-    sizes = {"vocab_size": 40, "d_model": 32, "d_ff": 48, "num_heads": 4, "num_layers": 2} | one.sizes
+    sizes = {"vocab_size": 40, "d_model": 32, "d_ff": 48, "num_heads": 4, "num_layers": 2, **one.sizes}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return check(planted(one).Decoder(**sizes))
