@@ -110,7 +110,7 @@ FORMS = {  # how people write it, as edits of chapter 95's file, and what is sai
          "mask = seen if layer.window", "mask, visible = visible, visible if layer.window", "        for layer, memory", "        visible = mask[None]\n        for layer, memory"),
         "call", "mask handed over: True where tokens may be read"),
     "a cache that comes out": (
-        ("cache=None):", "past=None):\n        cache = [[*one] for one in past] if past else self.new_cache()",
+        ("real=None, cache=None):", "real=None, past=None):\n        cache = [[*one] for one in past] if past else self.new_cache()",
          RETURN, f"{RETURN}, cache", "    def new_cache", "    def room", "self.new_cache", "self.room"),
         "cache", "None at first"),
     "a cache that the model keeps": (
@@ -157,7 +157,7 @@ def test_the_command_finds_out_that_it_is_one_text(tmp_path, capsys):
 
 def test_where_it_stays_closed_the_lines_to_write_are_of_one_text(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    edits = ("tokens, real=None, cache=None):", "tokens, flavour):\n        real = cache = None + flavour")
+    edits = ("tokens, real=None, cache=None):", "tokens, flavour: float):\n        real = cache = None + flavour")
     (tmp_path / "net.py").write_text(vars(planted(Slip("", "", edits)))["source"])
     assert main(["check", "net.py:Decoder"]) == 2
     out, err = capsys.readouterr()

@@ -71,7 +71,9 @@ def check_masks(subject: Text) -> Verdict:
         band = stairs & ~torch.ones(7, 7).tril(-width).bool()
         hides.append((~reads & band).all(0))
     if all(one.diagonal()[1:].all() and one[1:, 0].sum() == 0 for one in hides):
-        return Verdict(WRONG, "hides each token from itself", "no token has weight on itself, where there is one before")
+        return Verdict(
+            WRONG, "hides each token from itself", "no token has weight on itself, where there is one before"
+        )
     leaks = [i for i, one in enumerate(ahead) if one.any()]
     if leaks:
         rows = torch.cat([one.flatten(1).any(1) for one in ahead])
@@ -104,10 +106,8 @@ def numbers_called(subject: Text, form: str, but: str = "^$") -> list[float]:
         elif is_it and isinstance(value, (tuple, list)):
             for one in value:
                 look(one, True, depth)
-        elif (
-            (depth
-            and isinstance(value, dict))
-            or (hasattr(value, "__dict__") and not isinstance(value, (type, nn.Module, Tensor)))
+        elif (depth and isinstance(value, dict)) or (
+            hasattr(value, "__dict__") and not isinstance(value, (type, nn.Module, Tensor))
         ):
             for name, one in list((value if isinstance(value, dict) else vars(value)).items()) if depth else ():
                 named = isinstance(name, str) and re.search(form, name.lower()) and not re.search(but, name.lower())
@@ -367,7 +367,11 @@ def padded_steps(subject: Text, padded: Tensor, real: Tensor, alone: Tensor, for
             continue
         least = min(least, far)
     if 1e-5 < least < math.inf:
-        return Verdict(WRONG, "padding moves cached steps", f"read with a cache after three paddings, outputs differ by {least:.1g} of their size")
+        return Verdict(
+            WRONG,
+            "padding moves cached steps",
+            f"read with a cache after three paddings, outputs differ by {least:.1g} of their size",
+        )
     return None
 
 
@@ -494,7 +498,9 @@ def speeds(subject: Text, one: Attention, q: Turned) -> Verdict | None:
     if first := quarter(subject, one, q):
         return first
     if angles[1] < 1e-5 * angles[0]:
-        return Verdict(WRONG, "other speeds", f"the second pair is turned {angles[0] / angles[1]:.0e} times as slowly as the first")
+        return Verdict(
+            WRONG, "other speeds", f"the second pair is turned {angles[0] / angles[1]:.0e} times as slowly as the first"
+        )
     rates = -angles.log().diff() * len(angles)
     if abs(float(angles[0]) - 1) > 1e-4 or (rates - rates[0]).abs().max() > 1e-3 * rates[0].abs():
         return None  # scaled, as for longer texts
@@ -560,7 +566,9 @@ def check_given_positions(subject: Text) -> Verdict:
         )
     if subject.once(check_rotary).verdict == RIGHT and subject.far(usual, later).max() > 1e-5:
         return Verdict(WRONG, "not relative", "all positions three later: outputs are others")
-    return Verdict(RIGHT, "", "they count" + "; all three later, nothing moves" * bool(subject.far(usual, later).max() <= 1e-5))
+    return Verdict(
+        RIGHT, "", "they count" + "; all three later, nothing moves" * bool(subject.far(usual, later).max() <= 1e-5)
+    )
 
 
 # heads that share keys, the query-key norm
@@ -810,9 +818,7 @@ def check_precision(subject: Text) -> Verdict:
         finally:
             subject.module, subject.model, subject.dtype = before, model, dtype
     if half.low.get("angle"):
-        return Verdict(
-            WRONG, "angles in half precision", "with weights in bfloat16, places or angles are in bfloat16"
-        )
+        return Verdict(WRONG, "angles in half precision", "with weights in bfloat16, places or angles are in bfloat16")
     if half.low.get("norm"):
         says = "with weights in bfloat16, norms are computed in bfloat16"
         if half.high.get("softmax"):
@@ -834,7 +840,9 @@ def check_tied(subject: Text) -> Verdict:
     tied, named = output in tables, dict(subject.module.named_parameters()) if subject.module is not None else {}
     for name in tables - {output} if not tied else ():
         if name in named and output in named and torch.equal(named[name], named[output]):
-            return Verdict(WRONG, "copied, not tied", f"{name} and {output} hold the same numbers, and each will learn its own")
+            return Verdict(
+                WRONG, "copied, not tied", f"{name} and {output} hold the same numbers, and each will learn its own"
+            )
     if said and any(said) != tied:
         found = "not tied" if any(said) else "tied"
         return Verdict(
@@ -890,8 +898,14 @@ def check_own_loss(subject: Text) -> Verdict:
         return Verdict(UNTRIED, "", f"a loss of {value:.4f} came out, which is no plain mean of cross-entropies")
     if at == 2:
         return Verdict(WRONG, "shifted twice", f"each output is compared with the token two after its own in {name}")
-    if at == 0 and subject.once(check_ahead).verdict != VARIANT and (handed_alike(subject, name) or (name == "labels" and subject.call.text.name == "input_ids")):
-        return Verdict(WRONG, "not shifted", f"the ids themselves are handed over as {name}, and compared with their own outputs")
+    if (
+        at == 0
+        and subject.once(check_ahead).verdict != VARIANT
+        and (handed_alike(subject, name) or (name == "labels" and subject.call.text.name == "input_ids"))
+    ):
+        return Verdict(
+            WRONG, "not shifted", f"the ids themselves are handed over as {name}, and compared with their own outputs"
+        )
     if padding_counts(subject, tokens, wanted, at):
         return Verdict(VARIANT, "padding counted", f"of {name}, those at padding count too: hand over -100 there")
     says = (
@@ -916,7 +930,10 @@ def padding_counts(subject: Text, tokens: Tensor, wanted: Tensor, shift: int) ->
     other = wanted.clone()
     other[0, : 2 + shift] = wanted[1, : 2 + shift]
     with subject.settings(False):
-        costs = [loss_in(subject, subject.call.read(subject.model, tokens, targets=one, mask=FORMS[subject.form](real))) for one in (wanted, other)]
+        costs = [
+            loss_in(subject, subject.call.read(subject.model, tokens, targets=one, mask=FORMS[subject.form](real)))
+            for one in (wanted, other)
+        ]
     return costs[0] != costs[1]
 
 

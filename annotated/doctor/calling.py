@@ -109,7 +109,11 @@ BESIDE = (
 
 def takes_one_text(model: Any, every: list[inspect.Parameter]) -> bool:
     """Whether a model takes a text, and perhaps what is to follow each token: no encoder-decoder."""
-    names = [one.name for one in every if is_text(one.name) and not re.search(r"start_?pos|offset|^pos", one.name)]
+    numbers = (int, float, bool, "int", "float", "bool")
+    every = [
+        one for one in every if one.annotation not in numbers and not re.search("start_?pos|offset|^pos", one.name)
+    ]
+    names = [one.name for one in every if is_text(one.name)]
     asked = {one.name for one in every if one.default is one.empty}
     others = [name for name in names[1:] if name in asked or (re.search(MAYBE, name) and not re.search(BESIDE, name))]
     pair = isinstance(model, nn.Module) and {"encoder", "decoder"} <= dict(model.named_children()).keys()

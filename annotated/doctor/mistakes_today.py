@@ -33,7 +33,10 @@ GROWN = (
     "            cache[:] = k, v\n"
 )
 RETURN = "return self.output(self.norm(x))"
-LABELLED = ("tokens, real=None, cache=None):", "input_ids, real=None, cache=None, labels=None):\n        tokens = input_ids")
+LABELLED = (
+    "tokens, real=None, cache=None):",
+    "input_ids, real=None, cache=None, labels=None):\n        tokens = input_ids",
+)
 LOSS = "nn.functional.cross_entropy(y[:, {}].flatten(0, 1), labels[:, {}].flatten())"
 ENDED = "y = self.output(self.norm(x))\n        return y if labels is None else (y, " + LOSS + ")"
 NEIGHBOURS = "turn(k.unflatten(-1, (-1, 2)).mT.flatten(-2), angles).unflatten(-1, (2, -1)).mT.flatten(-2)"

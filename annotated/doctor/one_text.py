@@ -145,7 +145,9 @@ class Text(Subject):
         except Exception:  # there is room for some only
             self.rows = 4
         if self.shifts:
-            raise Broken("the last token is dropped", "one output less than tokens comes out: none says what follows the last")
+            raise Broken(
+                "the last token is dropped", "one output less than tokens comes out: none says what follows the last"
+            )
         return verdict
 
     @contextmanager

@@ -161,12 +161,12 @@ class Raising(Exception):
 IDS_OF_A_TEXT = r"^(in_|input_|token_)?(tokens?|ids|idx|x|text)$"
 
 
-def answers(value: Any) -> bool:
+def answers(value: Any, one_text: bool = False) -> bool:
     """Whether a function is one of a source and a target, or of a text, and not one that makes a model."""
     asked = required(value)
     return (
         not isinstance(value, type)
-        and (len(asked) > 1 or (len(asked) == 1 and re.search(IDS_OF_A_TEXT, asked[0].lower())))
+        and (len(asked) > 1 or (len(asked) == 1 and (one_text or re.search(IDS_OF_A_TEXT, asked[0].lower()))))
         and all("mask" in one or re.search(IDS_OF_A_TEXT, one.lower()) or kind(one) in ("", "side") for one in asked)
     )
 
@@ -183,7 +183,7 @@ def sizes_in(names: dict[str, Any], values: dict[str, Any]) -> Iterator[tuple[in
                 yield source, target, many
 
 
-def entered(file: Opened, name: str, values: dict[str, Any], one_text: bool = False) -> tuple[Any, Call | None]:
+def entered(file: Opened, name: str, values: dict[str, Any], one_text: bool = False) -> tuple[Any, Call | Reading]:
     """A model, and how it is called, with a source and a target or with one text.
 
     Raises what the first way to make it, or to call it, raised.
@@ -194,7 +194,7 @@ def entered(file: Opened, name: str, values: dict[str, Any], one_text: bool = Fa
             f"{file.shown}: {name} is no model, but of the type {type(value).__name__}",
             "Name a module, a class or function that makes one, or a function of source and target ids.",
         )
-    if is_whole := isinstance(value, nn.Module) or answers(value):
+    if is_whole := isinstance(value, nn.Module) or answers(value, one_text):
         made = iter([value])
     else:
         made = ways(value, file.names, values)

@@ -144,7 +144,7 @@ class Subject:
         self.model = model if self.module is None else self.module
         self.call = call or (lambda model, source, target: model(source, target))
         self.dtype, self.batch_first, self.shifts = torch.float64, True, False
-        self.measured: dict[Callable, Tensor] = {}
+        self.measured: dict[Callable, Any] = {}
         self.before: list[tuple] = []
         self.modes: list[tuple[nn.Module, bool]] = []
         if self.module is None:
@@ -297,8 +297,8 @@ class Subject:
             ids[row, at] = some[(some.index(old) + 1) % len(some)] if old in some else some[0]
         return ids
 
-    def once(self, measure: Callable[["Subject"], Tensor]) -> Tensor:
-        """What is measured of the model, and kept for the next check that wants it, until it was in training."""
+    def once(self, measure: Callable[[Any], Any]) -> Any:
+        """What is measured or found of the model, and kept for the next check that wants it, until it was in training."""
         if measure not in self.measured:
             self.measured[measure] = measure(self)
         return self.measured[measure]

@@ -192,7 +192,13 @@ class Watch(TorchDispatchMode):
             for one in outs:
                 piece = note and note.kind == "projected" and name in PIECES and one.storage_offset()
                 self.keep(one, replace(note, at=note.at + piece) if piece else note)
-            if note and "view" in name and "as_" not in name and note.kind in ("projected", "mixed") and self.tears(args[0], out):
+            if (
+                note
+                and "view" in name
+                and "as_" not in name
+                and note.kind in ("projected", "mixed")
+                and self.tears(args[0], out)
+            ):
                 self.torn.add(note.kind)
 
     def tears(self, x: Tensor, out: Tensor) -> bool:

@@ -29,21 +29,14 @@ def lines_for(file: Opened, name: str, values: dict[str, Any], apart: bool, one_
     maker.describing = True
     made = name if isinstance(value, nn.Module) else maker.make(value)
     value = value if isinstance(value, (nn.Module, type)) else None
+    inputs = [Input("source", "source"), Input("target", "target")]  # of what a function makes, nothing is known
     try:
-        inputs = inputs_of(value)
+        inputs = inputs_of(value) if value else inputs
     except OneText:
         one_text = True
-    except AttributeError:  # of what a function makes, nothing is known
-        inputs = [Input("source", "source"), Input("target", "target")]
     if one_text:
-        inputs = (
-            [
-                Input(one, "tokens" if i == 0 else "...")
-                for i, one in enumerate(required(value.forward)[isinstance(value, type) :])
-            ]
-            if value
-            else [Input("tokens", "tokens")]
-        )
+        names = required(value.forward)[isinstance(value, type) :] if value else []
+        inputs = [Input(names[0] if names else "tokens", "tokens"), *(Input(one, "...") for one in names[1:])]
     body, given = [], []
     for one in inputs:
         ids = "source" if one.side in ("source", "cross") else "target"
