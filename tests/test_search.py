@@ -24,7 +24,8 @@ NAMED = {  # by the paper's words, and by the field's
     "GQA": "95_since_2017#queries-that-share-and-a-cache", "swiglu": "95_since_2017#a-network-with-a-gate",
     "RMSNorm": "95_since_2017#norms-that-do-not-subtract", "adamw": "95_since_2017#adamw-along-a-cosine",
     "cosine": "95_since_2017#adamw-along-a-cosine", "qk-norm": "95_since_2017#queries-and-keys-of-one-length",
-    "cosine similarity": "34_embeddings#what-do-the-rows-learn", "pre-norm today": "95_since_2017#norms-that-step-aside",
+    "cosine similarity": "34_embeddings#what-do-the-rows-learn",
+    "pre-norm today": "95_since_2017#norms-that-step-aside",
     "gpt": "70_conclusion#one-text-in-place-of-two", "decoder-only": "70_conclusion#one-text-in-place-of-two",
 }  # fmt: skip
 
