@@ -9,7 +9,7 @@ from torch import nn
 from annotated import check, today
 from annotated.command.cli import main
 from annotated.doctor.asking import RIGHT, UNTRIED, VARIANT, WRONG
-from annotated.doctor.mistakes_today import GROWN, NEIGHBOURS, RETURN, TODAY, TURNED, Slip, examined, planted
+from annotated.doctor.mistakes_today import NEIGHBOURS, RETURN, TODAY, TURNED, Slip, examined, planted
 from annotated.doctor.reporting import known_fingerprints
 
 SMALL = {"vocab_size": 40, "d_model": 32, "d_ff": 48, "num_heads": 4, "num_layers": 2}
@@ -95,30 +95,34 @@ def test_no_false_alarm_for_other_families(name):
     assert {*found(report, RIGHT), *found(report, VARIANT)} >= APPLY | apply
 
 
+ARGUMENTS = "tokens, real=None, cache=None):"
 LAST = "y = self.output(self.norm(x))\n        return y if targets is not None else y[:, -1:]"
-KEPT = GROWN.replace("cache[:] = k, v", "return k, v, [k, v]") + "            return k, v, [k, v]\n"
 FORMS = {  # how people write it, as edits of chapter 95's file, and what is said of it
     "logits of all only with targets": (
-        ("real=None, cache=None):", "real=None, cache=None, targets=None):", RETURN, LAST), "call", "targets handed over"),
+        (ARGUMENTS, "tokens, real=None, cache=None, targets=None):", RETURN, LAST),
+        "call", "targets handed over"),
     "neighbours": (
-        (TURNED, f"{NEIGHBOURS.replace('k.un', 'q.un')}, {NEIGHBOURS}"), "rotary", "(2i, 2i + 1)"),
+        (TURNED, f"{NEIGHBOURS.replace('k.un', 'q.un')}, {NEIGHBOURS}"),
+        "rotary", "(2i, 2i + 1)"),
     "the batch second": (
-        ("real=None, cache=None):", "real=None, cache=None):\n        tokens = tokens.T", RETURN, f"{RETURN}.mT.permute(2, 0, 1).mT.mT"),
+        (ARGUMENTS, f"{ARGUMENTS}\n        tokens = tokens.T", RETURN, f"{RETURN}.transpose(0, 1)"),
         "call", "(length, batch)"),
     "a mask of what may be read, which the caller makes": (
-        ("tokens, real=None, cache=None):", "tokens, mask):\n        cache = real = None",
-         "mask = seen if layer.window", "mask, visible = visible, visible if layer.window", "        for layer, memory", "        visible = mask[None]\n        for layer, memory"),
+        (ARGUMENTS, "tokens, mask):\n        cache = real = None\n        given = mask[None]",
+         "mask = seen if", "seen = given\n            mask = seen if"),
         "call", "mask handed over: True where tokens may be read"),
     "a cache that comes out": (
-        ("real=None, cache=None):", "real=None, past=None):\n        cache = [[*one] for one in past] if past else self.new_cache()",
-         RETURN, f"{RETURN}, cache", "    def new_cache", "    def room", "self.new_cache", "self.room"),
+        (ARGUMENTS, "tokens, real=None, past=None):\n        cache = [[*one] for one in past] if past else self.room()",
+         RETURN, f"{RETURN}, cache", "    def new_cache", "    def room"),
         "cache", "None at first"),
     "a cache that the model keeps": (
-        ("tokens, real=None, cache=None):", "tokens, start_pos: int):\n        real = None\n        cache = self.kept = self.kept if start_pos else self.new_cache()",
+        (ARGUMENTS, "tokens, start_pos: int):\n        real = None\n"
+         "        cache = self.kept = self.kept if start_pos else self.new_cache()",
          "        self.rotary", "        self.kept = None\n        self.rotary"),
         "cache", "start_pos, which it keeps itself"),
     "padding where it is True": (
-        ("real=None,", "padding_mask=None,", "real = tokens.new", "real = None if padding_mask is None else ~padding_mask\n        real = tokens.new"),
+        ("real=None,", "padding_mask=None,",
+         "real = tokens.new", "real = None if padding_mask is None else ~padding_mask\n        real = tokens.new"),
         "left padding", "True for padding"),
 }  # fmt: skip
 

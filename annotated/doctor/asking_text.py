@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +20,9 @@ from annotated.doctor.subject import DOES_NOT_APPLY, RIGHT, UNTRIED, VARIANT, WR
 from annotated.doctor.watching import Attention, Watch
 
 __all__ = ["TEXT_CHECKS"]
+
+right, untried, apart = (partial(Verdict, one, "") for one in (RIGHT, UNTRIED, DOES_NOT_APPLY))
+wrong, variant = (partial(Verdict, one) for one in (WRONG, VARIANT))
 
 
 # what may be read: later tokens never, earlier ones always, but for a window
@@ -41,9 +45,7 @@ def check_past(subject: Text) -> Verdict:
     if verdict.found in ("part of the past unseen", "past unseen") and reach > 1:
         back = torch.arange(6) - torch.arange(6)[:, None]
         if torch.equal(subject.once(influence) > 0, (back >= 0) & (back < reach)):
-            return Verdict(
-                RIGHT, "", f"every output moves with its own token and with {reach - 1} before, as far as windows reach"
-            )
+            return right(f"every output moves with its own token and with {reach - 1} before, as far as windows reach")
     return verdict
 
 
@@ -52,7 +54,7 @@ def check_ahead(subject: Text) -> Verdict:
     verdict = asking.check_ahead(subject)
     both = re.search("(?i)bert|mlm|masked|bidirectional|encoder", type(subject.model).__name__)
     if both and verdict.found == "sees later tokens":
-        return Verdict(VARIANT, "reads both ways", f"{verdict.says}, as its name says")
+        return variant("reads both ways", f"{verdict.says}, as its name says")
     return verdict
 
 
@@ -60,7 +62,7 @@ def check_masks(subject: Text) -> Verdict:
     """In every layer and head, weights are zero on later tokens, and on no earlier ones but beyond a window."""
     every = subject.attentions("decoder")
     if subject.once(check_ahead).verdict == VARIANT:
-        return Verdict(DOES_NOT_APPLY, "", "it reads both ways")
+        return apart("it reads both ways")
     if not every:
         return unseen(subject)
     stairs, ahead, hides = torch.ones(7, 7).tril().bool(), [], []
@@ -71,9 +73,7 @@ def check_masks(subject: Text) -> Verdict:
         band = stairs & ~torch.ones(7, 7).tril(-width).bool()
         hides.append((~reads & band).all(0))
     if all(one.diagonal()[1:].all() and one[1:, 0].sum() == 0 for one in hides):
-        return Verdict(
-            WRONG, "hides each token from itself", "no token has weight on itself, where there is one before"
-        )
+        return wrong("hides each token from itself", "no token has weight on itself, where there is one before")
     leaks = [i for i, one in enumerate(ahead) if one.any()]
     if leaks:
         rows = torch.cat([one.flatten(1).any(1) for one in ahead])
@@ -86,14 +86,10 @@ def check_masks(subject: Text) -> Verdict:
         fills = {one.scores.fill for one in every}
         if found == "reads ahead" and None not in fills and min(fills) > -100:
             found = "mask writes 0" if fills == {0.0} else "mask writes too little"
-        return Verdict(WRONG, found, f"{int(rows.sum())} of {len(rows)} heads have weight on later tokens")
+        return wrong(found, f"{int(rows.sum())} of {len(rows)} heads have weight on later tokens")
     if any(one.any() for one in hides):
-        return Verdict(
-            WRONG,
-            "hides words",
-            f"{sum(int(one.any()) for one in hides)} attentions have no weight on some earlier token",
-        )
-    return Verdict(RIGHT, "", "weights are zero on later tokens, and on no earlier ones within reach")
+        return wrong("hides words", f"{sum(map(torch.any, hides))} attentions have no weight on some earlier token")
+    return right("weights are zero on later tokens, and on no earlier ones within reach")
 
 
 def numbers_called(subject: Text, form: str, but: str = "^$") -> list[float]:
@@ -128,13 +124,11 @@ def check_windows(subject: Text) -> Verdict:
     shown = ", ".join(map(str, sorted(said)))
     if not seen and not any(one < 7 for one in said):
         far = [one for one in said if one < 200]
-        return (
-            longer_window(subject, max(far)) if far else Verdict(DOES_NOT_APPLY, "", "every token reads all before it")
-        )
+        return longer_window(subject, max(far)) if far else apart("every token reads all before it")
     if not seen:
-        return Verdict(WRONG, "window unused", f"a window of {shown} is kept, and every token reads all seven")
+        return wrong("window unused", f"a window of {shown} is kept, and every token reads all seven")
     if not said:
-        return Verdict(VARIANT, "windows", f"tokens read the last {', '.join(map(str, seen))}, themselves included")
+        return variant("windows", f"tokens read the last {', '.join(map(str, seen))}, themselves included")
     return window_verdict(seen, said)
 
 
@@ -142,10 +136,10 @@ def window_verdict(seen: list[int], said: set[int]) -> Verdict:
     odd = [one for one in seen if one not in said]
     shown = ", ".join(map(str, sorted(said)))
     if not odd:
-        return Verdict(RIGHT, "", f"tokens read the last {', '.join(map(str, seen))}, themselves included, as it says")
+        return right(f"tokens read the last {', '.join(map(str, seen))}, themselves included, as it says")
     more = next((one for one in odd if one - 1 in said), 0)
     found = "window one too wide" if more else "window one too narrow" if odd[0] + 1 in said else "another window"
-    return Verdict(WRONG, found, f"a window of {shown} is kept, and tokens read the last {odd[0]}, themselves included")
+    return wrong(found, f"a window of {shown} is kept, and tokens read the last {odd[0]}, themselves included")
 
 
 def longer_window(subject: Text, said: int) -> Verdict:
@@ -154,10 +148,10 @@ def longer_window(subject: Text, said: int) -> Verdict:
     try:
         seen = subject.watched(subject.words(1, length, seed=4)).attentions
     except Exception:
-        return Verdict(UNTRIED, "", f"a window of {said} is kept, and a text of {length} tokens was not taken")
+        return untried(f"a window of {said} is kept, and a text of {length} tokens was not taken")
     counts = {int((one.weights[:, -1] > 0).any(0).sum()) for one in seen if one.shape == (length, length)}
     if counts == {length}:
-        return Verdict(WRONG, "window unused", f"a window of {said} is kept, and every token reads all {length}")
+        return wrong("window unused", f"a window of {said} is kept, and every token reads all {length}")
     return window_verdict(sorted(counts - {length}), {said})
 
 
@@ -170,11 +164,11 @@ LENGTH = 8
 def check_cache(subject: Text) -> Verdict:
     """With a cache, a text read token by token, or in pieces, has the same outputs."""
     if not {"cache", "flag", "start"} & subject.call.handles.keys():
-        return Verdict(DOES_NOT_APPLY, "", "it takes no cache")
+        return apart("it takes no cache")
     if not subject.batch_first:
-        return Verdict(UNTRIED, "", "it takes the batch second")
+        return untried("it takes the batch second")
     if subject.once(check_ahead).verdict == WRONG:
-        return Verdict(UNTRIED, "", "outputs depend on later tokens: nothing can be compared")
+        return untried("outputs depend on later tokens: nothing can be compared")
     tokens = subject.words(2, LENGTH, seed=5)
     whole = subject.text(tokens)
     kept, first, how = None, None, ""
@@ -190,29 +184,19 @@ def check_cache(subject: Text) -> Verdict:
             break
     if kept is None:
         says = raised(first) if first else "it is not known how"
-        return Verdict(UNTRIED, "", f"it was not found how a cache is handed over: {says}")
+        return untried(f"it was not found how a cache is handed over: {says}")
     if bad:
         return unlike(subject, kept, tokens, bad, how)
     try:
         far = steps_off(subject, kept, whole, tokens, (3, 1, 4))
     except Exception as error:
-        return Verdict(
-            VARIANT,
-            "one token at a time",
-            f"with a cache ({how}) it reads token by token; pieces raise {raised(error)}",
-        )
+        return variant("one token at a time", f"read so ({how}) all is equal; pieces raise {raised(error)}")
     if far:
         return unlike_piece(subject, kept, tokens, far)
     subject.kept = kept
     if how.endswith(f"with {subject.call.handles.get('positions')}"):
-        return Verdict(
-            VARIANT,
-            "positions are to be given",
-            f"with a cache it does not count places itself; given them, all is equal ({how})",
-        )
-    return Verdict(
-        RIGHT, "", f"token by token, and in pieces of 3, 1 and 4, outputs are those of the whole text ({how})"
-    )
+        return variant("positions are to be given", f"it does not count them itself; with them all is equal ({how})")
+    return right(f"token by token, and in pieces of 3, 1 and 4, outputs are those of the whole text ({how})")
 
 
 def steps_off(subject: Text, make: Callable, whole: Tensor, tokens: Tensor, sizes: tuple[int, ...]) -> tuple:
@@ -243,25 +227,25 @@ def unlike(subject: Text, make: Callable, tokens: Tensor, off: tuple, how: str) 
     start, far = off
     says = f"read token by token ({how}), output {start} differs by {far:.1g} of its size"
     if not start:
-        return Verdict(WRONG, "the first token differs", says)
+        return wrong("the first token differs", says)
     same = subject.words(1, 1, seed=5).expand(2, start + 1)  # one word: what differs is its place
     whole, one = subject.watched(same).attentions, stepped(subject, make, same, (1,) * (start + 1))
     if not one or len(one) != len(whole):
-        return Verdict(WRONG, "cached differs", says)
+        return wrong("cached differs", says)
     lengths = {each.shape[1] for each in one}
     if lengths == {1}:
-        return Verdict(WRONG, "cache not read", f"{says}: it has no keys of earlier tokens")
+        return wrong("cache not read", f"{says}: it has no keys of earlier tokens")
     if min(lengths) <= start:
-        return Verdict(WRONG, "cache does not grow", f"{says}: of {start + 1} tokens it has {min(lengths)} keys")
+        return wrong("cache does not grow", f"{says}: of {start + 1} tokens it has {min(lengths)} keys")
     if max(lengths) > start + 1:
-        return Verdict(WRONG, "cache holds too much", f"{says}: of {start + 1} tokens it has {max(lengths)} keys")
+        return wrong("cache holds too much", f"{says}: of {start + 1} tokens it has {max(lengths)} keys")
     near = lambda a, b: a.shape == b.shape and torch.allclose(a, b, atol=1e-6)  # noqa: E731
     queries = whole[0].queries
     if not near(one[0].queries[:, 0], queries[:, start]):
         at = next((i for i in range(start) if near(one[0].queries[:, 0], queries[:, i])), None)
         if at is not None:
-            return Verdict(WRONG, "places begin anew", f"{says}: its place is counted as {at}")
-        return Verdict(WRONG, "another place", f"{says}: the query is not that of place {start}")
+            return wrong("places begin anew", f"{says}: its place is counted as {at}")
+        return wrong("another place", f"{says}: the query is not that of place {start}")
     whole, one = subject.watched(tokens[:, : start + 1]).attentions, stepped(subject, make, tokens, (1,) * (start + 1))
     for i, (a, b) in enumerate(zip(whole, one, strict=True)):  # what comes after the first that differs does as well
         for what in ("keys", "values"):
@@ -271,11 +255,11 @@ def unlike(subject: Text, make: Callable, tokens: Tensor, off: tuple, how: str) 
             past = [getattr(other, what)[:, :start] for other in whole]
             at = next((k for k, other in enumerate(past) if k != i and near(other, theirs[:, :start])), None)
             if at is not None:
-                return Verdict(WRONG, "cache of another layer", f"{says}: layer {i + 1} has {what} of layer {at + 1}")
-            return Verdict(WRONG, f"other {what} in the cache", f"{says}: in layer {i + 1}")
+                return wrong("cache of another layer", f"{says}: layer {i + 1} has {what} of layer {at + 1}")
+            return wrong(f"other {what} in the cache", f"{says}: in layer {i + 1}")
         if not near(a.weights[:, -1:], b.weights):
-            return Verdict(WRONG, "mask of a step", f"{says}: layer {i + 1} does not read all that came before")
-    return Verdict(WRONG, "cached differs", says)
+            return wrong("mask of a step", f"{says}: layer {i + 1} does not read all that came before")
+    return wrong("cached differs", says)
 
 
 def unlike_piece(subject: Text, make: Callable, tokens: Tensor, off: tuple) -> Verdict:
@@ -288,12 +272,10 @@ def unlike_piece(subject: Text, make: Callable, tokens: Tensor, off: tuple) -> V
         back = torch.arange(start, start + queries)[:, None] - torch.arange(keys)
         reads = one.weights.nan_to_num().amax(0) > 1e-12
         if keys == start + queries and (reads & (back < 0)).any():
-            return Verdict(WRONG, "a piece reads ahead", f"{says}: tokens in it have weight on later ones")
+            return wrong("a piece reads ahead", f"{says}: tokens in it have weight on later ones")
         if keys == start + queries and not reads[back >= 0].all() and min(windows(subject)) == 7:
-            return Verdict(
-                WRONG, "mask of a piece begins at the first token", f"{says}: tokens in it do not read all before"
-            )
-    return Verdict(WRONG, "pieces differ", says)
+            return wrong("mask of a piece begins at the first token", f"{says}: tokens in it do not read all before")
+    return wrong("pieces differ", says)
 
 
 # padding on the left
@@ -303,11 +285,11 @@ def check_left_padding(subject: Text) -> Verdict:
     """Padding on the left, where a mask says that it is padding, moves nothing."""
     handles = subject.call.handles
     if not subject.call.takes_padding:
-        return Verdict(DOES_NOT_APPLY, "", "it takes no mask of padding")
+        return apart("it takes no mask of padding")
     if not subject.batch_first:
-        return Verdict(UNTRIED, "", "it takes the batch second")
+        return untried("it takes the batch second")
     if subject.once(check_ahead).verdict == WRONG:
-        return Verdict(UNTRIED, "", "outputs depend on later tokens: nothing can be compared")
+        return untried("outputs depend on later tokens: nothing can be compared")
     tokens = subject.words(2, 6, seed=6)
     padded = F.pad(tokens, (3, 0), value=subject.pad)
     other = padded.clone()
@@ -330,24 +312,24 @@ def check_left_padding(subject: Text) -> Verdict:
             subject.form = form
             if verdict := padded_steps(subject, padded, real, alone, FORMS[form]):
                 return verdict
-            return Verdict(RIGHT, "", f"three paddings before a text move nothing ({handles['mask']}: {form})")
+            return right(f"three paddings before a text move nothing ({handles['mask']}: {form})")
         if best is None or (reads, not acts) < best[:2]:
             best = reads, not acts, far, form
     if best is None:
-        return Verdict(UNTRIED, "", f"it was not found what {handles['mask']!r} is to be: {raised(first)}")
+        return untried(f"it was not found what {handles['mask']!r} is to be: {raised(first)}")
     reads, idle, far, form = best
     says = f"three paddings before a text move its outputs by {far:.1g} of their size ({handles['mask']}: {form})"
     if math.isinf(far):
-        return Verdict(WRONG, "padding gives no numbers", says)
+        return wrong("padding gives no numbers", says)
     if not re.search(PADDING, handles["mask"]):
-        return Verdict(UNTRIED, "", f"{says}; it is not known what that mask is to be")
+        return untried(f"{says}; it is not known what that mask is to be")
     if idle:
-        return Verdict(WRONG, "mask without effect", f"{says}; with the mask and without it, outputs are the same")
+        return wrong("mask without effect", f"{says}; with the mask and without it, outputs are the same")
     if reads:
-        return Verdict(WRONG, "padding read", f"{says}, and so does another word in their place")
+        return wrong("padding read", f"{says}, and so does another word in their place")
     if "positions" not in handles and subject.once(check_rotary).verdict == DOES_NOT_APPLY:
-        return Verdict(VARIANT, "places count padding", f"{says}: pad on the right")
-    return Verdict(WRONG, "left padding moves", f"{says}; the padding itself is not read")
+        return variant("places count padding", f"{says}: pad on the right")
+    return wrong("left padding moves", f"{says}; the padding itself is not read")
 
 
 def padded_steps(subject: Text, padded: Tensor, real: Tensor, alone: Tensor, form: Callable) -> Verdict | None:
@@ -367,11 +349,7 @@ def padded_steps(subject: Text, padded: Tensor, real: Tensor, alone: Tensor, for
             continue
         least = min(least, far)
     if 1e-5 < least < math.inf:
-        return Verdict(
-            WRONG,
-            "padding moves cached steps",
-            f"read with a cache after three paddings, outputs differ by {least:.1g} of their size",
-        )
+        return wrong("padding moves cached steps", f"after three paddings, they differ by {least:.1g} of their size")
     return None
 
 
@@ -430,7 +408,7 @@ def same_word(subject: Text) -> list[Attention]:
 
 
 def check_rotary(subject: Text) -> Verdict:
-    """Queries and keys, and nothing else, are turned by their places, in pairs of one layout, by the speeds that are said."""
+    """Queries and keys, and nothing else, are turned by their places, in pairs of one layout, by speeds as said."""
     every = same_word(subject)
     if not every:
         return unseen(subject)
@@ -440,29 +418,27 @@ def check_rotary(subject: Text) -> Verdict:
         if v.layout == "" or (v.layout != "still" and q.layout == k.layout == "still"):
             break  # places were added to the words before
         if v.layout != "still":
-            return Verdict(WRONG, "values turned", f"layer {i + 1}: values of one word differ from place to place")
+            return wrong("values turned", f"layer {i + 1}: values of one word differ from place to place")
         if q.layout == k.layout == "still":
             continue
         if "still" in (q.layout, k.layout):
-            return Verdict(WRONG, f"{'queries' if q.layout == 'still' else 'keys'} not turned", "only the others are")
+            return wrong(f"{'queries' if q.layout == 'still' else 'keys'} not turned", "only the others are")
         if "" in (q.layout, k.layout):
             return not_in_pairs(subject, one, q, k)
         if q.layout != k.layout and one.queries.shape[-1] > 2:
             says = f"queries are turned in pairs {LAYOUTS[q.layout]}, keys in pairs {LAYOUTS[k.layout]}"
-            return Verdict(WRONG, "two layouts", says)
+            return wrong("two layouts", says)
         scores = (one.queries @ one.keys.mT).detach()
         if (scores[:, 1:, 1:] - scores[:, :-1, :-1]).abs().max() > 1e-5 * scores.abs().max():
             back = torch.allclose(q.angles, -k.angles, atol=1e-6)
             found = "turned apart" if back else "not relative"
-            return Verdict(WRONG, found, "scores of one word depend on its places, not only on how far they are apart")
+            return wrong(found, "scores of one word depend on its places, not only on how far they are apart")
         told = told or [q.layout]
         if verdict := speeds(subject, one, q):
             return verdict
     if not told:
-        return Verdict(DOES_NOT_APPLY, "", "queries and keys are not turned by their places")
-    return Verdict(
-        RIGHT, "", f"queries and keys are turned in pairs {LAYOUTS[told[0]]}; scores depend on the distance only"
-    )
+        return apart("queries and keys are not turned by their places")
+    return right(f"queries and keys are turned in pairs {LAYOUTS[told[0]]}; scores depend on the distance only")
 
 
 def not_in_pairs(subject: Text, one: Attention, q: Turned, k: Turned) -> Verdict:
@@ -471,19 +447,11 @@ def not_in_pairs(subject: Text, one: Attention, q: Turned, k: Turned) -> Verdict
         gains = [x.detach() for x in subject.module.parameters() if x.dim() == 1 and len(x) == one.queries.shape[-1]]
         for gain in gains:
             if any(turned(x.detach() / gain).layout and not y.layout for x, y in ((one.queries, q), (one.keys, k))):
-                return Verdict(
-                    WRONG,
-                    "normalised after turning",
-                    "a gain for each number comes after it: distances no longer count alone",
-                )
+                return wrong("normalised after turning", "gains come after it: distances no longer count alone")
     scores = (one.queries @ one.keys.mT).detach()
     if (scores[:, 1:, 1:] - scores[:, :-1, :-1]).abs().max() <= 1e-5 * scores.abs().max():
-        return Verdict(VARIANT, "turned otherwise", "in no pairs that are known; scores depend on the distance only")
-    return Verdict(
-        WRONG,
-        "not turned in pairs",
-        "neither (i, i + d/2) nor (2i, 2i + 1) keep their lengths, and scores depend on places",
-    )
+        return variant("turned otherwise", "in no pairs that are known; scores depend on the distance only")
+    return wrong("not turned in pairs", "neither (i, i + d/2) nor (2i, 2i + 1) keep their lengths")
 
 
 def speeds(subject: Text, one: Attention, q: Turned) -> Verdict | None:
@@ -492,21 +460,19 @@ def speeds(subject: Text, one: Attention, q: Turned) -> Verdict | None:
     if len(angles) < 2:
         return None
     if (angles - angles[0]).abs().max() < 1e-9:
-        return Verdict(WRONG, "one speed for all pairs", f"each pair is turned by {angles[0]:.3g} from place to place")
+        return wrong("one speed for all pairs", f"each pair is turned by {angles[0]:.3g} from place to place")
     if (angles.diff() > 1e-7).any():
-        return Verdict(WRONG, "other speeds", "pairs are not turned ever more slowly")
+        return wrong("other speeds", "pairs are not turned ever more slowly")
     if first := quarter(subject, one, q):
         return first
     if angles[1] < 1e-5 * angles[0]:
-        return Verdict(
-            WRONG, "other speeds", f"the second pair is turned {angles[0] / angles[1]:.0e} times as slowly as the first"
-        )
+        return wrong("other speeds", f"the second pair is {angles[0] / angles[1]:.0e} times as slow as the first")
     rates = -angles.log().diff() * len(angles)
     if abs(float(angles[0]) - 1) > 1e-4 or (rates - rates[0]).abs().max() > 1e-3 * rates[0].abs():
         return None  # scaled, as for longer texts
     base, said = float(rates[0].exp()), [x for x in numbers_called(subject, "theta|rope|rotary|(^|_)base$") if x >= 100]
     if said and 2 * len(angles) == one.queries.shape[-1] and all(abs(base / x - 1) > 0.01 for x in said):
-        return Verdict(WRONG, "theta not used", f"speeds are those of {base:.6g}, and {max(said):g} is kept")
+        return wrong("theta not used", f"speeds are those of {base:.6g}, and {max(said):g} is kept")
     return None
 
 
@@ -521,9 +487,7 @@ def quarter(subject: Text, one: Attention, q: Turned) -> Verdict | None:
         (grads,) = torch.autograd.grad(one.queries[0, 0, 0], table, retain_graph=True)
     rows = (grads.abs().sum(1) > 1e-7 * grads.abs().sum(1).max()).nonzero().flatten() % width
     if rows.tolist() == [partner]:
-        return Verdict(
-            WRONG, "cosine and sine exchanged", "the first place, which is to stay as it is, is turned by a right angle"
-        )
+        return wrong("cosine and sine exchanged", "the first place is turned by a right angle, where it is to stay")
     return None
 
 
@@ -532,24 +496,22 @@ def check_positions(subject: Text) -> Verdict:
     verdict = asking.check_target_order(subject)
     learned = [one.learned for one in subject.seen.ends if one.places is not None]
     if verdict.verdict == WRONG and subject.once(check_rotary).verdict == WRONG:
-        return Verdict(UNTRIED, "", "queries and keys are turned wrongly: see rotary")
+        return untried("queries and keys are turned wrongly: see rotary")
     if verdict.verdict == RIGHT:
         how = "learned places are added" if any(learned) else "places are added" if learned else "places count"
-        return Verdict(RIGHT, "", f"{how}: {verdict.says}")
+        return right(f"{how}: {verdict.says}")
     if verdict.verdict == VARIANT:
         turns = subject.once(check_rotary).verdict != DOES_NOT_APPLY
-        return Verdict(
-            RIGHT, "", f"relative: {'queries and keys are turned' if turns else 'weights depend on the distance'}"
-        )
+        return right(f"relative: {'queries and keys are turned' if turns else 'weights depend on the distance'}")
     if verdict.verdict == WRONG:
-        return Verdict(WRONG, "no positions", "one word seven times: outputs and weights are those of no place")
+        return wrong("no positions", "one word seven times: outputs and weights are those of no place")
     return verdict
 
 
 def check_given_positions(subject: Text) -> Verdict:
     """Positions that are handed over count; where they are relative, a shift of all moves nothing."""
     if "positions" not in subject.call.handles or not subject.batch_first:
-        return Verdict(DOES_NOT_APPLY, "", "it takes no positions")
+        return apart("it takes no positions")
     tokens, places = subject.words(1, 6, seed=6), torch.arange(6)[None]
     try:
         plain, usual, later, mixed = (
@@ -557,18 +519,14 @@ def check_given_positions(subject: Text) -> Verdict:
             for given in ({}, {"positions": places}, {"positions": places + 3}, {"positions": places * 2})
         )
     except Exception as error:
-        return Verdict(UNTRIED, "", f"it was not found how positions are given: {raised(error)}")
+        return untried(f"it was not found how positions are given: {raised(error)}")
     if not subject.far(usual, mixed).any():
-        return Verdict(WRONG, "positions unread", "other positions, the same output")
+        return wrong("positions unread", "other positions, the same output")
     if subject.far(plain, usual).any():
-        return Verdict(
-            VARIANT, "positions counted otherwise", "without positions outputs are not those of 0, 1, 2 and so on"
-        )
+        return variant("positions counted otherwise", "without positions outputs are not those of 0, 1, 2 and so on")
     if subject.once(check_rotary).verdict == RIGHT and subject.far(usual, later).max() > 1e-5:
-        return Verdict(WRONG, "not relative", "all positions three later: outputs are others")
-    return Verdict(
-        RIGHT, "", "they count" + "; all three later, nothing moves" * bool(subject.far(usual, later).max() <= 1e-5)
-    )
+        return wrong("not relative", "all positions three later: outputs are others")
+    return right("they count" + "; all three later, nothing moves" * bool(subject.far(usual, later).max() <= 1e-5))
 
 
 # heads that share keys, the query-key norm
@@ -601,21 +559,18 @@ def check_groups(subject: Text) -> Verdict:
         if groups == heads == len(set(values)):
             continue
         if alike != values:
-            return Verdict(WRONG, "values of other heads", "query heads that share keys do not share values")
+            return wrong("values of other heads", "query heads that share keys do not share values")
         rows = rows_of(subject, one, "queries")
         if len(set(rows)) < heads:
-            return Verdict(UNTRIED, "", "it was not seen which query heads share keys")
+            return untried("it was not seen which query heads share keys")
         order = sorted(range(heads), key=rows.__getitem__)
         starts = rows_of(subject, one, "keys") or alike
         shared = [starts[i] for i in order]
         if groups > 1 and shared != sorted(shared):
-            return Verdict(
-                WRONG,
-                "groups interleaved",
-                f"query heads {', '.join(map(str, [i for i, x in enumerate(shared) if x == shared[0]]))} share keys, where published weights have neighbours share them",
-            )
-        return Verdict(RIGHT, "", f"{heads} query heads share {groups} of keys and values, neighbours the same")
-    return Verdict(DOES_NOT_APPLY, "", "each query head has keys of its own")
+            some = ", ".join(str(k) for k in range(heads) if shared[k] == shared[0])
+            return wrong("groups interleaved", f"query heads {some} share keys; with published weights, neighbours do")
+        return right(f"{heads} query heads share {groups} of keys and values, neighbours the same")
+    return apart("each query head has keys of its own")
 
 
 def check_scale(subject: Text) -> Verdict:
@@ -625,9 +580,9 @@ def check_scale(subject: Text) -> Verdict:
         factor = subject.seen.attentions[0].scores.factor
         said = numbers_called(subject, "pre_attn_scalar|attention_multiplier|softmax_scale")
         if any(one > 0 and min(abs(factor / one - 1), abs(factor * one**0.5 - 1)) < 1e-3 for one in said):
-            return Verdict(VARIANT, "scale as it says", verdict.says)
+            return variant("scale as it says", verdict.says)
         if verdict.found == "no scale" and normed(subject):
-            return Verdict(VARIANT, "no scale, but a norm", f"{verdict.says}; queries are normalised")
+            return variant("no scale, but a norm", f"{verdict.says}; queries are normalised")
     return verdict
 
 
@@ -636,24 +591,22 @@ def check_attentions(subject: Text) -> Verdict:
     every, seen = subject.attentions("decoder"), subject.seen
     if seen.torn:
         found = "heads cut across tokens" if "projected" in seen.torn else "heads joined across tokens"
-        return Verdict(
-            WRONG, found, "a view puts numbers of several tokens together: the axes are not transposed before"
-        )
+        return wrong(found, "a view puts numbers of several tokens together: the axes are not transposed before")
     if not every:
         return unseen(subject)
     if any(one.scores.raw for one in every):
-        return Verdict(WRONG, "not projected", "scores are products of the vectors themselves, not of projections")
+        return wrong("not projected", "scores are products of the vectors themselves, not of projections")
     if any("mixed" in part for pair in seen.sums for one in pair for part in one):
-        return Verdict(WRONG, "no output matrix", "what was mixed is added as it is: no matrix after the heads")
+        return wrong("no output matrix", "what was mixed is added as it is: no matrix after the heads")
     if any(one.scores.by and one.scores.keys == asking.key(one) for one in every):
-        return Verdict(WRONG, "keys are queries", "one matrix makes both queries and keys")
+        return wrong("keys are queries", "one matrix makes both queries and keys")
     if seen.averaged:
-        return Verdict(WRONG, "heads averaged", "a mean is taken over what was mixed, where heads are to be joined")
+        return wrong("heads averaged", "a mean is taken over what was mixed, where heads are to be joined")
     others = len(seen.attentions) - len(every)
     says = f"{len(every)} in {subject.layers('decoder')} layers"
     if others:
-        return Verdict(UNTRIED, "", f"{says}, and {others} of other lengths, which were not looked at")
-    return asking.heads_alike(subject) or Verdict(RIGHT, "", says)
+        return untried(f"{says}, and {others} of other lengths, which were not looked at")
+    return asking.heads_alike(subject) or right(says)
 
 
 def normed(subject: Text) -> str:
@@ -663,30 +616,21 @@ def normed(subject: Text) -> str:
     first = next(one for one in subject.seen.attentions if one.shape == (7, 7))
     sizes = first.queries.detach().square().sum(-1)  # (batch and heads, places)
     even = lambda x: float((x - x.mean()).abs().max()) < 0.01 * float(x.mean())  # noqa: E731
-    if even(sizes):
-        return "each"
-    return (
-        "all"
-        if len(sizes) % 2 == 0
-        and any(even(x.sum(1)) for x in (sizes.unflatten(0, (2, -1)), sizes.unflatten(0, (-1, 2)).transpose(0, 1)))
-        else ""
-    )
+    pairs = [sizes.unflatten(0, (2, -1)), sizes.unflatten(0, (-1, 2)).transpose(0, 1)] if len(sizes) % 2 == 0 else []
+    return "each" if even(sizes) else "all" if any(even(one.sum(1)) for one in pairs) else ""
 
 
 def check_query_norm(subject: Text) -> Verdict:
     """Where queries and keys are normalised, each head is by itself."""
     if not (how := normed(subject)):
-        return DOES_NOT_APPLY_VERDICT
+        return apart("queries are not normalised")
     inner = subject.seen.attentions[0].queries.shape[-1]
     if how == "each":
-        return Verdict(RIGHT, "", f"the {inner} numbers of each query are normalised by themselves")
+        return right(f"the {inner} numbers of each query are normalised by themselves")
     gains = [name for name, one in subject.module.named_parameters() if one.dim() == 1 and len(one) > inner]
     wide = any(re.search(r"(^|[._])q(uery)?_|_q(uery)?\.", name) for name in gains)
     says = "the queries of all heads are normalised together"
     return Verdict(VARIANT if wide else WRONG, "heads normalised together", says + ", as in OLMo 2" * wide)
-
-
-DOES_NOT_APPLY_VERDICT = Verdict(DOES_NOT_APPLY, "", "queries are not normalised")
 
 
 # norms: where they are, what stands under the root, how precisely they are computed
@@ -697,15 +641,11 @@ def check_norms(subject: Text) -> Verdict:
     norms, seen, layers = subject.seen.norms, subject.seen, subject.layers("decoder")
     if not norms:
         if not layers or None in seen.projected:
-            return (
-                unseen(subject)
-                if not layers
-                else Verdict(UNTRIED, "", "no normalisation was seen; it may be written in a way that is not known")
-            )
-        return Verdict(WRONG, "no normalisation", f"none in {layers} layers")
+            return untried("no normalisation was seen; it may be written in a way that is not known")
+        return wrong("no normalisation", f"none in {layers} layers")
     wide = asking.width(subject)
     if any(len(one.over) > 1 or one.over[0][1] in {2, 7} - {wide} for one in norms):
-        return Verdict(WRONG, "normalised over the sentence", "means are taken over more than one token")
+        return wrong("normalised over the sentence", "means are taken over more than one token")
     branches = lambda one: all(part.startswith("branch") for part in one)  # noqa: E731
     beside = any(branches(one) and branches(other) for one, other in seen.sums)
     unseen_too = sum(bool(one and one.kind == "bent") for one in seen.projected) < layers
@@ -714,25 +654,21 @@ def check_norms(subject: Text) -> Verdict:
         return verdict._replace(verdict=kind)
     if any(one.shift for one in norms):
         kind = VARIANT if all(one.centred for one in norms) else WRONG
-        return Verdict(
-            kind, "epsilon outside the root", f"{max(one.shift for one in norms):g} is added to the root, not under it"
-        )
+        shift = max(one.shift for one in norms)
+        return Verdict(kind, "epsilon outside the root", f"{shift:g} is added to the root, not under it")
     parts = [one.parts or frozenset() for one in norms]
     before = sum(bool(one & (asking.ENDS | {"?"})) for one in parts) > len(parts) / 2
     if before and seen.last and seen.last.kind == "sum":
-        return Verdict(
-            WRONG, "no last norm", "logits are made of a sum that nothing has normalised, where layers read what is"
-        )
+        return wrong("no last norm", "logits are made of a sum that nothing has normalised, where layers read what is")
     bare = sum(bool(one and one.kind in ("sum", "words")) for one in seen.projected[:-1])
     if before and bare:
-        return Verdict(WRONG, "normalisations missing", f"{bare} matrices read a sum that nothing has normalised")
+        return wrong("normalisations missing", f"{bare} matrices read a sum that nothing has normalised")
     if before and (beside or len(norms) < 2 * layers):
         says = f"{len(norms)} normalisations in {layers} layers: both halves of a layer read the same sum"
-        return Verdict(VARIANT, "attention and network side by side", says)
+        return variant("attention and network side by side", says)
     kinds = "means of squares" if not any(one.centred for one in norms) else "means and deviations"
-    return epsilon(subject) or Verdict(
-        RIGHT, "", f"{len(norms)} normalisations by {kinds} in {layers} layers, {'before' if before else 'after'} each"
-    )
+    where = f"in {layers} layers, {'before' if before else 'after'} each"
+    return epsilon(subject) or right(f"{len(norms)} normalisations by {kinds} {where}")
 
 
 def epsilon(subject: Text) -> Verdict | None:
@@ -744,19 +680,15 @@ def epsilon(subject: Text) -> Verdict | None:
     shown = ", ".join(f"{one:.2g}" for one in sorted(set(said)))
     if own := [one for one in guards if near(one, machine)]:
         says = f"under the root stands {own[0]:.2g}, which is the machine's"
-        given = (
-            [x for x in (asking.argument(one, "eps") for one in subject.module.modules()) if x and not near(0.0, [1])]
-            if subject.module is not None
-            else []
-        )
-        given = [x for x in given if isinstance(x.default, float)]
+        modules = subject.module.modules() if subject.module is not None else ()
+        given = [one.default for one in (asking.argument(each, "eps") for each in modules) if one and one.default]
         if said or given:
-            return Verdict(WRONG, "the machine's epsilon", f"{says}; the model says {shown or given[0].default}")
-        return Verdict(VARIANT, "the machine's epsilon", f"{says}: nothing says another")
+            return wrong("the machine's epsilon", f"{says}; the model says {shown or given[0]}")
+        return variant("the machine's epsilon", f"{says}: nothing says another")
     if guards == {0.0} and said:
-        return Verdict(WRONG, "no epsilon", f"{shown} is kept, and nothing stands under the root")
+        return wrong("no epsilon", f"{shown} is kept, and nothing stands under the root")
     if said and (odd := [one for one in guards if one and not near(one, said)]):
-        return Verdict(WRONG, "another epsilon", f"under the root stands {odd[0]:.2g}; the model says {shown}")
+        return wrong("another epsilon", f"under the root stands {odd[0]:.2g}; the model says {shown}")
     return None
 
 
@@ -794,37 +726,33 @@ HALF = (torch.float16, torch.bfloat16)
 def check_precision(subject: Text) -> Verdict:
     """With weights in half precision, norms and angles are computed in single precision."""
     if subject.module is None:
-        return Verdict(UNTRIED, "", "a function's weights are left as they are: hand over the module")
+        return untried("a function's weights are left as they are: hand over the module")
     tokens = subject.words(1, 5, seed=2)
     with torch.no_grad():
         subject.text(tokens, watch=(whole := Precision()))
         if whole.cast:
-            return Verdict(
-                WRONG,
-                "half precision inside",
-                f"with weights in {str(subject.dtype)[6:]}, something is turned into {whole.cast[0]}",
-            )
+            return wrong("half precision inside", f"some numbers are turned into {whole.cast[0]}")
         before, subject.module = subject.module, copied(subject.module)
         model, subject.model = subject.model, subject.module if subject.model is before else subject.model
         dtype = subject.dtype
         try:
             if subject.model is not subject.module:
-                return Verdict(UNTRIED, "", "a function's weights are left as they are: hand over the module")
+                return untried("a function's weights are left as they are: hand over the module")
             subject.module._apply(lambda one: one.to(torch.bfloat16) if one.is_floating_point() else one)
             subject.dtype = torch.float32
             subject.text(tokens, watch=(half := Precision()))
         except Exception as error:
-            return Verdict(UNTRIED, "", f"with weights in bfloat16: {raised(error)}")
+            return untried(f"with weights in bfloat16: {raised(error)}")
         finally:
             subject.module, subject.model, subject.dtype = before, model, dtype
     if half.low.get("angle"):
-        return Verdict(WRONG, "angles in half precision", "with weights in bfloat16, places or angles are in bfloat16")
+        return wrong("angles in half precision", "with weights in bfloat16, places or angles are in bfloat16")
     if half.low.get("norm"):
         says = "with weights in bfloat16, norms are computed in bfloat16"
         if half.high.get("softmax"):
-            return Verdict(WRONG, "norms in half precision", f"{says}, while the softmax is not")
-        return Verdict(VARIANT, "norms in half precision", f"{says}, and so is all else")
-    return Verdict(RIGHT, "", "with weights in bfloat16, norms and angles are computed more precisely")
+            return wrong("norms in half precision", f"{says}, while the softmax is not")
+        return variant("norms in half precision", f"{says}, and so is all else")
+    return right("with weights in bfloat16, norms and angles are computed more precisely")
 
 
 # what is said of the output, and what it costs
@@ -832,37 +760,25 @@ def check_precision(subject: Text) -> Verdict:
 
 def check_tied(subject: Text) -> Verdict:
     """Words and output share a table where the model says so."""
-    tables = {one.words.by for one in subject.seen.ends} - {""} or {name for name in subject.tables}
-    said = [one for one in said_of(subject, r"^(tie|tied|share)\w*|_tied$") if one is not None]
+    tables = {one.words.by for one in subject.seen.ends} - {""} or set(subject.tables)
+    said = said_of(subject, r"^tied?(_|$)|_tied$|tying|^share_\w*embed")
     output = next(reversed(subject.seen.used), ("", 0))[0]
     if not output or not tables:
-        return Verdict(UNTRIED, "", "it was not seen by which matrix logits are made")
+        return untried("it was not seen by which matrix logits are made")
     tied, named = output in tables, dict(subject.module.named_parameters()) if subject.module is not None else {}
     for name in tables - {output} if not tied else ():
         if name in named and output in named and torch.equal(named[name], named[output]):
-            return Verdict(
-                WRONG, "copied, not tied", f"{name} and {output} hold the same numbers, and each will learn its own"
-            )
+            return wrong("copied, not tied", f"{name} and {output} hold the same numbers, and each will learn its own")
     if said and any(said) != tied:
-        found = "not tied" if any(said) else "tied"
-        return Verdict(
-            WRONG,
-            found,
-            f"the model says {any(said)}, and the output's matrix is {output}, that of the words {', '.join(tables)}",
-        )
-    return Verdict(RIGHT, "", f"words and output share {output}" if tied else "words and output have a table each")
+        return wrong("not tied" if any(said) else "tied", f"the model says {any(said)}; logits are made by {output}")
+    return right(f"words and output share {output}" if tied else "words and output have a table each")
 
 
 def said_of(subject: Text, form: str) -> list[bool]:
     """What the model keeps, as true or false, under a name of a form."""
     found = []
     for module in subject.module.modules() if subject.module is not None else ():
-        for store in (
-            module,
-            getattr(module, "config", None),
-            getattr(module, "cfg", None),
-            getattr(module, "args", None),
-        ):
+        for store in (module, *(getattr(module, one, None) for one in ("config", "cfg", "args", "params"))):
             kept = store if isinstance(store, dict) else getattr(store, "__dict__", {})
             found += [one for name, one in kept.items() if isinstance(one, bool) and re.search(form, str(name))]
     return found
@@ -879,39 +795,31 @@ def loss_in(subject: Text, out: Any) -> float | None:
 def check_own_loss(subject: Text) -> Verdict:
     """The loss that the model gives with its logits compares each output with the token that follows, once."""
     if "targets" not in subject.call.handles or not subject.batch_first:
-        return Verdict(DOES_NOT_APPLY, "", "it takes no targets")
+        return apart("it takes no targets")
     name = subject.call.handles["targets"]
     tokens, wanted = subject.words(2, 6, seed=6), subject.words(2, 6, seed=7)
     with subject.settings(False):
         try:
             out = subject.call.read(subject.model, tokens, targets=wanted)
         except Exception as error:
-            return Verdict(UNTRIED, "", f"with {name}: {raised(error)}")
+            return untried(f"with {name}: {raised(error)}")
     logits = logits_in(out, 2, 6)
     value = loss_in(subject, out)
     if value is None:
-        return Verdict(UNTRIED, "", f"with {name}, no loss came out")
+        return untried(f"with {name}, no loss came out")
     logits = subject.text(tokens) if logits is None else logits
     costs = [float(F.cross_entropy(logits[:, : 6 - i].flatten(0, 1), wanted[:, i:].flatten())) for i in range(3)]
     at = next((i for i, one in enumerate(costs) if math.isclose(one, value, rel_tol=1e-5)), None)
     if at is None:
-        return Verdict(UNTRIED, "", f"a loss of {value:.4f} came out, which is no plain mean of cross-entropies")
+        return untried(f"a loss of {value:.4f} came out, which is no plain mean of cross-entropies")
     if at == 2:
-        return Verdict(WRONG, "shifted twice", f"each output is compared with the token two after its own in {name}")
-    if (
-        at == 0
-        and subject.once(check_ahead).verdict != VARIANT
-        and (handed_alike(subject, name) or (name == "labels" and subject.call.text.name == "input_ids"))
-    ):
-        return Verdict(
-            WRONG, "not shifted", f"the ids themselves are handed over as {name}, and compared with their own outputs"
-        )
+        return wrong("shifted twice", f"each output is compared with the token two after its own in {name}")
+    named = name == "labels" and subject.call.text.name == "input_ids"
+    if not at and subject.once(check_ahead).verdict != VARIANT and (named or handed_alike(subject, name)):
+        return wrong("not shifted", f"the ids themselves come as {name}, and are compared with their own outputs")
     if padding_counts(subject, tokens, wanted, at):
-        return Verdict(VARIANT, "padding counted", f"of {name}, those at padding count too: hand over -100 there")
-    says = (
-        "shifted inside: hand over the ids themselves" if at else "not shifted inside: hand over the tokens that follow"
-    )
-    return Verdict(RIGHT, "", f"{name} are {says}")
+        return variant("padding counted", f"of {name}, those at padding count too: hand over -100 there")
+    return right(f"{name} are {'the ids: they are shifted' if at else 'what follows: nothing is shifted'} inside")
 
 
 def handed_alike(subject: Text, name: str) -> bool:
@@ -929,12 +837,9 @@ def padding_counts(subject: Text, tokens: Tensor, wanted: Tensor, shift: int) ->
     real[0, :3] = False
     other = wanted.clone()
     other[0, : 2 + shift] = wanted[1, : 2 + shift]
+    read = partial(subject.call.read, subject.model, tokens, mask=FORMS[subject.form](real))
     with subject.settings(False):
-        costs = [
-            loss_in(subject, subject.call.read(subject.model, tokens, targets=one, mask=FORMS[subject.form](real)))
-            for one in (wanted, other)
-        ]
-    return costs[0] != costs[1]
+        return loss_in(subject, read(targets=wanted)) != loss_in(subject, read(targets=other))
 
 
 TEXT_CHECKS = [
@@ -944,26 +849,41 @@ TEXT_CHECKS = [
     Check("looks ahead", check_ahead, "32_attention#leak",
           "A perplexity too good to be true, and what it writes by itself is nonsense."),
     Check("own past", check_past, "32_attention#masks-picture", "It learns slowly, and repeats or forgets words."),
-    Check("batch", asking.check_batch, "31_stacks#layer-norm-per-token", "The same text has another output beside others."),
-    Check("masks", check_masks, "32_attention#masks-plain", "The loss is too good, or forgets: this check says in which layers."),
-    Check("windows", check_windows, "95_since_2017#decoder", "Published weights are a little worse than they should be, with long texts."),
-    Check("cache", check_cache, "95_since_2017#attention", "It writes well without a cache, and repeats itself or rambles with one."),
-    Check("left padding", check_left_padding, "95_since_2017#decoder", "A text goes on in another way when it stands in another batch."),
-    Check("positions", check_positions, "35_positional_encoding#bag-of-words", "It knows which words there were, and not where."),
-    Check("positions given", check_given_positions, "95_since_2017#rotary", "Worse as soon as texts are packed, padded or cached."),
-    Check("rotary", check_rotary, "95_since_2017#rotary", "Published weights write fluently, and degenerate after some twenty tokens."),
-    Check("groups", check_groups, "95_since_2017#attention", "Published weights write nonsense, while each part is right."),
+    Check("batch", asking.check_batch, "31_stacks#layer-norm-per-token",
+          "The same text has another output beside others."),
+    Check("masks", check_masks, "32_attention#masks-plain",
+          "The loss is too good, or forgets: this check says in which layers."),
+    Check("windows", check_windows, "95_since_2017#decoder",
+          "Published weights are a little worse than they should be, with long texts."),
+    Check("cache", check_cache, "95_since_2017#attention",
+          "It writes well without a cache, and repeats itself or rambles with one."),
+    Check("left padding", check_left_padding, "95_since_2017#decoder",
+          "A text goes on in another way when it stands in another batch."),
+    Check("positions", check_positions, "35_positional_encoding#bag-of-words",
+          "It knows which words there were, and not where."),
+    Check("positions given", check_given_positions, "95_since_2017#rotary",
+          "Worse as soon as texts are packed, padded or cached."),
+    Check("rotary", check_rotary, "95_since_2017#rotary",
+          "Published weights write fluently, and degenerate after some twenty tokens."),
+    Check("groups", check_groups, "95_since_2017#attention",
+          "Published weights write nonsense, while each part is right."),
     Check("query norm", check_query_norm, "95_since_2017#attention", "Published weights write nonsense."),
-    Check("softmax", asking.check_softmax, "32_attention#love-attention", "It learns, and worse than it should; lengths matter."),
+    Check("softmax", asking.check_softmax, "32_attention#love-attention",
+          "It learns, and worse than it should; lengths matter."),
     Check("scale", check_scale, "32_attention#variance", "Attention too sharp or too even from the first step."),
     Check("attentions", check_attentions, "31_stacks#decoder-picture", "It learns slowly."),
-    Check("norms", check_norms, "95_since_2017#rms-norm", "It does not train when it is deep, or published weights write nonsense."),
-    Check("precision", check_precision, "95_since_2017#rms-norm", "Worse in half precision, the more the longer the text."),
-    Check("feed-forward", asking.check_feed_forward, "95_since_2017#swiglu", "It trains, and stays below what its size promises."),
-    Check("tied", check_tied, "34_embeddings#same-storage", "More parameters than are said, or an output that was never loaded."),
+    Check("norms", check_norms, "95_since_2017#rms-norm",
+          "It does not train when it is deep, or published weights write nonsense."),
+    Check("precision", check_precision, "95_since_2017#rms-norm",
+          "Worse in half precision, the more the longer the text."),
+    Check("feed-forward", asking.check_feed_forward, "95_since_2017#swiglu",
+          "It trains, and stays below what its size promises."),
+    Check("tied", check_tied, "34_embeddings#same-storage",
+          "More parameters than are said, or an output that was never loaded."),
     Check("layers", asking.check_layers, "31_stacks#chain", "More layers do not help."),
     Check("gradients", asking.check_gradients, "34_embeddings#gradients", "Parts of it stay as they were drawn."),
     Check("first loss", asking.check_first_loss, "34_embeddings#first-loss",
           "The first losses are far above the logarithm of the vocabulary."),
-    Check("its loss", check_own_loss, "95_since_2017#training", "The loss falls to nearly nothing, or not below that of guessing."),
+    Check("its loss", check_own_loss, "95_since_2017#training",
+          "The loss falls to nearly nothing, or not below that of guessing."),
 ]  # fmt: skip

@@ -44,25 +44,12 @@ ROLES = [  # what an argument is, by its name in small letters; the first that f
     ("d_model", r"norm(ali[sz]ed)?_shape|d_?model|dim|emb|vec|width|^[de]$|model_size|size|channels|units|features"),
 ]  # fmt: skip
 SIZES = {  # of what is small enough to be asked in seconds
-    "vocab": 40, "d_model": 32, "heads": 4, "kv_heads": 2, "window": 4, "layers": 2, "d_ff": 48, "d_k": 8, "max_len": 64, "expansion": 2,
-    "dropout": 0.1, "activation": "relu", "eps": 1e-6, "nothing": None, "flag": False, "batch_first": True,
-    "device": "cpu",
+    "vocab": 40, "d_model": 32, "heads": 4, "kv_heads": 2, "window": 4, "layers": 2, "d_ff": 48, "d_k": 8,
+    "max_len": 64, "expansion": 2, "dropout": 0.1, "activation": "relu", "eps": 1e-6, "nothing": None, "flag": False,
+    "batch_first": True, "device": "cpu",
 }  # fmt: skip
-MADE_SMALL = (
-    "vocab",
-    "d_model",
-    "heads",
-    "kv_heads",
-    "window",
-    "layers",
-    "d_ff",
-    "d_k",
-    "hidden",
-    "side",
-    "pad",
-    "bos",
-    "eos",
-)
+MADE_SMALL = ("vocab", "d_model", "heads", "kv_heads", "window", "layers", "d_ff", "d_k", "hidden", "side",
+    "pad", "bos", "eos")  # fmt: skip
 GUESSES = (32, 40, 4, 2, 0.1, None, False, "relu")  # for what nothing is known of
 CONFIG = (
     r"^(config\w*|cfg|conf|args?|opts?|hparams?|hps?|params?|parameters|settings|options|hyper\w*|c)$|_(config|cfg)$"
@@ -249,17 +236,14 @@ class Maker:
             part = self.part_for(one, value, above)
             is_asked = one.default is one.empty
             known = role(one.name, beside)
+            is_asked |= known == "kv_heads" and self.way != "defaults"  # else as many as heads, and nothing is shared
             if known in ("", "hidden", "side", "d_model", "max_len") and one.name in uses:
                 known = uses[one.name]
             if part is not None and (is_asked or one.default is None) and known not in ("d_k", "dropout"):
                 given[one.name] = part if self.way == "classes" else self.make(part, (*above, value))
             elif settings := self.settings_for(one, value, above):
                 given[one.name] = settings[0]
-            elif (
-                is_asked
-                or (self.way != "defaults" and known in MADE_SMALL and is_size(one.default))
-                or (known == "kv_heads" and one.default is None and self.way != "defaults")
-            ):
+            elif is_asked or (self.way != "defaults" and known in MADE_SMALL and is_size(one.default)):
                 given[one.name] = self.known(one.name, beside, value, known, one.annotation)
         return given
 

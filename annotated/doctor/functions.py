@@ -84,21 +84,22 @@ class Drawn(nn.Module):
         super().__init__()
         self.logits, self.given = nn.Parameter(logits), torch.empty(0)
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        self.given = target
+    def forward(self, source: Tensor, target: Tensor | None = None) -> Tensor:
+        self.given = target = source if target is None else target
         return self.logits[:, : target.shape[1]]
 
 
 def check_loss(loss: Callable, pad: int = 0, bos: int = 2, eos: int = 3) -> Verdict:
     """Whether `loss(model, source, target)` shifts, leaves out padding, and means over tokens.
 
-    The model is called as `model(source, target)`. Smoothing by 0.1 and none are told apart from mistakes by value. A
-    `loss(logits, target)` is asked what it makes of padding.
+    The model is called as `model(source, target)`, or as `model(tokens)` for a `loss(model, tokens)`. Smoothing by 0.1
+    and none are told apart from mistakes by value. A `loss(logits, target)` is asked what it makes of padding.
     """
     names, asked = list(parameters(loss)), required(loss)
-    if named(names[:1], LOGITS) or len(asked) == 2:
+    one_text = len(asked) == 2 and named(names[:1], MODEL)
+    if named(names[:1], LOGITS) or (len(asked) == 2 and not one_text):
         return check_loss_of_logits(loss, pad)
-    if not fits(loss, MODEL, 3):
+    if not one_text and not fits(loss, MODEL, 3):
         return other_arguments(loss, "model, source, target")
     a, b, c, d = 5, 6, 7, 8
     source = torch.tensor([[a, b, c, pad], [d, a, b, c]])
@@ -109,10 +110,10 @@ def check_loss(loss: Callable, pad: int = 0, bos: int = 2, eos: int = 3) -> Verd
         )
     )
     try:
-        value = float(torch.as_tensor(loss(model, source, target)).detach())
+        value = float(torch.as_tensor(loss(model, *([] if one_text else [source]), target)).detach())
     except Exception as error:
-        if names and not named(names[:1], MODEL):
-            return other_arguments(loss, "model, source, target")
+        if one_text or (names and not named(names[:1], MODEL)):
+            return other_arguments(loss, "model, tokens" if one_text else "model, source, target")
         return Verdict(WRONG, "raises", raised(error))
     given, every, wanted = model.given, model.logits.detach(), target[:, 1:]
     logits = every[:, :5]
@@ -140,7 +141,13 @@ def check_loss(loss: Callable, pad: int = 0, bos: int = 2, eos: int = 3) -> Verd
     )
     if given.shape == wanted.shape and torch.equal(given, wanted):
         verdict, name = WRONG, "reads the answer"
-    return Verdict(verdict, name, f"it says {value:.4f}; cross-entropy, smoothed by 0.1, is {forms[0][2]:.4f}")
+    if one_text and name in ("no smoothing", "padding counted"):  # texts that are packed have no padding
+        verdict, name = (RIGHT, "") if name == "no smoothing" else (VARIANT, name)
+    return Verdict(
+        verdict,
+        name,
+        f"it says {value:.4f}; cross-entropy, {'' if one_text else 'smoothed by 0.1, '}is {forms[9 * one_text][2]:.4f}",
+    )
 
 
 def parameters(function: Callable) -> dict[str, inspect.Parameter]:

@@ -47,7 +47,8 @@ TODAY = [
     Slip("no causal mask", "looks ahead", (SEEN, "real[:, None] | (back == 0)")),
     Slip("the next token is read", "looks ahead", ("(back >= 0)", "(back >= -1)")),
     Slip("the last layer is not causal", "masks", (
-        "x = layer(x, angles, mask[", "mask = mask | (layer is self.layers[-1])\n            x = layer(x, angles, mask[")),
+        "x = layer(x, angles, mask[",
+        "mask = mask | (layer is self.layers[-1])\n            x = layer(x, angles, mask[")),
     Slip("some heads are not causal", "masks", (
         "scores.masked_fill(~mask, -math.inf)",
         "torch.cat([scores[:, :1], scores[:, 1:].masked_fill(~mask, -math.inf)], dim=1)")),
@@ -62,14 +63,16 @@ TODAY = [
     Slip("places begin anew in each step", "cache", (
         ".clamp(min=0)[:, before:]", ".clamp(min=0)[:, : total - before]")),
     Slip("cache not read", "cache", (GROWN, "            cache[:] = k, v\n"), {"num_layers": 1}),
-    Slip("cache does not grow", "cache", (GROWN, f"            new = k, v\n{GROWN}".replace("[:] = k, v", "[:] = new"))),
+    Slip("cache does not grow", "cache", (
+        GROWN, f"            new = k, v\n{GROWN}".replace("[:] = k, v", "[:] = new"))),
     Slip("cache of another layer", "cache", ("cache or [None]", "(cache[::-1] if before else cache) or [None]")),
     Slip("keys kept before they are turned", "cache", (GROWN,
         "            kept, bare = cache[:], self.key_norm(self.split(self.key(x)))\n" + GROWN +
         "            cache[0] = torch.cat([kept[0], bare], dim=2) if kept else bare\n")),
     Slip("a piece reads ahead", "cache", ("(back >= 0)", "((back >= 0) | (before > 0))")),
     Slip("a step masked as if it were first", "cache", ("back = i[:, None] - j", "back = (i - before)[:, None] - j")),
-    Slip("padding read", "left padding", ("(back >= 0) & real[:, None]", "(back >= 0) & real[:, :1, None].eq(real[:, :1, None])")),
+    Slip("padding read", "left padding", (
+        "(back >= 0) & real[:, None]", "(back >= 0) & real[:, :1, None].eq(real[:, :1, None])")),
     Slip("padding gives no numbers", "left padding", (" | (back == 0)", "")),
     # places
     Slip("no positions", "positions", (TURNED, "self.query_norm(q), self.key_norm(k)")),
@@ -121,7 +124,8 @@ TODAY = [
     Slip("no gate bends", "feed-forward", ("nn.functional.silu(self.gate(x))", "self.gate(x)")),
     # what comes out
     Slip("copied, not tied", "tied", (
-        "self.output.weight = self.embedding.weight", "self.output.weight.data.copy_(self.embedding.weight)"), {"tied": True}),
+        "self.output.weight = self.embedding.weight",
+        "self.output.weight.data.copy_(self.embedding.weight)"), {"tied": True}),
     Slip("one layer several times", "layers", (
         "for window in windows or [None] * num_layers\n        )",
         "for window in [None]\n        )\n        self.layers.extend([self.layers[0]] * (num_layers - 1))")),

@@ -145,9 +145,7 @@ class Text(Subject):
         except Exception:  # there is room for some only
             self.rows = 4
         if self.shifts:
-            raise Broken(
-                "the last token is dropped", "one output less than tokens comes out: none says what follows the last"
-            )
+            raise Broken("the last token is dropped", "one output too few: none says what follows the last token")
         return verdict
 
     @contextmanager
@@ -158,13 +156,10 @@ class Text(Subject):
     def __call__(self, source: Tensor, target: Tensor, *how: Any, **more: Any) -> Tensor:
         """Logits, as `Subject` has them. Raises Broken where they are as many as no table has words."""
         out = super().__call__(source, target, *how, **more)
-        rows = (
-            {len(one.weight) for one in self.module.modules() if isinstance(one, nn.Embedding)} if self.module else ()
-        )
+        every = self.module.modules() if self.module is not None else ()
+        rows = {len(one.weight) for one in every if isinstance(one, nn.Embedding)}
         if rows and out.shape[-1] < min(max(rows), 40) and out.shape[-1] not in rows:
-            raise Broken(
-                "no logits", f"{out.shape[-1]} numbers come out for each token, which no table has as rows: no logits"
-            )
+            raise Broken("no logits", f"{out.shape[-1]} numbers come out for each token, which no table has as rows")
         return out
 
     def text(self, tokens: Tensor, watch: Any = None, **given: Any) -> Tensor:
@@ -212,11 +207,8 @@ class Text(Subject):
         count = max(1, self.layers("decoder"))
         flags = {"flag": True} if "flag" in handles else {}
         makers: list[tuple[str, Callable[[Any], Any]]] = []
-        made = [
-            name
-            for name in dir(type(model))
-            if re.search(r"^(new|init|make|create|empty|get|setup|alloc)\w*cache", name)
-        ]
+        form = r"^(new|init|make|create|empty|get|setup|alloc)\w*cache"
+        made = [name for name in dir(type(model)) if re.search(form, name)]
         if "cache" in handles:
             makers = [(f"{name}()", lambda one, name=name: filled(getattr(one, name), count, one)) for name in made]
             makers += [(f"None{', and ' + handles['flag'] if flags else ''} at first", lambda _: None)]
@@ -245,15 +237,8 @@ class Text(Subject):
                     out = self.call.read(one, tokens, **given)
                 kept = getattr(out, "past_key_values", None)
                 if isinstance(out, tuple) and kept is None:
-                    others = [
-                        part for part in out[1:] if isinstance(part, (list, tuple, dict)) or hasattr(part, "__dict__")
-                    ]
-                    others = [part for part in others if part is not None and not isinstance(part, Tensor)]
-                    kept = (
-                        others[0]
-                        if others
-                        else next((p for p in out[1:] if isinstance(p, Tensor) and p.dim() > 2), None)
-                    )
+                    parts = [part for part in out[1:] if part is not None]
+                    kept = next((part for part in parts if not isinstance(part, Tensor) or part.dim() > 2), None)
                 if kept is not None and state[0] is not ...:
                     state[0] = kept
                 elif state[0] is None:
@@ -309,9 +294,8 @@ def fitted_text(model: Callable, values: dict[str, Any]) -> Reading:
             subject.end()
         if found > most:
             best, most = one, found
-            says = [f"{mask} handed over: {form}"] * bool(form) + [
-                "targets handed over, for logits of all tokens"
-            ] * targets
+            says = [f"{mask} handed over: {form}"] * bool(form)
+            says += ["targets handed over, for logits of all tokens"] * targets
             one.says = "; ".join(says)
         if found == 5:
             break

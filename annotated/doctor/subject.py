@@ -298,7 +298,7 @@ class Subject:
         return ids
 
     def once(self, measure: Callable[[Any], Any]) -> Any:
-        """What is measured or found of the model, and kept for the next check that wants it, until it was in training."""
+        """What is measured of the model, or found, and kept for the next check, until it was in training."""
         if measure not in self.measured:
             self.measured[measure] = measure(self)
         return self.measured[measure]

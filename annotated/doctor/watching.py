@@ -102,7 +102,8 @@ PASSED_ON = {  # operations that change the shape or the place of numbers, and b
     "view", "_unsafe_view", "reshape", "_reshape_alias", "transpose", "permute", "t", "expand", "clone", "contiguous",
     "unsqueeze", "squeeze", "alias", "detach", "_to_copy", "slice", "select", "masked_fill", "masked_fill_", "where",
     "copy_", "repeat", "split", "unbind", "split_with_sizes", "nan_to_num", "nan_to_num_", "constant_pad_nd",
-    "neg", "view_as_complex", "view_as_real", "unfold", "as_strided", "index_put", "index_put_", "flatten", "movedim", "chunk",
+    "neg", "view_as_complex", "view_as_real", "unfold", "as_strided", "index_put", "index_put_", "flatten", "movedim",
+    "chunk",
 }  # fmt: skip
 SAME = {  # of these, those that show all numbers as they were
     "view", "_unsafe_view", "reshape", "_reshape_alias", "transpose", "permute", "t", "expand", "clone", "contiguous",
