@@ -508,7 +508,7 @@ def info_command(arguments: argparse.Namespace) -> None:
 
 
 def check_command(arguments: argparse.Namespace) -> int:
-    """Ask somebody's encoder-decoder, or language model, what a Transformer must answer. This runs the file."""
+    """Ask somebody's encoder-decoder or language model what a Transformer must answer. This runs the file."""
     from annotated.doctor.running import FUNCTIONS, Closed, check_file
     from annotated.doctor.wrapping import write_wrapper
 

@@ -53,13 +53,14 @@ COMMANDS = {  # name: usage, description, and its line in the list of all comman
         f"Write a model for {', or for '.join(READERS.values())}.",
         "Write a model in another system's format."),
     "check": ("FILE.py[:NAME] [options]",
-        "Run a Python file or a notebook as it lies in its repository, and ask the encoder-decoder in it what a "
-        "Transformer must answer (chapter 82). The command runs the file: its imports, and all outside of functions. "
-        "NAME is a model, a class or function that makes one, or a function of source and target ids. Functions called "
-        "loss, learning_rate and translate are asked as well. Where a model cannot be made or called, lines to fill in "
+        "Run a Python file or a notebook as it lies in its repository, and ask the encoder-decoder or the language "
+        "model in it what a Transformer must answer (chapter 82). The command runs the file: its imports, and all "
+        "outside of functions. NAME is a model, a class or function that makes one, or a function of source and "
+        "target ids, or of the ids of one text. Functions called loss, learning_rate and translate are asked as well. "
+        "Where a model cannot be made or called, lines to fill in "
         "are printed. The exit status is 0 where nothing is wrong, 1 where something is, 2 where no model could be "
         "asked, 3 where nothing is wrong and something could not be asked.",
-        "Ask somebody's encoder-decoder what a Transformer must answer. This runs the file."),
+        "Ask somebody's encoder-decoder or language model what a Transformer must answer. This runs the file."),
     "hunt": ("--seed N [options]",
         "Write a stranger's Transformer with one to three mistakes in it to standard output (chapter 82): find the "
         "lines without help, and say what their owner has noticed. A seed gives the same file again, and its answers.",

@@ -143,11 +143,8 @@ def check_loss(loss: Callable, pad: int = 0, bos: int = 2, eos: int = 3) -> Verd
         verdict, name = WRONG, "reads the answer"
     if one_text and name in ("no smoothing", "padding counted"):  # texts that are packed have no padding
         verdict, name = (RIGHT, "") if name == "no smoothing" else (VARIANT, name)
-    return Verdict(
-        verdict,
-        name,
-        f"it says {value:.4f}; cross-entropy, {'' if one_text else 'smoothed by 0.1, '}is {forms[9 * one_text][2]:.4f}",
-    )
+    right = f"cross-entropy{'' if one_text else ', smoothed by 0.1,'} is {forms[8 * one_text][2]:.4f}"
+    return Verdict(verdict, name, f"it says {value:.4f}; {right}")
 
 
 def parameters(function: Callable) -> dict[str, inspect.Parameter]:

@@ -54,6 +54,7 @@ def seen_by(real: Tensor) -> Tensor:
 
 
 def written(seen: Tensor) -> Tensor:
+    """The same as numbers to be added to scores."""
     return torch.zeros(seen.shape).masked_fill(~seen, -torch.inf)
 
 
@@ -136,9 +137,11 @@ class Text(Subject):
             self.module.forward = MethodType(forward.__wrapped__, self.module)
 
     def pairs(self, rows: int = 1, source: int = 6, target: int = 5) -> tuple[Tensor, Tensor]:
+        """The same, of as many rows as there is room for."""
         return super().pairs(min(rows, self.rows), source, target)
 
     def begin(self) -> Verdict:
+        """The same; a model that drops the last token is wrong."""
         verdict = super().begin()
         try:
             self(*self.pairs(8))
@@ -150,6 +153,7 @@ class Text(Subject):
 
     @contextmanager
     def settings(self, training: bool) -> Iterator[None]:
+        """The same, and double precision where the model asks for single."""
         with super().settings(training), InDouble() if self.dtype == torch.float64 else nullcontext():
             yield
 
