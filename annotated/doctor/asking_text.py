@@ -257,6 +257,8 @@ def unlike(subject: Text, make: Callable, tokens: Tensor, off: tuple, how: str) 
             at = next((k for k, other in enumerate(past) if k != i and near(other, theirs[:, :start])), None)
             if at is not None:
                 return wrong("cache of another layer", f"{says}: layer {i + 1} has {what} of layer {at + 1}")
+            if near(theirs[:, 0], ours[:, start]):
+                return wrong("cache overwritten", f"{says}: in layer {i + 1} its {what} stand at the first place")
             return wrong(f"other {what} in the cache", f"{says}: in layer {i + 1}")
         if not near(a.weights[:, -1:], b.weights):
             return wrong("mask of a step", f"{says}: layer {i + 1} does not read all that came before")

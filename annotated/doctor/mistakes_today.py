@@ -54,6 +54,7 @@ TODAY = [
         "torch.cat([scores[:, :1], scores[:, 1:].masked_fill(~mask, -math.inf)], dim=1)")),
     Slip("a token does not see itself", "masks", (SEEN, "(back > 0) & real[:, None] | (i[:, None] + j == 0)")),
     Slip("mask in the opposite sense", "call", ("masked_fill(~mask", "masked_fill(mask")),
+    Slip("mask writes 0", "masks", ("(~mask, -math.inf)", "(~mask, 0.0)")),
     Slip("mask after the softmax", "softmax", (
         "scores.masked_fill(~mask, -math.inf).float().softmax(-1)", "scores.float().softmax(-1) * mask")),
     Slip("window one too wide", "windows", ("back < layer.window", "back <= layer.window"), {"windows": [3, 3]}),
@@ -65,6 +66,9 @@ TODAY = [
     Slip("cache not read", "cache", (GROWN, "            cache[:] = k, v\n"), {"num_layers": 1}),
     Slip("cache does not grow", "cache", (
         GROWN, f"            new = k, v\n{GROWN}".replace("[:] = k, v", "[:] = new"))),
+    Slip("cache overwritten", "cache", (
+        "(torch.cat(pair, dim=2) for pair in zip",
+        "(torch.cat([new, old[:, :, 1:], 0 * old[:, :, :1]], dim=2) for old, new in zip")),
     Slip("cache of another layer", "cache", ("cache or [None]", "(cache[::-1] if before else cache) or [None]")),
     Slip("keys kept before they are turned", "cache", (GROWN,
         "            kept, bare = cache[:], self.key_norm(self.split(self.key(x)))\n" + GROWN +
@@ -73,6 +77,7 @@ TODAY = [
     Slip("a step masked as if it were first", "cache", ("back = i[:, None] - j", "back = (i - before)[:, None] - j")),
     Slip("padding read", "left padding", (
         "(back >= 0) & real[:, None]", "(back >= 0) & real[:, :1, None].eq(real[:, :1, None])")),
+    Slip("cached steps count padding", "left padding", ("(real.cumsum", "((real | (before > 0)).cumsum")),
     Slip("padding gives no numbers", "left padding", (" | (back == 0)", "")),
     # places
     Slip("no positions", "positions", (TURNED, "self.query_norm(q), self.key_norm(k)")),
@@ -96,7 +101,9 @@ TODAY = [
         "v[:, :, None]).flatten(1, 2)", "v[:, :, None]).transpose(1, 2).flatten(1, 2)"), SHARED),
     Slip("values of other heads", "groups", ("@ v[:, :, None]", "@ v[:, None]"), SHARED),
     Slip("heads normalised together", "query norm", (
-        "turn(self.query_norm(q)", "turn(q * (q.square().mean((1, 3), keepdim=True) + 1e-6).rsqrt()"), NORMED),
+        "turn(self.query_norm(q)",
+        "turn(self.query_norm.weight * (q.float() * (q.float().square().mean((1, 3), keepdim=True) + 1e-6).rsqrt())"
+        ".to(q.dtype)"), NORMED),
     Slip("heads split by view", "attentions", (
         "x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)", "x.reshape(len(x), -1, x.shape[1], self.d_k)")),
     Slip("scores not scaled", "scale", (" / math.sqrt(self.d_k)", "")),
