@@ -50,6 +50,7 @@ NAMES = {  # ours: theirs; the longer first, since they contain the shorter
     "feed_forward.outer": "mlp.down_proj", "first_norm": "input_layernorm", "second_norm": "post_attention_layernorm",
     "embedding": "embed_tokens",
 }  # fmt: skip
+Stored = tuple[Path, list[int], str]
 HEAD, LARGEST, KINDS = "lm_head.weight", 2**20, {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 ANOTHER = "Llama, Mistral, Qwen2 and Qwen3 without experts, in 16 or 32 bits, can be read: look for one of these."
 CORRECT_IT = "Correct it, or take the `config.json` that belongs to the model."
@@ -98,6 +99,10 @@ def fields_of(path: Path) -> Fields:
 
 def read_config(path: Path) -> Fields:
     """A `config.json`, with defaults where it is silent. Raises InputError for every kind of model not known here."""
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent}: no such folder", "Check the path; nothing is downloaded.")
+    if not path.exists():
+        refuse_pickles(path.parent)  # which say more about such a folder
     given = fields_of(path).given
     named = given.get("architectures") or given.get("model_type")
     name = named[0] if isinstance(named, list) else named
@@ -154,11 +159,12 @@ def windows(fields: Fields, layers: int) -> list[int | None]:
     if types is None:
         return found
     meaning = {"full_attention": None} | ({"sliding_attention": window} if window else {})
-    if not isinstance(types, list) or len(types) != layers or any(one not in [*meaning] for one in types):
-        allowed = " or ".join(meaning)
-        raise InputError(f"{fields.path}: layer_types {types!r} is not {layers} times {allowed}", CORRECT_IT)
+    if not isinstance(types, list) or len(types) != layers:
+        raise InputError(f"{fields.path}: layer_types are not as many as num_hidden_layers, {layers}", CORRECT_IT)
+    if odd := [one for one in types if one not in [*meaning]]:
+        raise InputError(f"{fields.path}: layer_types has {odd[0]!r}, not {' or '.join(meaning)}", CORRECT_IT)
     if not qwen and [meaning[one] for one in types] != found:
-        raise InputError(f"{fields.path}: layer_types {types!r} is not supported in a {kind} model", ANOTHER)
+        raise InputError(f"{fields.path}: layer_types are not those of a {kind} model", ANOTHER)
     return [meaning[one] for one in types]
 
 
@@ -166,13 +172,14 @@ def decoder_settings(fields: Fields) -> dict[str, Any]:
     """What `Decoder` takes, from what `read_config` has read. Raises InputError, naming file, setting and value."""
     path, kind, layers = fields.path, fields.given["model_type"], fields.whole("num_hidden_layers")
     d_model, heads = fields.whole("hidden_size"), fields.whole("num_attention_heads")
-    given = fields.given | ({"num_key_value_heads": heads} if fields.given["num_key_value_heads"] is None else {})
-    kv_heads = Fields(path, given).whole("num_key_value_heads")
+    d_k, kv_heads = (
+        otherwise if fields.given[name] is None else fields.whole(name)
+        for name, otherwise in (("head_dim", d_model // heads), ("num_key_value_heads", heads))
+    )
     if heads % kv_heads:
         raise InputError(f"{path}: num_key_value_heads {kv_heads} does not divide {heads} heads", CORRECT_IT)
-    if given["head_dim"] is None and d_model % heads:
+    if fields.given["head_dim"] is None and d_model % heads:
         raise InputError(f"{path}: num_attention_heads {heads} does not divide hidden_size {d_model}", CORRECT_IT)
-    d_k = d_model // heads if given["head_dim"] is None else fields.whole("head_dim")
     if d_k % 2:
         raise InputError(f"{path}: head_dim {d_k} is odd, but positions turn pairs", CORRECT_IT)
     bias = kind in ("llama", "qwen3") and fields.flag("attention_bias")
@@ -229,23 +236,15 @@ def opened(path: Path) -> Any:
         raise InputError(f"{path}: not a readable safetensors file ({error})", COPY_AGAIN) from None
 
 
-class Stored(NamedTuple):
-    """A tensor in a file, which is not read yet."""
-
-    path: Path
-    shape: list[int]
-    kind: str
-
-
 def stored_tensors(files: Mapping[Path, set[str]]) -> dict[str, Stored]:
-    """What the files hold, by their headers. Raises InputError where one lacks what the index says is in it."""
+    """File, shape and kind of each tensor, by headers. Raises InputError where a file lacks what the index says."""
     found = {}
     for path, promised in files.items():
         with opened(path) as file:
             held = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - it is no dictionary
             if missing := sorted(promised - held.keys()):
                 raise InputError(f"{path}: the tensor {missing[0]}, which the index says is there, is not", COPY_AGAIN)
-            found |= {name: Stored(path, one.get_shape(), one.get_dtype()) for name, one in held.items()}
+            found |= {name: (path, one.get_shape(), one.get_dtype()) for name, one in held.items()}
     return {name: one for name, one in found.items() if not name.endswith("rotary_emb.inv_freq")}  # of old files
 
 
@@ -261,12 +260,12 @@ def check_stored(stored: Mapping[str, Stored], model: Decoder, tied: bool, origi
         if shape != wanted[name]:
             raise InputError(f"{path}: {name} has the shape {shape} instead of {wanted[name]}", SAME_MODEL)
         if kind not in KINDS:
-            raise InputError(f"{path}: {name} holds numbers of the kind {kind}, so it is quantised", ANOTHER)
+            raise InputError(f"{path}: {name} holds {kind}, not numbers of 16 or 32 bits", ANOTHER)
 
 
 def own_precision(fields: Fields, stored: Mapping[str, Stored]) -> torch.dtype:
     """The precision that `config.json` names, else that of the weights. Raises InputError for one that is not known."""
-    name = fields.given.get("dtype") or fields.given.get("torch_dtype") or KINDS[next(iter(stored.values())).kind]
+    name = fields.given.get("dtype") or fields.given.get("torch_dtype") or KINDS[next(iter(stored.values()))[2]]
     if name not in PRECISIONS:
         raise InputError(f"{fields.path}: dtype {name!r} is none of {', '.join(PRECISIONS)}", CORRECT_IT)
     return getattr(torch, name)
@@ -320,10 +319,7 @@ def load_published(
     before anything is allocated. Nothing is unpickled.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder", "Check the path; nothing is downloaded.")
-    if not (path := folder / "config.json").exists():
-        refuse_pickles(folder)
+    path = folder / "config.json"
     fields = read_config(path)
     settings = decoder_settings(fields)
     length = fields.whole("max_position_embeddings", most=2**31)
@@ -337,12 +333,12 @@ def load_published(
     check_stored(stored, model, settings["tied"], origin)
     dtype = dtype or own_precision(fields, stored)
     for name, _ in [*model.named_parameters()]:
-        weight = read_weight(stored[published_name(name)].path, published_name(name), device, dtype)
+        weight = read_weight(stored[published_name(name)][0], published_name(name), device, dtype)
         owner, _, last = name.rpartition(".")
         setattr(model.get_submodule(owner), last, nn.Parameter(weight))
     if settings["tied"]:
         model.output.weight = model.embedding.weight
-        if HEAD in stored and not read_weight(stored[HEAD].path, HEAD, device, dtype).equal(model.embedding.weight):
+        if HEAD in stored and not read_weight(stored[HEAD][0], HEAD, device, dtype).equal(model.embedding.weight):
             raise InputError(
                 f"{path}: tie_word_embeddings is true, but {HEAD} is another matrix than the embedding",
                 "Write false there, if the model was trained so.",
