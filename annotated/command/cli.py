@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from annotated import __version__
+from annotated import __version__, today
 from annotated.base.corpus import Corpus, SentencePair
 from annotated.base.files import (
     FREE_SPACE,
@@ -60,7 +60,6 @@ from annotated.text.corpora import NAMED, files_of, load_corpus, shared_pairs
 from annotated.text.evaluation import antecedent_accuracy, bleu_by_ruler, choose_ruler, evaluate_translations, too_short
 from annotated.text.preparation import StoreSettings, prepare, text_of, wmt14
 from annotated.text.store import Store, is_store, open_store
-from annotated.today import write
 from annotated.training import PRECISIONS, TrainingConfig
 
 __all__ = ["main"]
@@ -515,7 +514,7 @@ def write_command(arguments: argparse.Namespace) -> None:
         say(f"ends after {count} tokens, not {arguments.tokens}: the model knows {length:,} places")
     torch.manual_seed(arguments.seed)
     how = {"ends": ends, "temperature": arguments.temperature or 0.0, "top_p": arguments.top_p or 1.0}
-    rows = write(model, torch.tensor([before], device=device), count, **how)
+    rows = today.write(model, torch.tensor([before], device=device), count, **how)
     try:
         with ended_like_ctrl_c():
             for text in texts(tokenizer, before, takewhile(lambda token: token not in ends, map(int, rows))):

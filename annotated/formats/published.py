@@ -10,8 +10,8 @@ import safetensors
 import torch
 from torch import Tensor, nn
 
+from annotated import today
 from annotated.base.files import COPY_AGAIN, COPY_WHOLE, FETCH, InputError, disk, is_pointer, read_json
-from annotated.today import Decoder
 from annotated.training import PRECISIONS
 
 __all__ = ["PublishedModel", "decoder_settings", "load_published", "read_config", "read_tokenizer", "texts"]
@@ -248,7 +248,7 @@ def stored_tensors(files: Mapping[Path, set[str]]) -> dict[str, Stored]:
     return {name: one for name, one in found.items() if not name.endswith("rotary_emb.inv_freq")}  # of old files
 
 
-def check_stored(stored: Mapping[str, Stored], model: Decoder, tied: bool, origin: Path) -> None:
+def check_stored(stored: Mapping[str, Stored], model: today.Decoder, tied: bool, origin: Path) -> None:
     """Raise InputError, naming file and tensor, unless these are the tensors of the model."""
     wanted = {published_name(name): list(weight.shape) for name, weight in model.named_parameters()}
     if missing := sorted(wanted.keys() - stored.keys()):
@@ -275,9 +275,10 @@ def read_weight(path: Path, name: str, device: torch.device | str, dtype: torch.
     """A tensor of a file. Raises InputError when it is not finite in this precision."""
     with opened(path) as file:
         weight = file.get_tensor(name).to(device, dtype, copy=True)  # the file itself is only mapped
-    if weight.numel() and not all(extreme.isfinite() for extreme in weight.aminmax()):
+    if not all(extreme.isfinite() for extreme in weight.aminmax()):
+        precision = str(dtype).removeprefix("torch.")
         raise InputError(
-            f"{path}: {name} has values that are not finite in {str(dtype).removeprefix('torch.')}",
+            f"{path}: {name} has values that are not finite in {precision}",
             "Take another precision, such as bfloat16; if that does not help, the file is of no use.",
         )
     return weight
@@ -303,7 +304,7 @@ def special_tokens(folder: Path, fields: Fields) -> tuple[int | None, tuple[int,
 class PublishedModel(NamedTuple):
     """A model as it is published."""
 
-    model: Decoder  # in evaluation mode
+    model: today.Decoder  # in evaluation mode
     length: int  # the places that it knows
     start: int | None  # the token that begins a text, if there is one
     ends: tuple[int, ...]  # tokens that end a text
@@ -329,7 +330,7 @@ def load_published(
     if (layers := settings["num_layers"]) > len(stored):
         raise InputError(f"{path}: num_hidden_layers is {layers}, but there are {len(stored)} tensors", SAME_MODEL)
     with torch.device("meta"):  # shapes only
-        model = Decoder(**settings)
+        model = today.Decoder(**settings)
     check_stored(stored, model, settings["tied"], origin)
     dtype = dtype or own_precision(fields, stored)
     for name, _ in [*model.named_parameters()]:
