@@ -57,7 +57,7 @@ SHAPES = {
     ],
     "mistral": [{"sliding_window": 5}, {"sliding_window": None, "head_dim": 20}, {"tie_word_embeddings": True}],
     "qwen2": [{}, {"tie_word_embeddings": True},
-              {"use_sliding_window": True, "sliding_window": 1, "max_window_layers": 2}],
+              {"use_sliding_window": True, "sliding_window": 2, "max_window_layers": 2}],
 }  # fmt: skip
 ALL_SHAPES = [pytest.param(kind, shape, id=f"{kind}-{i}") for kind in SHAPES for i, shape in enumerate(SHAPES[kind])]
 
@@ -158,49 +158,39 @@ def test_weights_for_neighbouring_pairs_are_renumbered(tmp_path, monkeypatch):
 
 # What a config.json means
 
-PUBLISHED = {  # as on the hub, in the style of their day, with the number of weights that their owners state
-    "Llama 3.1 8B": (8_030_261_248, """{"architectures": ["LlamaForCausalLM"], "attention_bias": false,
-        "attention_dropout": 0.0, "bos_token_id": 128000, "eos_token_id": 128001, "hidden_act": "silu",
-        "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336, "max_position_embeddings": 131072,
-        "mlp_bias": false, "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32,
-        "num_key_value_heads": 8, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": {"factor": 8.0,
-        "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
-        "rope_type": "llama3"}, "rope_theta": 500000.0, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
-        "transformers_version": "4.43.0.dev0", "use_cache": true, "vocab_size": 128256}"""),
-    "Llama 3.2 1B": (1_235_814_400, """{"architectures": ["LlamaForCausalLM"], "attention_bias": false,
-        "bos_token_id": 128000, "eos_token_id": 128001, "head_dim": 64, "hidden_act": "silu", "hidden_size": 2048,
-        "intermediate_size": 8192, "max_position_embeddings": 131072, "mlp_bias": false, "model_type": "llama",
-        "num_attention_heads": 32, "num_hidden_layers": 16, "num_key_value_heads": 8, "rms_norm_eps": 1e-05,
-        "rope_scaling": {"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
-        "original_max_position_embeddings": 8192, "rope_type": "llama3"}, "rope_theta": 500000.0,
-        "tie_word_embeddings": true, "torch_dtype": "bfloat16", "vocab_size": 128256}"""),
-    "Qwen3 0.6B": (596_049_920, """{"architectures": ["Qwen3ForCausalLM"], "attention_bias": false,
-        "attention_dropout": 0.0, "bos_token_id": 151643, "eos_token_id": 151645, "head_dim": 128,
-        "hidden_act": "silu", "hidden_size": 1024, "intermediate_size": 3072, "max_position_embeddings": 40960,
-        "max_window_layers": 28, "model_type": "qwen3", "num_attention_heads": 16, "num_hidden_layers": 28,
-        "num_key_value_heads": 8, "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 1000000,
-        "sliding_window": null, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "use_sliding_window": false,
-        "vocab_size": 151936}"""),
-    "Qwen2.5 0.5B": (494_032_768, """{"architectures": ["Qwen2ForCausalLM"], "bos_token_id": 151643,
-        "eos_token_id": 151643, "hidden_act": "silu", "hidden_size": 896, "intermediate_size": 4864,
-        "max_position_embeddings": 32768, "max_window_layers": 24, "model_type": "qwen2", "num_attention_heads": 14,
-        "num_hidden_layers": 24, "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0,
-        "sliding_window": 32768, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "use_mrope": false,
-        "use_sliding_window": false, "vocab_size": 151936}"""),
-    "Mistral 7B v0.1": (7_241_732_096, """{"architectures": ["MistralForCausalLM"], "bos_token_id": 1,
-        "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 14336,
-        "max_position_embeddings": 32768, "model_type": "mistral", "num_attention_heads": 32, "num_hidden_layers": 32,
-        "num_key_value_heads": 8, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "sliding_window": 4096,
-        "tie_word_embeddings": false, "torch_dtype": "bfloat16", "vocab_size": 32000}"""),
-    "Mistral 7B v0.3": (7_248_023_552, """{"architectures": ["MistralForCausalLM"], "bos_token_id": 1,
-        "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 14336,
-        "max_position_embeddings": 32768, "model_type": "mistral", "num_attention_heads": 32, "num_hidden_layers": 32,
-        "num_key_value_heads": 8, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "sliding_window": null,
-        "tie_word_embeddings": false, "torch_dtype": "bfloat16", "vocab_size": 32768}"""),
+BOTH = {"hidden_act": "silu", "torch_dtype": "bfloat16", "use_cache": True, "initializer_range": 0.02}
+LLAMA = BOTH | {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "bos_token_id": 128_000, "eos_token_id": 128_001,
+    "vocab_size": 128_256, "max_position_embeddings": 131_072, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-5, "rope_theta": 500_000.0, "mlp_bias": False, "attention_bias": False, "pretraining_tp": 1,
 }  # fmt: skip
+QWEN = BOTH | {
+    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 151_936, "rope_theta": 1_000_000,
+    "rms_norm_eps": 1e-6, "tie_word_embeddings": True, "use_sliding_window": False, "bos_token_id": 151_643,
+}  # fmt: skip
+MISTRAL = BOTH | {
+    "architectures": ["MistralForCausalLM"], "model_type": "mistral", "hidden_size": 4096, "intermediate_size": 14_336,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": 32, "max_position_embeddings": 32_768,
+    "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
+}  # fmt: skip
+SCALED = LLAMA3 | {"original_max_position_embeddings": 8192}
+PUBLISHED = [  # in the hub's style of their day, with the number of weights that their owners state
+    (8_030_261_248, LLAMA | {"hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32,
+        "rope_scaling": SCALED, "tie_word_embeddings": False}),  # Llama 3.1 8B
+    (1_235_814_400, LLAMA | {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "head_dim": 64,
+        "rope_scaling": SCALED | {"factor": 32.0}, "tie_word_embeddings": True}),  # Llama 3.2 1B
+    (596_049_920, QWEN | {"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "head_dim": 128,
+        "num_attention_heads": 16, "num_key_value_heads": 8, "max_position_embeddings": 40_960, "rope_scaling": None,
+        "attention_bias": False, "sliding_window": None, "max_window_layers": 28}),  # Qwen3 0.6B
+    (494_032_768, QWEN | {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 896,
+        "intermediate_size": 4864, "num_attention_heads": 14, "num_key_value_heads": 2, "num_hidden_layers": 24,
+        "max_position_embeddings": 32_768, "sliding_window": 32_768, "max_window_layers": 24}),  # Qwen2.5 0.5B
+    (7_241_732_096, MISTRAL | {"vocab_size": 32_000, "rope_theta": 10_000.0, "sliding_window": 4096}),  # 7B v0.1
+    (7_248_023_552, MISTRAL | {"vocab_size": 32_768, "rope_theta": 1e6, "sliding_window": None}),  # 7B v0.3
+]  # fmt: skip
 SILENT = [
     *({"model_type": kind} for kind in KINDS), {"model_type": "mistral", "sliding_window": None},
-    {"model_type": "mistral", "num_key_value_heads": None, "head_dim": None, "rope_theta": 5e5},
+    {"model_type": "llama", "num_key_value_heads": None, "head_dim": None, "rope_theta": 5e5},
     {"model_type": "qwen2", "use_sliding_window": True}, {"model_type": "qwen3", "sliding_window": 7},
     {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 9, "max_window_layers": 3},
     {"model_type": "qwen3", "use_sliding_window": True, "num_hidden_layers": 2, "max_window_layers": 0,
@@ -211,33 +201,197 @@ SILENT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("values", [*(json.loads(text) for _, text in PUBLISHED.values()), *SILENT], ids=str)
-def test_a_config_means_what_it_means_to_transformers(tmp_path, values):
+@pytest.mark.parametrize(("count", "values"), [*PUBLISHED, *((None, values) for values in SILENT)])
+def test_a_config_means_what_it_means_to_transformers(tmp_path, count, values):
     (tmp_path / "config.json").write_text(json.dumps(values))
     found = decoder_settings(read_config(tmp_path / "config.json"))
     config = transformers.AutoConfig.from_pretrained(tmp_path)
-    layers, window = config.num_hidden_layers, getattr(config, "sliding_window", None)
+    kind, layers, window = config.model_type, config.num_hidden_layers, getattr(config, "sliding_window", None)
     types = getattr(config, "layer_types", None) or ["sliding_attention"] * layers
     d_k = getattr(config, "head_dim", config.hidden_size // config.num_attention_heads)
     bias = getattr(config, "attention_bias", False)
-    expected = (
-        config.vocab_size, config.hidden_size, config.intermediate_size, config.num_attention_heads, layers,
-        config.num_key_value_heads, d_k, config.rms_norm_eps, config.tie_word_embeddings,
-        bias or config.model_type == "qwen2", bias, getattr(config, "mlp_bias", False), config.model_type == "qwen3",
-        [window if one == "sliding_attention" else None for one in types],
-    )  # fmt: skip
-    names = "vocab_size d_model d_ff num_heads num_layers num_kv_heads d_k eps tied qkv_bias output_bias bias qk_norm"
-    assert tuple(found[name] for name in [*names.split(), "windows"]) == expected
-    rotary = getattr(transformers.models, config.model_type)
-    rotary = getattr(rotary, f"modeling_{config.model_type}")
-    turned = getattr(rotary, f"{KINDS[config.model_type]}RotaryEmbedding")(config).inv_freq
+    expected = {
+        "vocab_size": config.vocab_size, "d_model": config.hidden_size, "d_ff": config.intermediate_size, "d_k": d_k,
+        "num_heads": config.num_attention_heads, "num_kv_heads": config.num_key_value_heads, "num_layers": layers,
+        "eps": config.rms_norm_eps, "tied": config.tie_word_embeddings, "qkv_bias": bias or kind == "qwen2",
+        "output_bias": bias, "bias": getattr(config, "mlp_bias", False), "qk_norm": kind == "qwen3",
+        "windows": [window if one == "sliding_attention" else None for one in types],
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    modules = getattr(getattr(transformers.models, kind), f"modeling_{kind}")
+    turned = getattr(modules, f"{KINDS[kind]}RotaryEmbedding")(config).inv_freq
     assert torch.allclose(today.speeds(d_k, found["theta"], found["scaling"]), turned, rtol=1e-5, atol=0)
+    if count:
+        with torch.device("meta"):
+            assert sum(weight.numel() for weight in today.Decoder(**found).parameters()) == count
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_published_models_have_as_many_weights_as_they_are_said_to_have(tmp_path, name):
-    count, text = PUBLISHED[name]
-    (tmp_path / "config.json").write_text(text)
-    with torch.device("meta"):
-        model = today.Decoder(**decoder_settings(read_config(tmp_path / "config.json")))
-    assert sum(weight.numel() for weight in model.parameters()) == count
+# Bad input
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """A model in one file, tied, and one in several."""
+    folder = tmp_path_factory.mktemp("models")
+    stranger("llama", tie_word_embeddings=True).save_pretrained(folder / "one")
+    stranger("llama").save_pretrained(folder / "several", max_shard_size="60KB")
+    return folder
+
+
+ONE, INDEX, POINTER = "one/model.safetensors", "several/model.safetensors.index.json", b"version https://git-lfs.gith"
+
+
+def said(**changes: object) -> Callable[[], None]:
+    """Another `config.json` in both folders; None takes a setting away."""
+    values = {name: value for name, value in changes.items() if value != "nothing"}
+
+    def spoil() -> None:
+        for path in Path().glob("*/config.json"):
+            kept = {name: value for name, value in json.loads(path.read_text()).items() if name not in changes}
+            path.write_text(json.dumps(kept | values))
+
+    return spoil
+
+
+def put(name: str, content: bytes | None) -> Callable[[], object]:
+    return lambda: Path(name).write_bytes(content) if content is not None else Path(name).unlink()
+
+
+def stored(change: Callable[[dict[str, Tensor]], object], name: str = ONE) -> Callable[[], None]:
+    def spoil() -> None:
+        tensors = load_file(name)
+        change(tensors)
+        save_file(tensors, name)
+
+    return spoil
+
+
+GATE, LAST = "model.layers.1.mlp.gate_proj.weight", "several/model-00006-of-00006.safetensors"
+BAD = [  # what is spoiled, the folder, and what the line names
+    *((said(**{name: value}), "one", f"one/config.json: {name} is {value!r}, not") for name, value in (
+        ("vocab_size", 10**12), ("hidden_size", -48), ("num_hidden_layers", 2.5), ("num_attention_heads", "4"),
+        ("head_dim", 0), ("rms_norm_eps", 0), ("tie_word_embeddings", 1), ("max_position_embeddings", None))),
+    (said(vocab_size=2**20, hidden_size=2**20), "one", "embed_tokens.weight has the shape [97, 48] instead of [10485"),
+    (said(num_hidden_layers=10**6), "one", "one/config.json: num_hidden_layers is 1000000, but there are 29 tensors"),
+    (said(num_key_value_heads=3), "one", "one/config.json: num_key_value_heads 3 does not divide 4"),
+    (said(num_attention_heads=5, head_dim="nothing", num_key_value_heads=1), "one", "5 does not divide hidden_size 48"),
+    (said(head_dim=13), "one", "one/config.json: head_dim 13 is odd"),
+    (said(architectures=["GPT2LMHeadModel"], model_type="gpt2"), "one", "'GPT2LMHeadModel' cannot be read"),
+    (said(architectures=["MixtralForCausalLM"]), "one", "'MixtralForCausalLM' cannot be read"),
+    (said(architectures="nothing", model_type="gemma"), "one", "'gemma' cannot be read"),
+    (said(model_type="mixtral"), "one", "'mixtral' cannot be read"),
+    *((said(rope_parameters={"rope_type": kind, "factor": 2.0}), "one", f"the kind '{kind}'")
+      for kind in ("yarn", "linear", "dynamic", "longrope")),
+    (said(rope_scaling={"type": "yarn"}), "one", "the kind 'yarn'"),
+    (said(rope_scaling={"full_attention": {"rope_theta": 1.0}}), "one", "'full_attention'"),
+    (said(rope_parameters={"rope_theta": 1e4, "partial_rotary_factor": 0.5}), "one", "partial_rotary_factor 0.5"),
+    (said(rope_scaling=LLAMA3 | {"factor": -1}), "one", "factor is -1, not a number above 0"),
+    (said(rope_scaling=LLAMA3 | {"low_freq_factor": 4}), "one", "high_freq_factor 4.0 is not above"),
+    *((said(**{name: value}), "one", f"{name} {value!r} is not supported") for name, value in (
+        ("hidden_act", "gelu"), ("partial_rotary_factor", 0.5), ("num_local_experts", 8),
+        ("final_logit_softcapping", 30.0))),
+    (said(quantization_config={"quant_method": "gptq", "bits": 4}), "one", "quantised (quantization_config: 'gptq')"),
+    (said(layer_types=["sliding_attention"] * 3), "one", "'sliding_attention', not full_attention"),
+    (said(layer_types=["full_attention"]), "one", "not as many as num_hidden_layers, 3"),
+    (said(dtype="int8"), "one", "one/config.json: dtype 'int8'"),
+    (said(eos_token_id="</s>"), "one", "eos_token_id '</s>'"),
+    (put("one/config.json", b"{"), "one", "one/config.json: not a JSON file"),
+    (put("one/config.json", b"[]"), "one", "one/config.json: holds no settings"),
+    (put("one/config.json", POINTER), "one", "one/config.json: a pointer of Git LFS"),
+    (put("one/config.json", None), "one", "one/config.json: cannot be read"),
+    (lambda: (put("one/config.json", None)(), put("one/consolidated.00.pth", b"")()), "one", "consolidated.00.pth: a pickle"),
+    (lambda: (put(ONE, None)(), put("one/pytorch_model.bin", b"")()), "one", "one/pytorch_model.bin: a pickle"),
+    (put(ONE, None), "one", f"{ONE}: no such file"),
+    (put(ONE, POINTER), "one", f"{ONE}: a pointer of Git LFS"),
+    (lambda: Path(ONE).write_bytes(Path(ONE).read_bytes()[:-100]), "one", f"{ONE}: not a readable safetensors file"),
+    (stored(lambda tensors: tensors.pop(GATE)), "one", f"{ONE}: the tensor {GATE} is missing (1 in all)"),
+    (stored(lambda tensors: tensors.update(extra=torch.ones(2))), "one", f"{ONE}: extra is no tensor"),
+    (stored(lambda tensors: tensors.update({GATE: torch.ones(80, 47)})), "one", f"{GATE} has the shape [80, 47]"),
+    (stored(lambda tensors: tensors[GATE].fill_(torch.nan)), "one", f"{ONE}: {GATE} has values that are not finite"),
+    (stored(lambda tensors: tensors.update({GATE: tensors[GATE].to(torch.int8)})), "one", f"{GATE} holds I8"),
+    (stored(lambda tensors: tensors.update({"lm_head.weight": torch.ones(97, 48)})), "one", "is another matrix than"),
+    (said(tie_word_embeddings=False), "one", "the tensor lm_head.weight is missing"),
+    (said(attention_bias=True), "several", f"{INDEX}: the tensor model.layers.0.self_attn.k_proj.bias is missing (12"),
+    (put(LAST, None), "several", f"{LAST}: no such file"),
+    (stored(lambda tensors: tensors.pop("lm_head.weight"), LAST), "several", f"{LAST}: the tensor lm_head.weight, which"),
+    *((put(INDEX, json.dumps({"weight_map": {"lm_head.weight": file}}).encode()), "several", f"{INDEX}: {file!r} is no")
+      for file in ("../one/model.safetensors", "pytorch_model.bin", 3)),
+    (put(INDEX, b'{"weight_map": []}'), "several", f"{INDEX}: not an index"),
+    (lambda: None, "nowhere", "nowhere: no such folder"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "folder", "names"), BAD, ids=[names[:60] for _, _, names in BAD])
+def test_bad_input_is_one_line_that_names_file_and_value(home, tmp_path, monkeypatch, spoil, folder, names):
+    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    spoil()
+    with pytest.raises(InputError) as caught:
+        load_published(folder)
+    assert names in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.todo
+
+
+def test_what_need_not_be_there_may_be_there(home, tmp_path):
+    """The matrix of a tied output, and the angles that files had before version 4.31 of transformers."""
+    shutil.copytree(home, tmp_path, dirs_exist_ok=True)
+    path, tokens = tmp_path / "one" / "model.safetensors", torch.arange(9)[None]
+    expected, tensors = load_published(tmp_path / "one").model(tokens), load_file(path)
+    angles = {f"model.layers.{i}.self_attn.rotary_emb.inv_freq": torch.ones(6) for i in range(3)}
+    save_file(tensors | angles | {"lm_head.weight": tensors["model.embed_tokens.weight"].clone()}, path)
+    model = load_published(tmp_path / "one").model
+    assert model.output.weight is model.embedding.weight
+    assert model(tokens).equal(expected)
+
+
+# The command
+
+LINE = "Grün 漢字 🙂, naïve œuvre"
+
+
+@pytest.fixture(scope="module")
+def parrot(tmp_path_factory) -> Path:
+    """A model that goes on with LINE, wherever in it a text ends, and then ends; most tokens are single bytes."""
+    folder = tmp_path_factory.mktemp("parrot")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=262, special_tokens=["<s>", "</s>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    tokenizer.train_from_iterator(["Grün ist grün", "naive œuvres"], trainer)
+    ids = [*tokenizer.encode(LINE).ids, 1]
+    assert len(set(ids)) == len(ids) > len(LINE) / 2
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    tokenizer.enable_truncation(3)  # as training may have left it
+    tokenizer.save(str(folder / "tokenizer.json"))
+    model = stranger("llama", vocab_size=262, hidden_size=300, intermediate_size=8, eos_token_id=[1, 5000])
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+        embedding = nn.init.orthogonal_(model.model.embed_tokens.weight)
+        model.model.norm.weight.fill_(1.0)
+        model.lm_head.weight.zero_()[ids] = embedding[[0, *ids[:-1]]]
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def says(parrot, tmp_path, monkeypatch, capsys):
+    """What `annotated write` returns, writes and says, of a copy of the parrot, with this input."""
+    shutil.copytree(parrot, tmp_path, dirs_exist_ok=True)
+
+    def call(given: str, *options: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        return cli.main(["write", str(tmp_path), "--device", "cpu", *map(str, options)]), *capsys.readouterr()
+
+    return call
+
+
+def test_a_text_is_continued_to_its_end_character_by_character(says, monkeypatch):
+    """From a part of it, from nothing, and by draws that are all but certain; no piece has half a character."""
+    pieces, write = [], io.TextIOWrapper.write
+    for given, options in (("Grün 漢", []), ("Grün 漢\n", []), ("", ["--temperature", 0.01, "--top-p", 0.9])):
+        assert says(given, *options) == (0, LINE.removeprefix(given.strip()) + "\n", "")
+    # TODO
