@@ -61,6 +61,23 @@ class SwiGLU(nn.Module):
         return self.outer(nn.functional.silu(self.gate(x)) * self.inner(x))
 
 
+# book/95_since_2017.ipynb#training
+def make_optimizer(weights, rate: float, decay: float = 0.1):
+    """AdamW: every matrix shrinks a little at each step; gains do not."""
+    groups = [{"params": [], "weight_decay": 0}, {"params": [], "weight_decay": decay}]
+    for weight in weights:
+        groups[weight.dim() > 1]["params"].append(weight)
+    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))
+
+
+def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float = 0.1):
+    """Up in a line, then down as half a cosine to `last` of the peak. Counts from 1."""
+    if step <= warmup:
+        return peak * step / warmup
+    share = (step - warmup) / (steps - warmup)
+    return peak * (last + (1 - last) * (1 + math.cos(math.pi * share)) / 2)
+
+
 # book/95_since_2017.ipynb#attention
 class Attention(nn.Module):
     """Equation (1), with places turned in, keys and values shared, and a cache."""
@@ -181,20 +198,3 @@ def write(model, tokens, count, ends=(), temperature=0.0, top_p=1.0, real=None):
         if over.all():
             return
         real = torch.cat([real, torch.ones_like(tokens).bool()], dim=1)
-
-
-# book/95_since_2017.ipynb#training
-def make_optimizer(weights, rate: float, decay: float = 0.1):
-    """AdamW: every matrix shrinks a little at each step; gains do not."""
-    groups = [{"params": [], "weight_decay": 0}, {"params": [], "weight_decay": decay}]
-    for weight in weights:
-        groups[weight.dim() > 1]["params"].append(weight)
-    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))
-
-
-def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float = 0.1):
-    """Up in a line, then down as half a cosine to `last` of the peak. Counts from 1."""
-    if step <= warmup:
-        return peak * step / warmup
-    share = (step - warmup) / (steps - warmup)
-    return peak * (last + (1 - last) * (1 + math.cos(math.pi * share)) / 2)

@@ -7,6 +7,8 @@ nothing else beside it. Its record is `data/runs/since-2017/costs.json`.
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,6 +33,7 @@ from annotated.text.tokenization import Tokenizer, detokenize, tokenize
 from annotated.training import TrainingConfig
 from annotated.variations import without_positions
 from studies import length
+from studies.common import begin, keep
 from tools import experiments
 
 EDITS = (
@@ -236,3 +239,78 @@ def judge(
             both = [one and other for one, other in zip(right[::2], right[1::2], strict=True)]
             scores[split] |= {"pronouns": sum(right) / len(right), "twins": sum(both) / len(both)}
     return scores | ({"pair": translations(model, tokenizer, PAIR)} if corpus.name == "embedded" else {})
+
+
+def step_seconds(rounds: int = 5, steps: int = 20) -> dict[str, list[float]]:
+    """Seconds of a training step of each row, in rounds that take all rows in turn, on the same batches."""
+    plan = experiments.load_plan("since-2017")
+    found: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for row in plan["rows"]:
+            if "max_words" not in row and COLD not in row["edits"]:
+                changes = row.get("training", {}) | {"max_steps": steps, "validate_every": steps}
+                short = plan | {"rows": [row | {"training": changes}], "pairs": 4000}
+                state = experiments.train_unit(short, row["id"], seed=1)[0]
+                lines = [line for line in state.history if "loss" in line]
+                found.setdefault(row["id"], []).append(round(lines[-1]["seconds"] / steps, 4))
+    return found
+
+
+SIZES = {"vocab_size": 4096, "d_model": 320, "d_ff": 864, "num_heads": 10, "num_layers": 6}  # some 10 million numbers
+PROMPT, WRITTEN = 32, 256
+
+
+def writing_seconds(rounds: int = 5) -> dict[str, list[float]]:
+    """Seconds in which models of `SIZES` write `WRITTEN` tokens, one text at a time, beside transformers' Llama.
+
+    Each in two precisions, ours also with one head of keys for five of queries; all in turn.
+    """
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    names = ("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers")
+    config = LlamaConfig(**dict(zip(names, SIZES.values(), strict=True)), eos_token_id=None, pad_token_id=0)
+    prompt = torch.randint(1, SIZES["vocab_size"], (1, PROMPT))
+
+    def ours(model: today.Decoder) -> int:
+        return len(list(today.write(model, prompt, WRITTEN)))
+
+    def theirs(model: nn.Module) -> int:
+        return model.generate(prompt, max_new_tokens=WRITTEN, do_sample=False).shape[1] - PROMPT
+
+    models: dict[str, tuple[Callable[[Any], int], nn.Module]] = {}
+    for precision in (torch.float32, torch.bfloat16):
+        kind = str(precision).removeprefix("torch.")
+        models[f"annotated.today, {kind}"] = ours, today.Decoder(**SIZES)
+        models[f"annotated.today, {kind}, five share"] = ours, today.Decoder(**SIZES, num_kv_heads=2)
+        for attention in ("sdpa", "eager"):
+            config._attn_implementation = attention
+            models[f"transformers, {kind}, {attention}"] = theirs, LlamaForCausalLM(config)
+        for _, model in list(models.values())[-4:]:
+            model.to(precision).eval()
+    found: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for name, (run, model) in models.items():
+            start = time.perf_counter()
+            assert run(model) == WRITTEN
+            found.setdefault(name, []).append(round(time.perf_counter() - start, 3))
+    return found
+
+
+def cache_bytes(edits: Sequence[str]) -> int:
+    """Bytes that a decoder layer's self-attention keeps of a token, in float32."""
+    attention = EditedAttention(TransformerConfig(2000, **experiments.load_plan("since-2017")["model"]), edits)
+    return 4 * (attention.key.out_features + attention.value.out_features)
+
+
+def main(arguments: list[str]) -> None:
+    """Measure costs, and write the record."""
+    if arguments != ["costs"]:
+        sys.exit(__doc__)
+    begin()
+    caches = {name: cache_bytes(edits) for name, edits in (("base", []), ("grouped-queries", ["grouped-queries"]))}
+    record = {"seconds_a_step": step_seconds(), "cache_bytes": caches, "sizes": SIZES, "written": WRITTEN}
+    keep("since-2017/costs.json", ["since_2017", "costs"], record | {"seconds": writing_seconds()})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

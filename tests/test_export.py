@@ -117,7 +117,7 @@ def test_a_module_is_what_its_cells_say(book):
     assert book(init=INIT, c31_stacks=STACKS, c32_attention=LATER, c33_plain=plain) == 0
     text = book.read("stacks.py")
     tree = ast.parse(text)
-    assert text.startswith("# Written by `make export` from book/31_stacks.ipynb: do not edit")
+    assert text.startswith("# Written by `make export` from book/31_stacks.ipynb: edit")
     assert ast.get_docstring(tree) == "Stacks of layers (section 3.1 of the paper)."
     assert text.index("# book/31_stacks.ipynb#norm") < text.index("def norm")
     assert text.index("# book/31_stacks.ipynb#helpers") < text.index("class Layer")
