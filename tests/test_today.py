@@ -85,6 +85,7 @@ def test_logits_and_fifty_tokens_are_those_of_transformers(tmp_path, kind, optio
         assert torch.stack([*today.write(ours, tokens, 50, real=real)], dim=1).equal(written)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float16, 0.018), (torch.bfloat16, 0.17)])
 @torch.no_grad()
 def test_sixteen_bits_stay_and_norms_and_angles_have_thirty_two(tmp_path, dtype, bound):
@@ -99,6 +100,7 @@ def test_sixteen_bits_stay_and_norms_and_angles_have_thirty_two(tmp_path, dtype,
         assert (ours(tokens) - expected).float().square().mean().sqrt() < limit
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_drawing_is_repeated_by_its_seed_and_keeps_to_the_likeliest(tmp_path):
     """4,000 draws against the shares that a plain loop gives."""
@@ -191,7 +193,8 @@ PUBLISHED = [  # in the hub's style of their day, with the number of weights tha
 SILENT = [
     *({"model_type": kind} for kind in KINDS), {"model_type": "mistral", "sliding_window": None},
     {"model_type": "llama", "num_key_value_heads": None, "head_dim": None, "rope_theta": 5e5},
-    {"model_type": "qwen2", "use_sliding_window": True}, {"model_type": "qwen3", "sliding_window": 7},
+    {"model_type": "qwen2", "use_sliding_window": True, "num_attention_heads": 64},
+    {"model_type": "qwen3", "sliding_window": 7, "hidden_size": 1024},
     {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 9, "max_window_layers": 3},
     {"model_type": "qwen3", "use_sliding_window": True, "num_hidden_layers": 2, "max_window_layers": 0,
      "layer_types": ["full_attention", "sliding_attention"]},
@@ -381,6 +384,7 @@ def says(parrot, tmp_path, monkeypatch, capsys):
     return call
 
 
+@pytest.mark.slow
 def test_a_text_is_continued_to_its_end(says):
     """A line break that ends it is not part of it, an empty one begins, and a character that lacks bytes stays out."""
     for given in ("Wir", "Wir 漢", "Wir 漢\n", ""):
