@@ -243,26 +243,14 @@ def home(tmp_path_factory) -> Path:
 
 ONE, LAST = "one/model.safetensors", "several/model-00005-of-00005.safetensors"
 INDEX, POINTER = "several/model.safetensors.index.json", b"version https://git-lfs.gith"
-GATE, HEAD = "model.layers.1.mlp.gate_proj.weight", "lm_head.weight"
-
-
-def put(**files: bytes | None) -> Callable[[], None]:
-    """Files of this content in the folder `one`, or none."""
-
-    def spoil() -> None:
-        for name, content in files.items():
-            path = Path("one") / {"config": "config.json", "model": "model.safetensors"}.get(name, name)
-            path.unlink() if content is None else path.write_bytes(content)
-
-    return spoil
+CONFIG, MODEL, GATE, HEAD = Path("one/config.json"), Path(ONE), "model.layers.1.mlp.gate_proj.weight", "lm_head.weight"
 
 
 def stored(change: Callable[[dict[str, Tensor]], object], name: str = ONE) -> Callable[[], None]:
     """Other tensors in a file."""
 
     def spoil() -> None:
-        tensors = load_file(name)
-        change(tensors)
+        change(tensors := load_file(name))
         save_file(tensors, name)
 
     return spoil
@@ -271,7 +259,7 @@ def stored(change: Callable[[dict[str, Tensor]], object], name: str = ONE) -> Ca
 BAD = [  # settings of `config.json`, or what is done to the files; and what the line names
     *(({name: value}, f"one/config.json: {name} is {value!r}, not") for name, value in (
         ("vocab_size", 10**12), ("hidden_size", -48), ("num_hidden_layers", 2.5), ("num_attention_heads", "4"),
-        ("head_dim", 0), ("rms_norm_eps", 0), ("tie_word_embeddings", 1), ("max_position_embeddings", None))),
+        ("head_dim", 0), ("rms_norm_eps", 10**400), ("tie_word_embeddings", 1), ("max_position_embeddings", None))),
     ({"vocab_size": 2**20, "hidden_size": 2**20}, "embed_tokens.weight has the shape [97, 48] instead of [1048576, 10"),
     ({"num_hidden_layers": 10**6}, "one/config.json: num_hidden_layers is 1000000, but there are 29 tensors"),
     ({"num_key_value_heads": 3}, "one/config.json: num_key_value_heads 3 does not divide 4"),
@@ -284,7 +272,7 @@ BAD = [  # settings of `config.json`, or what is done to the files; and what the
       for kind in ("yarn", "linear", "dynamic", "longrope")),
     ({"rope_scaling": {"type": "yarn"}}, "kind 'yarn'"), ({"rope_scaling": {"full_attention": {}}}, "'full_attention'"),
     ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}}, "partial_rotary_factor 0.5"),
-    ({"rope_scaling": LLAMA3 | {"factor": -1}}, "factor is -1, not a number above 0"),
+    ({"rope_scaling": LLAMA3 | {"factor": -1}}, "factor is -1, not a number"),
     ({"rope_scaling": LLAMA3 | {"low_freq_factor": 4}}, "high_freq_factor 4.0 is not above"),
     *(({name: value}, f"{name} {value!r} is not supported") for name, value in (
         ("hidden_act", "gelu"), ("partial_rotary_factor", 0.5), ("num_local_experts", 8),
@@ -294,19 +282,20 @@ BAD = [  # settings of `config.json`, or what is done to the files; and what the
     ({"layer_types": ["full_attention"]}, "not as many as num_hidden_layers, 3"),
     ({"dtype": "int8"}, "one/config.json: dtype 'int8'"), ({"eos_token_id": "</s>"}, "eos_token_id '</s>'"),
     ({"tie_word_embeddings": False}, f"{ONE}: the tensor {HEAD} is missing"),
-    (put(config=b"{"), "one/config.json: not a JSON file"), (put(config=b"[]"), "one/config.json: holds no settings"),
-    (put(config=POINTER), "one/config.json: a pointer of"), (put(config=None), "one/config.json: cannot be read"),
-    (put(**{"config": None, "consolidated.00.pth": b""}), "one/consolidated.00.pth: a pickle"),
-    (put(**{"model": None, "pytorch_model.bin": b""}), "one/pytorch_model.bin: a pickle"),
-    (put(model=None), f"{ONE}: no such file"), (put(model=POINTER), f"{ONE}: a pointer of Git LFS"),
-    (lambda: Path(ONE).write_bytes(Path(ONE).read_bytes()[:-100]), f"{ONE}: not a readable safetensors file"),
+    (lambda: CONFIG.write_bytes(b"{"), f"{CONFIG}: not a JSON file"), (CONFIG.unlink, f"{CONFIG}: cannot be read"),
+    (lambda: CONFIG.write_bytes(b"[]"), f"{CONFIG}: holds no settings"),
+    (lambda: CONFIG.write_bytes(POINTER), f"{CONFIG}: a pointer of Git LFS"),
+    (partial(CONFIG.rename, "one/consolidated.00.pth"), "one/consolidated.00.pth: a pickle"),
+    (partial(MODEL.rename, "one/pytorch_model.bin"), "one/pytorch_model.bin: a pickle"),
+    (MODEL.unlink, f"{ONE}: no such file"), (lambda: MODEL.write_bytes(POINTER), f"{ONE}: a pointer of Git LFS"),
+    (lambda: MODEL.write_bytes(MODEL.read_bytes()[:-100]), f"{ONE}: not a readable safetensors file"),
     (stored(lambda tensors: tensors.pop(GATE)), f"{ONE}: the tensor {GATE} is missing (1 in all)"),
     (stored(lambda tensors: tensors.update(extra=torch.ones(2))), f"{ONE}: extra is no tensor"),
     (stored(lambda tensors: tensors.update({GATE: torch.ones(80, 47)})), f"{ONE}: {GATE} has the shape [80, 47]"),
     (stored(lambda tensors: tensors[GATE].fill_(torch.nan)), f"{ONE}: {GATE} has values that are not finite"),
     (stored(lambda tensors: tensors.update({GATE: tensors[GATE].to(torch.int8)})), f"{ONE}: {GATE} holds I8"),
     (stored(lambda tensors: tensors.update({HEAD: torch.ones(97, 48)})), f"{HEAD} is another matrix than"),
-    (lambda: Path(LAST).unlink(), f"{LAST}: no such file"),
+    (Path(LAST).unlink, f"{LAST}: no such file"),
     (stored(lambda tensors: tensors.pop(HEAD), LAST), f"{LAST}: the tensor {HEAD}, which the index"),
     *((partial(Path(INDEX).write_text, json.dumps({"weight_map": {HEAD: file}})), f"{INDEX}: {file!r} is no")
       for file in ("../one/model.safetensors", "pytorch_model.bin", 3)),
@@ -319,8 +308,7 @@ def test_bad_input_is_one_line_that_names_file_and_value(home, tmp_path, monkeyp
     shutil.copytree(home, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     if isinstance(spoil, dict):
-        path = Path("one/config.json")
-        path.write_text(json.dumps(json.loads(path.read_text()) | spoil))
+        CONFIG.write_text(json.dumps(json.loads(CONFIG.read_text()) | spoil))
     else:
         spoil()
     with pytest.raises(InputError) as caught:

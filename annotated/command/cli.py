@@ -681,7 +681,7 @@ def explained(error: BaseException) -> tuple[int, str]:
     if isinstance(error, BrokenProcessPool):
         return 1, "a worker process ended; if memory was short, lower --max-tokens or --workers"
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
-        return 1, "out of memory: lower --max-tokens, or choose a smaller model"
+        return 1, "out of memory: choose a smaller model, or lower --max-tokens where the command has it"
     if isinstance(error, OSError) and error.strerror:
         return 1, f"{error.filename or 'standard output'}: {error.strerror}"
     if isinstance(error, InputError | OSError):

@@ -1,6 +1,5 @@
 """Today's models as they are published, read: Llama, Mistral, Qwen2 and Qwen3 without experts."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,7 @@ from annotated.training import PRECISIONS
 __all__ = ["PublishedModel", "decoder_settings", "load_published", "read_config", "read_tokenizer", "texts"]
 
 
-ARCHITECTURES = {
-    "LlamaForCausalLM": "llama", "MistralForCausalLM": "mistral",
-    "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3",
-}  # fmt: skip
+ARCHITECTURES = {f"{name}ForCausalLM": name.lower() for name in ("Llama", "Mistral", "Qwen2", "Qwen3")}
 ALL = {
     "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": None,
     "head_dim": None, "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10_000.0, "tie_word_embeddings": False,
@@ -79,8 +75,8 @@ class Fields:
     def real(self, name: str) -> float:
         """A number above 0."""
         value = self.given.get(name)
-        if type(value) not in (int, float) or not 0 < value < math.inf:
-            raise InputError(f"{self.path}: {name} is {value!r}, not a number above 0", CORRECT_IT)
+        if type(value) not in (int, float) or not 0 < value < 1e18:
+            raise InputError(f"{self.path}: {name} is {value!r}, not a number from 0 to 1e18", CORRECT_IT)
         return float(value)
 
     def flag(self, name: str) -> bool:
@@ -358,10 +354,7 @@ def read_tokenizer(folder: str | Path) -> Any:
     except ImportError:
         raise InputError('the package tokenizers is not installed: pip install "annotated-attention[today]"') from None
     if not path.is_file():
-        raise InputError(
-            f"{path}: no such file",
-            "Copy it from where the model is; `save_pretrained` of a tokenizer of transformers writes it as well.",
-        )
+        raise InputError(f"{path}: no such file", "Copy it from where the model is published.")
     if is_pointer(content := disk.read(path)):
         raise InputError(f"{path}: a pointer of Git LFS, not the file", FETCH)
     try:
