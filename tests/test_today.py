@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -386,24 +387,28 @@ def test_a_text_is_continued_to_its_end(says):
     warm = [says("Wir", "--temperature", 9, "--seed", seed)[1] for seed in (1, 1, 2)]
     assert warm[0] == warm[1] != warm[2]
     assert len(says("Wir", "--temperature", 9, "--top-p", 0.001)[1]) == len(" 漢é🙂 go\n")
-    generation = json.loads(Path("parrot/generation_config.json").read_text())
-    Path("parrot/generation_config.json").write_text(json.dumps(generation | {"eos_token_id": 107}))
-    assert says("Wir", "--tokens", 40)[1].startswith(f" 漢é🙂 go{LINE}")  # over its end, which only config.json knows
+    last = Tokenizer.from_file("parrot/tokenizer.json").token_to_id("Ġgo")
+    for end, tokens, written in ((last, 300, " 漢é🙂"), (107, 40, f" 漢é🙂 go{LINE}")):  # config.json has another
+        Path("parrot/generation_config.json").write_text(json.dumps({"eos_token_id": end}))
+        assert says("Wir", "--tokens", tokens)[1].removesuffix("\n")[:17] == written
     assert says("Wir", "--tokens", 300)[2] == "ends after 125 tokens, not 300: the model knows 128 places\n"
 
 
-def test_a_text_comes_while_it_is_written_and_ctrl_c_ends_it(says, parrot, monkeypatch, capsys):
-    ids, seen = read_tokenizer(parrot).encode(LINE).ids[1:], []
+def test_a_text_comes_while_it_is_written_and_ctrl_c_ends_it(says, parrot, monkeypatch):
+    ids, seen, out = read_tokenizer(parrot).encode(LINE).ids[1:], [""], io.BytesIO()
 
     def write(*_: object, **__: object) -> Iterator[Tensor]:
         for token in ids:
             yield torch.tensor([token])
-            seen.append(capsys.readouterr().out)
+            seen.append(out.getvalue().decode())
         raise KeyboardInterrupt
 
     monkeypatch.setattr(today, "write", write)
-    assert says("W") == (130, "\n", "annotated write: interrupted\n")
-    assert seen == ["Wi", "r", " ", "", "", "漢", "", "é", "", "", "", "🙂", " go"]
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out))
+    assert says("W")[::2] == (130, "annotated write: interrupted\n")
+    assert out.getvalue().decode() == f"{LINE}\n"
+    pieces = [now.removeprefix(before) for before, now in pairwise(seen)]
+    assert pieces == ["Wi", "r", " ", "", "", "漢", "", "é", "", "", "", "🙂", " go"]
 
 
 def test_pieces_of_characters_wait_in_tokenizers_of_the_other_kind():
@@ -418,8 +423,8 @@ def test_pieces_of_characters_wait_in_tokenizers_of_the_other_kind():
 
 
 def test_what_cannot_be_continued_is_said_in_one_line(says, monkeypatch):
-    def refused(names: str, given: str = "W") -> None:
-        status, out, err = says(given)
+    def refused(names: str, given: str = "W", *options: str) -> None:
+        status, out, err = says(given, *options)
         assert (status, out, err.count("\n")) == (1, "", 1)
         assert names in err
 
@@ -434,6 +439,8 @@ def test_what_cannot_be_continued_is_said_in_one_line(says, monkeypatch):
         refused("standard input: empty, and this model has no token", "")
     Path("parrot/config.json").write_text(json.dumps(config | {"bos_token_id": 0}))
     assert says("") == (0, LINE + "\n", "")
+    stored(lambda tensors: tensors["model.norm.weight"].fill_(1e5), "parrot/model.safetensors")()
+    refused("model.norm.weight has values that are not finite in float16", "W", "--precision", "float16")
     whole["added_tokens"].append(whole["added_tokens"][0] | {"id": 262, "content": "<new>"})
     path.write_text(json.dumps(whole))
     refused("parrot/tokenizer.json: has a token 262, but the model knows 262", "<new>")
