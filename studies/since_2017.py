@@ -63,7 +63,7 @@ class EditedAttention(MultiHeadAttention):
         if self.rotary and memory is x:  # two texts have no distance
             angles = torch.arange(x.shape[1], device=x.device)[:, None] * today.speeds(self.d_k).to(x)
             query, key = today.turn(query, angles), today.turn(key, angles)
-        return query, key, value
+        return query, key.expand(-1, self.num_heads, -1, -1), value.expand(-1, self.num_heads, -1, -1)
 
 
 def exchange(model: nn.Module, old: type[nn.Module], new: Callable[[Any], nn.Module]) -> None:

@@ -1,0 +1,102 @@
+"""The study of chapter 95: what an edit changes in the paper's model, and what it leaves alone."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import yaml
+from torch import nn
+
+from annotated import today
+from annotated.attention import MultiHeadAttention
+from annotated.base.files import InputError
+from annotated.model import Transformer, TransformerConfig
+from annotated.schedule import learning_rate
+from annotated.training import TrainingConfig
+from studies.since_2017 import EDITS, OneText, edited, optimizer_for, step_seconds
+from tools import experiments
+from tools.experiments import ROOT
+
+CONFIG = TransformerConfig(40, d_model=24, d_ff=48, num_heads=4, num_layers=1, dropout=0.0)
+PLAN = yaml.safe_load((ROOT / "data" / "runs" / "since-2017" / "plan.yml").read_text(encoding="utf-8"))
+SOURCE, TARGET = torch.tensor([[7, 8, 9, 3], [9, 8, 3, 0]]), torch.tensor([[2, 11, 12], [2, 13, 14]])
+
+
+def test_without_edits_it_is_the_papers_model():
+    own, paper = edited(CONFIG, []), Transformer(CONFIG)
+    paper.load_state_dict(own.state_dict())
+    assert torch.allclose(own(SOURCE, TARGET), paper(SOURCE, TARGET), atol=1e-6)
+
+
+@pytest.mark.parametrize("row", PLAN["rows"], ids=lambda row: row["id"])
+def test_every_row_is_built_and_sees_no_later_word(row: dict):
+    model = edited(CONFIG, row["edits"], num_layers=2, d_ff=60).eval()
+    changed = torch.cat([TARGET[:, :-1], TARGET[:, -1:] + 1], dim=1)
+    out, other = model(SOURCE, TARGET), model(SOURCE, changed)
+    assert torch.equal(out[:, :-1], other[:, :-1])
+    assert not torch.equal(out[:, -1], other[:, -1])
+    longer = nn.functional.pad(SOURCE, (0, 2))
+    assert torch.allclose(model(longer, TARGET), out, atol=1e-5)
+
+
+def test_each_edit_is_in_the_model():
+    parts = {edit: {type(part) for part in edited(CONFIG, [edit]).modules()} for edit in EDITS}
+    assert nn.LayerNorm not in parts["rms-norm"]
+    assert today.SwiGLU in parts["swiglu"]
+    assert OneText in parts["one-stack"]
+    assert edited(CONFIG, ["pre-norm"]).config.norm_first
+    assert not any(name.endswith("bias") for name, _ in edited(CONFIG, ["no-biases"]).named_parameters())
+    attention = edited(CONFIG, ["grouped-queries"]).decoder.layers[0].cross_attention
+    assert len(attention.key.weight) == len(attention.value.weight) == CONFIG.d_model // CONFIG.num_heads
+    with pytest.raises(InputError, match="rotery"):
+        edited(CONFIG, ["rotery"])
+
+
+def test_turned_places_depend_on_distance_alone_and_normed_queries_on_no_size():
+    turned = edited(CONFIG, ["rotary"]).encoder.layers[0].self_attention
+    query, key, _ = turned.project(x := torch.randn(1, 1, 24).repeat(1, 5, 1), x)
+    scores = query @ key.mT
+    assert torch.allclose(scores[..., 1:, 1:], scores[..., :-1, :-1], atol=1e-5)
+    assert not torch.allclose(scores[..., 0, 0], scores[..., 0, 1], atol=1e-3)
+    normed: MultiHeadAttention = edited(CONFIG, ["qk-norm"]).encoder.layers[0].self_attention
+    before = normed.project(x, x)[0]
+    nn.init.normal_(normed.query.weight, std=30.0)
+    assert normed.project(x, x)[0].square().mean().item() == pytest.approx(before.square().mean().item(), rel=1e-3)
+
+
+def test_rows_of_the_plan_have_as_many_parameters_where_it_says_so():
+    config, sizes = TransformerConfig(2000, **PLAN["model"]), {}
+    for row in PLAN["rows"]:
+        sizes[row["id"]] = edited(config, row["edits"], **row.get("stack", {})).num_parameters()
+    assert sizes["swiglu"] == sizes["base"]
+    assert sizes["one-stack"] == pytest.approx(sizes["base"], rel=0.005)
+    assert sizes["all"] == pytest.approx(sizes["base"], rel=0.005)
+
+
+def test_rates_reach_the_same_peak_and_a_cold_one_starts_there():
+    config, rates = TrainingConfig(max_steps=40, warmup_steps=10, rate_factor=0.5), {}
+    for edits in (("adamw-cosine",), ("cold",), ()):
+        weight = nn.Parameter(torch.ones(2, 2))
+        optimizer = optimizer_for(edits, config, 24)([weight])
+        rates[edits] = []
+        for step in range(1, 41):
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(step, 24, 10, 0.5)
+            weight.grad = torch.ones_like(weight)
+            optimizer.step()
+            rates[edits].append(optimizer.param_groups[-1]["lr"])
+    cosine, cold, paper = rates.values()
+    assert max(cosine) == pytest.approx(max(paper)) == pytest.approx(cold[0])
+    assert cosine[24] == pytest.approx(max(paper) * 0.55, rel=1e-6)  # half-way down
+    assert cosine[-1] == pytest.approx(max(paper) / 10)
+    assert cold[10:] == paper[10:]
+    assert math.isclose(cosine[4], max(paper) / 2)
+
+
+@pytest.mark.slow
+def test_seconds_are_taken_of_every_row_that_trains_as_usual(monkeypatch: pytest.MonkeyPatch):
+    small = PLAN | {"rows": PLAN["rows"][:2] + PLAN["rows"][9:10]}
+    monkeypatch.setattr(experiments, "load_plan", lambda name: small)
+    assert step_seconds(rounds=1, steps=20).keys() == {"base", "all"}
