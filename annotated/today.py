@@ -131,10 +131,9 @@ class Decoder(nn.Module):
     """
 
     def __init__(
-        self, vocab_size: int, d_model: int, d_ff: int, num_heads: int, num_layers: int,
-        num_kv_heads=None, d_k=None, theta=1e4, scaling=None, windows=None, eps=1e-6,
-        qkv_bias=False, output_bias=False, bias=False, qk_norm=False, tied=False,
-        dropout=0.0,
+        self, vocab_size, d_model, d_ff, num_heads, num_layers, num_kv_heads=None,
+        d_k=None, theta=1e4, scaling=None, windows=None, eps=1e-6, qkv_bias=False,
+        output_bias=False, bias=False, qk_norm=False, tied=False, dropout=0.0,
     ):  # fmt: skip
         super().__init__()
         d, d_k, kv = d_model, d_k or d_model // num_heads, num_kv_heads or num_heads
@@ -162,6 +161,7 @@ class Decoder(nn.Module):
         before = cache[0][0].shape[2] if cache and cache[0] else 0
         total = before + tokens.shape[1]
         real = tokens.new_ones(len(tokens), total).bool() if real is None else real
+        real = real[:, :total]
         place = (real.cumsum(-1) - 1).clamp(min=0)[:, before:]  # padding does not count
         angles = place[:, None, :, None] * speeds(*self.rotary).to(place.device)
         i, j = (torch.arange(k, total, device=tokens.device) for k in (before, 0))
@@ -186,7 +186,8 @@ def write(model, tokens, count, ends=(), temperature=0.0, top_p=1.0, real=None):
     real = torch.ones_like(tokens).bool() if real is None else real
     over = torch.zeros_like(real[:, 0])
     for _ in range(count):
-        logits = model(tokens, real, cache)[:, -1].float()
+        for part in tokens.split(512, dim=1):  # a long text piece by piece
+            logits = model(part, real, cache)[:, -1].float()
         if temperature:
             shares, order = (logits / temperature).softmax(-1).sort(descending=True)
             shares[shares.cumsum(-1) - shares >= top_p] = 0  # likelier ones fill it
@@ -194,7 +195,6 @@ def write(model, tokens, count, ends=(), temperature=0.0, top_p=1.0, real=None):
         else:
             tokens = logits.argmax(-1, keepdim=True)
         yield tokens[:, 0]
-        over = over | (tokens == ends).any(1)
-        if over.all():
+        if (over := over | (tokens == ends).any(1)).all():
             return
         real = torch.cat([real, torch.ones_like(tokens).bool()], dim=1)

@@ -275,6 +275,12 @@ BAD = [
     Bad("import-marian nowhere --output new", "nowhere: no such folder"),
     Bad("import-marian run --output new", "run/config.json: not a Marian model"),
     Bad("import-marian run --output numbers", "numbers: holds a model already"),
+    usage("write run --temperature 0", "--temperature: a number above 0"),
+    usage("write run --top-p 0.9", "--top-p: says what to draw among"),
+    usage("write run --temperature 1 --top-p 1.1", "--top-p: a number above 0, at most 1"),
+    usage("write run --precision int8", "--precision: invalid choice: 'int8'"),
+    Bad("write run", "run/config.json: models of the kind None cannot be read"),
+    Bad("write nowhere", "nowhere: no such folder"),
     # Other people's models
     usage("check mine.py --seconds 0", "--seconds: a number above 0"),
     usage("hunt", "required: --seed"),

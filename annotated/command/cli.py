@@ -13,12 +13,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from annotated import __version__
+from annotated import __version__, today
 from annotated.base.corpus import Corpus, SentencePair
 from annotated.base.files import (
     FREE_SPACE,
@@ -37,6 +38,7 @@ from annotated.command.options import FORMATS, OPTIONS, STORE_OPTIONS, epilog, s
 from annotated.command.terminal import Stop, chunks, columns, ended_like_ctrl_c, input_lines, say, shared, tell
 from annotated.formats.engine import FastTranslator, check_search
 from annotated.formats.marian import load_marian
+from annotated.formats.published import load_published, read_config, read_tokenizer, texts
 from annotated.machine.acceleration import PROCESS_SETTINGS, tune_machine
 from annotated.machine.devices import best_device, choose_precision, describe_machine
 from annotated.machine.distributed import Abandoned, first_to_tell, from_first, processes, rank, world_size
@@ -485,6 +487,42 @@ def average_command(arguments: argparse.Namespace) -> None:
     say(f"the average of {', '.join(names)} is in {output}")
 
 
+def write_command(arguments: argparse.Namespace) -> None:
+    """Continue a text from standard input with a published model of today."""
+    if arguments.top_p is not None and arguments.temperature is None:
+        arguments.error("argument --top-p: says what to draw among, so it goes with --temperature")
+    folder, device = Path(arguments.folder), best_device(arguments.device)
+    dtype = getattr(torch, arguments.precision) if arguments.precision else None
+    read_config(folder / "config.json")  # what cannot be read at all is said first, and what takes long comes last
+    tokenizer = read_tokenizer(folder)
+    model, length, start, ends = load_published(folder, device, dtype)
+    before = tokenizer.encode("\n".join(input_lines())).ids or ([] if start is None else [start])
+    if not before:
+        raise InputError(
+            "standard input: empty, and this model has no token that begins a text", "Write some words to go on with."
+        )
+    if max(before) >= (size := model.embedding.num_embeddings):
+        raise InputError(
+            f"{folder / 'tokenizer.json'}: has a token {max(before)}, but the model knows {size}",
+            "Take the tokenizer and `config.json` from the same folder.",
+        )
+    if len(before) >= length:
+        raise InputError(
+            f"standard input: {len(before):,} tokens, but the model knows {length:,} places", "Leave out the beginning."
+        )
+    if (count := min(arguments.tokens, length - len(before))) < arguments.tokens:
+        say(f"ends after {count} tokens, not {arguments.tokens}: the model knows {length:,} places")
+    torch.manual_seed(arguments.seed)
+    how = {"ends": ends, "temperature": arguments.temperature or 0.0, "top_p": arguments.top_p or 1.0}
+    rows = today.write(model, torch.tensor([before], device=device), count, **how)
+    try:
+        with ended_like_ctrl_c():
+            for text in texts(tokenizer, before, takewhile(lambda token: token not in ends, map(int, rows))):
+                print(text, end="", flush=True)
+    finally:
+        print(flush=True)  # also where it was ended: what is said then has a line of its own
+
+
 def info_command(arguments: argparse.Namespace) -> None:
     """Say what a model folder holds, or, without one, what this installation is."""
     about: dict[str, Any] = {"annotated": __version__} | describe_machine(best_device())
@@ -584,8 +622,8 @@ def export_command(arguments: argparse.Namespace) -> None:
 
 RUN = {
     "train": train_command, "prepare": prepare_command, "translate": translate_command, "score": score_command,
-    "evaluate": evaluate_command, "average": average_command, "info": info_command, "import-marian": import_command,
-    "export": export_command, "check": check_command, "hunt": hunt_command,
+    "evaluate": evaluate_command, "average": average_command, "write": write_command, "info": info_command,
+    "import-marian": import_command, "export": export_command, "check": check_command, "hunt": hunt_command,
     "learn": learn_command,
 }  # fmt: skip
 
@@ -644,7 +682,7 @@ def explained(error: BaseException) -> tuple[int, str]:
     if isinstance(error, BrokenProcessPool):
         return 1, "a worker process ended; if memory was short, lower --max-tokens or --workers"
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
-        return 1, "out of memory: lower --max-tokens, or choose a smaller model"
+        return 1, "out of memory: choose a smaller model, or lower --max-tokens where the command has it"
     if isinstance(error, OSError) and error.strerror:
         return 1, f"{error.filename or 'standard output'}: {error.strerror}"
     if isinstance(error, InputError | OSError):

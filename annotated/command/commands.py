@@ -42,6 +42,13 @@ COMMANDS = {  # name: usage, description, and its line in the list of all comman
     "average": ("RUN --output FOLDER [--last N]",
         "Write the mean of a run's last checkpoints as a model of its own (section 6.1 of the paper).",
         "Average the last checkpoints of a run into a model of its own (section 6.1)."),
+    "write": ("FOLDER [options] < begun.txt",
+        "Continue a text from standard input with a model of today (chapter 95): Llama, Mistral, Qwen2 or Qwen3 "
+        "without experts, in a folder as it is published, with its config.json, safetensors and tokenizer.json. What "
+        "the model adds goes to standard output as it comes, without the text itself. The line break that ends the "
+        "input does not count; where the input is empty, the model begins. Nothing is downloaded or unpickled. Ctrl-C "
+        "ends. Needs the extra today.",
+        "Continue a text from standard input with a published model of today."),
     "info": ("[MODEL]",
         "Say what a model folder holds, or, without one, what this installation is and which device it would use.",
         "Say what a model folder holds, or, without one, what this installation is."),

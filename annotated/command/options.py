@@ -103,6 +103,7 @@ def pieces(text: str) -> int | str:
 
 positive = number(float, "a number above 0", lambda value: value > 0)
 not_negative = number(float, "a number of at least 0", lambda value: value >= 0)
+share = number(float, "a number above 0, at most 1", lambda value: 0 < value <= 1)
 penalty = number(float, "a number from 0 to 100", lambda value: 0 <= value <= 100)
 NUMBERS = {
     "seed": number(int, "a whole number of at least 0", lambda value: 0 <= value < 2**63),
@@ -272,6 +273,10 @@ EXAMPLES = {
         annotated evaluate runs/multi30k --corpus pairs.tsv --split valid --translations out.txt""",
     "average": """
         annotated average runs/multi30k --last 5 --output runs/multi30k-average""",
+    "write": """
+        echo "Once upon a time" | annotated write Llama-3.2-1B
+        annotated write Qwen3-0.6B --tokens 300 --temperature 0.7 --top-p 0.9 --seed 3 < begun.txt
+        printf "" | annotated write Mistral-7B-v0.3 --precision float32""",
     "info": """
         annotated info
         annotated info runs/multi30k""",
@@ -456,6 +461,23 @@ def add_average_options(command: argparse.ArgumentParser) -> None:
     add_output(command, "the averaged model")
 
 
+def add_write_options(command: argparse.ArgumentParser) -> None:
+    """The options of `write`."""
+    command.add_argument("folder", metavar="FOLDER",
+        help="folder with config.json, tokenizer.json, and model.safetensors or its parts")  # fmt: skip
+    command.add_argument("--tokens", type=count, default=100, metavar="N",
+        help="tokens to write at most (default: 100)")  # fmt: skip
+    command.add_argument("--temperature", type=positive, metavar="T", help="draw each token by its probability instead "
+        "of taking the likeliest: at 1 as the model has it, below 1 the likelier ones more often")  # fmt: skip
+    command.add_argument("--top-p", type=share, metavar="P",
+        help="with --temperature: draw only from the likeliest with this share together (default: all)")  # fmt: skip
+    command.add_argument("--seed", type=NUMBERS["seed"], default=1, metavar="N",
+        help="of --temperature: the same again gives the same text (default: 1)")  # fmt: skip
+    command.add_argument("--precision", choices=PRECISIONS,
+        help="what to compute in (default: what the model is published in)")  # fmt: skip
+    command.add_argument("--device", **DEVICE)
+
+
 def add_info_options(command: argparse.ArgumentParser) -> None:
     """The options of `info`."""
     command.add_argument("model", nargs="?", **MODEL)
@@ -509,6 +531,6 @@ def add_learn_options(command: argparse.ArgumentParser) -> None:
 OPTIONS = {
     "train": add_train_options, "prepare": add_prepare_options, "translate": add_translate_options,
     "score": add_score_options, "evaluate": add_evaluate_options, "average": add_average_options,
-    "info": add_info_options, "import-marian": add_import_options, "export": add_export_options,
-    "check": add_check_options, "hunt": add_hunt_options, "learn": add_learn_options,
+    "write": add_write_options, "info": add_info_options, "import-marian": add_import_options,
+    "export": add_export_options, "check": add_check_options, "hunt": add_hunt_options, "learn": add_learn_options,
 }  # fmt: skip

@@ -172,7 +172,8 @@ def load_config(folder: Path) -> tuple[TransformerConfig, dict]:
     content = read_json(path)
     if not isinstance(content, dict) or content.get("format") != "annotated-1":
         raise InputError(
-            f"{path}: not a configuration of this package", "A Marian model is read by `annotated import-marian`."
+            f"{path}: not a configuration of this package",
+            "A Marian model is read by `annotated import-marian`, a Llama, Mistral or Qwen by `annotated write`.",
         )
     return config_from(content.get("model", {}), path), content
 
