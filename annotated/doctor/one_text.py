@@ -66,10 +66,9 @@ class InDouble(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        kwargs = kwargs or {}
-        if kwargs.get("dtype") == torch.float32:
+        if kwargs and kwargs.get("dtype") == torch.float32:
             kwargs = kwargs | {"dtype": torch.float64}
-        return func(*args, **kwargs)
+        return func(*args, **(kwargs or {}))
 
 
 class Reading:
@@ -223,7 +222,8 @@ class Text(Subject):
             makers = [(f"{handles.get('flag') or handles['start']}, which it keeps itself", lambda _: ...)]
 
         def session(make: Callable[[Any], Any], places: bool) -> Callable[..., Tensor]:
-            one = copied(model) if isinstance(model, nn.Module) else model
+            keeps = isinstance(model, nn.Module) and "cache" not in handles  # what was read
+            one = copied(model) if keeps else model
             for name in dir(type(one)):
                 if re.search(r"^(reset|clear)\w*cache", name):
                     getattr(one, name)()

@@ -178,7 +178,7 @@ def answers(subject: Subject, checks: list[Check]) -> list[Finding]:
         if one.name in COMPARING and any(finding.found == "random in evaluation" for finding in findings):
             findings.append(Finding(one.name, UNTRIED, "", "outputs are random: nothing can be compared", "", ""))
         elif numbers or one.name in FROM_INSIDE:
-            verdict, found, says = answer(one.ask, subject)
+            verdict, found, says = answer(lambda asked, one=one: asked.once(one.ask), subject)
             if found == "random in evaluation" and subject.module is None:
                 says += "; call `.eval()` of the model that the function uses"
             findings.append(Finding(one.name, verdict, found, says, one.symptom, one.cell))
