@@ -22,18 +22,10 @@ class RMSNorm(nn.Module):
 
 
 # book/95_since_2017.ipynb#rotary
-def speeds(d_k: int, theta=1e4, scaling=None):  # -> (d_k / 2,)
-    """The angle that each pair turns by from one position to the next.
-
-    `scaling` is Llama 3.1's: factor, low, high, and the length it was first trained at.
-    """
+def speeds(d_k, theta=1e4, scaling=None):  # -> (d_k / 2,)
+    """The angle that each pair turns by from one position to the next."""
     angles = theta ** -(torch.arange(0, d_k, 2) / d_k)
-    if scaling is None:
-        return angles
-    factor, low, high, length = scaling
-    rounds = length * angles / (2 * math.pi)  # within that length
-    kept = ((rounds - low) / (high - low)).clamp(0, 1)
-    return angles * (kept + (1 - kept) / factor)
+    return angles if scaling is None else stretched(angles, *scaling)
 
 
 def turn(x, angles):  # (b, h, n, d_k) and (b, 1, n, d_k / 2)
@@ -41,11 +33,6 @@ def turn(x, angles):  # (b, h, n, d_k) and (b, 1, n, d_k / 2)
     cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     a, b = x.chunk(2, dim=-1)
     return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
-
-
-def from_neighbours(rows, heads: int):  # (h * d_k, ...), of queries or keys
-    """The same projection for pairs (i, i + d_k / 2), if it was for (2i, 2i + 1)."""
-    return rows.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
 
 
 # book/95_since_2017.ipynb#swiglu
@@ -198,3 +185,16 @@ def write(model, tokens, count, ends=(), temperature=0.0, top_p=1.0, real=None):
         if (over := over | (tokens == ends).any(1)).all():
             return
         real = torch.cat([real, torch.ones_like(tokens).bool()], dim=1)
+
+
+# book/95_since_2017.ipynb#layouts
+def from_neighbours(rows, heads):  # (h * d_k, ...), of queries or keys
+    """The same projection for pairs (i, i + d_k / 2), if it was for (2i, 2i + 1)."""
+    return rows.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+
+
+# book/95_since_2017.ipynb#scaling
+def stretched(angles, factor, low, high, length):
+    """Llama 3.1's: what turns less than `low` times within `length` turns slower."""
+    kept = ((length * angles / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+    return angles * (kept + (1 - kept) / factor)
