@@ -241,7 +241,7 @@ def judge(
     return scores | ({"pair": translations(model, tokenizer, PAIR)} if corpus.name == "embedded" else {})
 
 
-def step_seconds(rounds: int = 5, steps: int = 20) -> dict[str, list[float]]:
+def step_seconds(rounds: int = 3, steps: int = 20) -> dict[str, list[float]]:
     """Seconds of a training step of each row, in rounds that take all rows in turn, on the same batches."""
     plan = experiments.load_plan("since-2017")
     found: dict[str, list[float]] = {}
