@@ -1,5 +1,5 @@
 # Written by `make export` from book/95_since_2017.ipynb: edit the chapter, not this.
-"""The decoder of today, once: Llama, Mistral, Qwen2 and Qwen3 (dense)."""
+"""The decoder of today, with which Llama, Mistral, Qwen2 and Qwen3 can be read."""
 
 import math
 
@@ -52,8 +52,8 @@ class SwiGLU(nn.Module):
 def make_optimizer(weights, rate: float, decay: float = 0.1):
     """AdamW: every matrix shrinks a little at each step; gains do not."""
     groups = [{"params": [], "weight_decay": 0}, {"params": [], "weight_decay": decay}]
-    for weight in weights:
-        groups[weight.dim() > 1]["params"].append(weight)
+    for weight in weights:  # gains have one axis, matrices two
+        groups[weight.dim() - 1]["params"].append(weight)
     return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))
 
 
@@ -164,10 +164,10 @@ class Decoder(nn.Module):
 # book/95_since_2017.ipynb#write
 @torch.no_grad()
 def write(model, tokens, count, ends=(), temperature=0.0, top_p=1.0, real=None):
-    """Yield `count` further tokens, (b,) each: the likeliest, or drawn if it is warm.
+    """Yield `count` further tokens, (b,) each: the likeliest, or drawn.
 
     It stops when each row has had one of `ends`. `top_p` draws among the likeliest
-    that have this share together. `real` is false at padding, which stands on the left.
+    that together have this share. `real` is false at padding, which stands on the left.
     """
     cache, ends = model.new_cache(), torch.tensor(ends, device=tokens.device)
     real = torch.ones_like(tokens).bool() if real is None else real

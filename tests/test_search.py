@@ -23,7 +23,7 @@ NAMED = {  # by the paper's words, and by the field's
     "mistral": "95_since_2017#the-file-of-today", "rotary": "95_since_2017#places-that-turn",
     "GQA": "95_since_2017#queries-that-share-keys", "swiglu": "95_since_2017#a-network-with-a-gate",
     "RMSNorm": "95_since_2017#norms-that-do-not-subtract", "adamw": "95_since_2017#adamw-along-a-cosine",
-    "cosine": "95_since_2017#adamw-along-a-cosine", "qk-norm": "95_since_2017#queries-and-keys-of-a-set-size",
+    "cosine": "95_since_2017#adamw-along-a-cosine", "qk-norm": "95_since_2017#queries-and-keys-normalised",
     "cosine similarity": "34_embeddings#what-do-the-rows-learn",
     "pre-norm today": "95_since_2017#norms-that-step-aside",
     "gpt": "70_conclusion#one-text-in-place-of-two", "decoder-only": "70_conclusion#one-text-in-place-of-two",
