@@ -160,11 +160,10 @@ def equal_inner(config: TransformerConfig) -> int:
 
 
 def drawn(model: nn.Module) -> nn.Module:
-    """Start all matrices as chapter 39 does, also those that were exchanged."""
+    """Start all matrices as chapter 39 does, also those that were exchanged, but not the table of words."""
+    embedded = model.embedding.weight if isinstance(model, today.Decoder) else None
     for part in model.modules():
-        if isinstance(part, nn.Linear) and part.weight is not getattr(
-            getattr(model, "embedding", None), "weight", None
-        ):
+        if isinstance(part, nn.Linear) and part.weight is not embedded:
             nn.init.xavier_uniform_(part.weight)
             if part.bias is not None:
                 nn.init.zeros_(part.bias)
@@ -180,9 +179,7 @@ def optimizer_for(
     """
     peak = learning_rate(config.warmup_steps, d_model, config.warmup_steps, config.rate_factor)
     if "adamw-cosine" in edits:
-        rates = partial(
-            today.learning_rate, steps=config.max_steps, peak=peak, warmup=1 if COLD in edits else config.warmup_steps
-        )
+        rates = partial(today.learning_rate, steps=config.max_steps, peak=peak, warmup=config.warmup_steps)
         return lambda parameters: at_rates(today.make_optimizer(parameters, peak), rates)
     if COLD in edits:
         return lambda parameters: at_rates(build_optimizer(parameters), lambda step: learning_rate(
