@@ -22,10 +22,9 @@ class RMSNorm(nn.Module):
 
 
 # book/95_since_2017.ipynb#rotary
-def speeds(d_k, theta=1e4, scaling=None):  # -> (d_k / 2,)
+def speeds(d_k, theta=1e4):  # -> (d_k / 2,)
     """The angle that each pair turns by from one position to the next."""
-    angles = theta ** -(torch.arange(0, d_k, 2) / d_k)
-    return angles if scaling is None else stretched(angles, *scaling)
+    return theta ** -(torch.arange(0, d_k, 2) / d_k)
 
 
 def turn(x, angles):  # (b, h, n, d_k) and (b, 1, n, d_k / 2)
@@ -50,10 +49,10 @@ class SwiGLU(nn.Module):
 
 # book/95_since_2017.ipynb#training
 def make_optimizer(weights, rate: float, decay: float = 0.1):
-    """AdamW: every matrix shrinks a little at each step; gains do not."""
-    groups = [{"params": [], "weight_decay": 0}, {"params": [], "weight_decay": decay}]
-    for weight in weights:  # gains have one axis, matrices two
-        groups[weight.dim() - 1]["params"].append(weight)
+    """AdamW: each step takes `rate * decay` of every matrix away, of gains nothing."""
+    weights = list(weights)  # gains have one axis, matrices two
+    parts = [[w for w in weights if w.dim() == axes] for axes in (1, 2)]
+    groups = [{"params": part, "weight_decay": d} for part, d in zip(parts, (0, decay))]
     return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))
 
 
@@ -94,13 +93,12 @@ class Attention(nn.Module):
         return self.output(mixed.transpose(1, 2).flatten(2))
 
 
-# book/95_since_2017.ipynb#layer
 class Layer(nn.Module):
     """x + attention(norm(x)), then x + network(norm(x))."""
 
-    def __init__(self, d, attention, feed_forward, eps, window=None, dropout=0.0):
+    def __init__(self, d, attention, feed_forward, eps, dropout=0.0):
         super().__init__()
-        self.attention, self.feed_forward, self.window = attention, feed_forward, window
+        self.attention, self.feed_forward = attention, feed_forward
         self.first_norm, self.second_norm = RMSNorm(d, eps), RMSNorm(d, eps)
         self.dropout = nn.Dropout(dropout)
 
@@ -125,38 +123,37 @@ class Decoder(nn.Module):
         super().__init__()
         d, d_k, kv = d_model, d_k or d_model // num_heads, num_kv_heads or num_heads
         norm = (lambda: RMSNorm(d_k, eps)) if qk_norm else nn.Identity
-        sizes = d, num_heads, kv, d_k, qkv_bias, output_bias, norm
-        self.rotary = d_k, theta, scaling
+        shape = d, num_heads, kv, d_k, qkv_bias, output_bias, norm
+        windows = windows or [None] * num_layers
+        self.rotary, self.scaling, self.windows = (d_k, theta), scaling, windows
         self.embedding = nn.Embedding(vocab_size, d)
         self.layers = nn.ModuleList(
-            Layer(d, Attention(*sizes), SwiGLU(d, d_ff, bias), eps, window, dropout)
-            for window in windows or [None] * num_layers
+            Layer(d, Attention(*shape), SwiGLU(d, d_ff, bias), eps, dropout)
+            for _ in windows  # one for each layer
         )
         self.norm, self.output = RMSNorm(d, eps), nn.Linear(d, vocab_size, bias=False)
         if tied:
             self.output.weight = self.embedding.weight
 
     def new_cache(self):
-        """Room for each layer's keys and values."""
+        """Room for each layer's keys and values; `forward` adds to it."""
         return [[] for _ in self.layers]
 
     def forward(self, tokens, real=None, cache=None):  # (b, n) -> (b, n, vocab)
-        """Logits of what follows each token; `cache` has what came before, and grows.
-
-        `real` is false at padding, of the tokens before as well: (b, before + n).
-        """
+        """Logits of what follows each token. `real` is false at pads: (b, before + n)."""
         before = cache[0][0].shape[2] if cache and cache[0] else 0
-        total = before + tokens.shape[1]
-        real = tokens.new_ones(len(tokens), total).bool() if real is None else real
-        real = real[:, :total]
+        end = before + tokens.shape[1]
+        real = tokens.new_ones(1, end).bool() if real is None else real[:, :end]
         place = (real.cumsum(-1) - 1).clamp(min=0)[:, before:]  # padding does not count
-        angles = place[:, None, :, None] * speeds(*self.rotary).to(place.device)
-        i, j = (torch.arange(k, total, device=tokens.device) for k in (before, 0))
+        pace = speeds(*self.rotary)
+        pace = stretched(pace, *self.scaling) if self.scaling else pace
+        angles = place[:, None, :, None] * pace.to(place.device)
+        i, j = (torch.arange(k, end, device=tokens.device) for k in (before, 0))
         back = i[:, None] - j  # how far back each query looks
         seen = (back >= 0) & real[:, None] | (back == 0)
-        x = self.embedding(tokens)
-        for layer, memory in zip(self.layers, cache or [None] * len(self.layers)):
-            mask = seen if layer.window is None else seen & (back < layer.window)
+        x, memories = self.embedding(tokens), cache or [None] * len(self.layers)
+        for layer, window, memory in zip(self.layers, self.windows, memories):
+            mask = seen if window is None else seen & (back < window)
             x = layer(x, angles, mask[:, None, None], memory)
         return self.output(self.norm(x))
 
@@ -189,12 +186,13 @@ def write(model, tokens, count, ends=(), temperature=0.0, top_p=1.0, real=None):
 
 # book/95_since_2017.ipynb#layouts
 def from_neighbours(rows, heads):  # (h * d_k, ...), of queries or keys
-    """The same projection for pairs (i, i + d_k / 2), if it was for (2i, 2i + 1)."""
+    """Rows for pairs of neighbours, in the order that `turn` expects: halves."""
     return rows.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
 
 
 # book/95_since_2017.ipynb#scaling
-def stretched(angles, factor, low, high, length):
-    """Llama 3.1's: what turns less than `low` times within `length` turns slower."""
-    kept = ((length * angles / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
-    return angles * (kept + (1 - kept) / factor)
+def stretched(speed, factor, low, high, length):
+    """Llama 3.1's: what came round less than `low` times in `length` is slowed down."""
+    rounds = length * speed / (2 * math.pi)
+    kept = ((rounds - low) / (high - low)).clamp(0, 1)
+    return speed * (kept + (1 - kept) / factor)

@@ -2,7 +2,8 @@
 
 A row of `data/runs/since-2017/plan.yml` names its `edits`; their parts are those of `annotated.today`, set into the
 paper's model. `python -m studies.since_2017 costs` measures what an edit costs in seconds and bytes, all in turn; time
-nothing else beside it. Its record is `data/runs/since-2017/costs.json`.
+nothing else beside it. `python -m studies.since_2017 parity` compares the file of today with transformers. Their
+records are `data/runs/since-2017/costs.json` and `parity.json`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -24,6 +27,7 @@ from annotated.base.corpus import Corpus
 from annotated.base.files import InputError
 from annotated.batching import pad_sequences
 from annotated.embeddings import OutputProjection, TokenEmbedding
+from annotated.formats.published import load_published
 from annotated.model import Transformer, TransformerConfig, build_encoder
 from annotated.positional_encoding import sinusoidal_encoding
 from annotated.runs.state import TrainingState
@@ -254,6 +258,8 @@ def step_seconds(rounds: int = 3, steps: int = 20) -> dict[str, list[float]]:
 
 
 SIZES = {"vocab_size": 4096, "d_model": 320, "d_ff": 864, "num_heads": 10, "num_layers": 6}  # some 10 million numbers
+NAMES = ("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers")
+LLAMA_SIZES = dict(zip(NAMES, SIZES.values(), strict=True))  # as transformers calls them
 PROMPT, WRITTEN = 32, 256
 
 
@@ -264,8 +270,7 @@ def writing_seconds(rounds: int = 5) -> dict[str, list[float]]:
     """
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    names = ("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers")
-    config = LlamaConfig(**dict(zip(names, SIZES.values(), strict=True)), eos_token_id=None, pad_token_id=0)
+    config = LlamaConfig(**LLAMA_SIZES, eos_token_id=None, pad_token_id=0)
     prompt = torch.randint(1, SIZES["vocab_size"], (1, PROMPT))
 
     def ours(model: today.Decoder) -> int:
@@ -299,14 +304,48 @@ def cache_bytes(edits: Sequence[str]) -> int:
     return 4 * (attention.key.out_features + attention.value.out_features)
 
 
+@torch.no_grad()
+def parity(count: int = 50) -> dict[str, dict[str, float]]:
+    """How far our logits lie from those of transformers, by models of `SIZES` that it draws and saves and we read.
+
+    Beside it the spread of all logits, and how many of the next `count` tokens are the same.
+    """
+    import transformers
+
+    found = {}
+    for kind in ("Llama", "Mistral", "Qwen2", "Qwen3"):
+        config = getattr(transformers, f"{kind}Config")(
+            **LLAMA_SIZES, num_key_value_heads=2, head_dim=32, pad_token_id=0, bos_token_id=None, eos_token_id=None
+        )
+        theirs = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+        for weight in theirs.parameters():
+            nn.init.normal_(weight, *((0.0, 0.1) if weight.dim() > 1 else (1.0, 0.2)))
+        with TemporaryDirectory() as folder:
+            theirs.save_pretrained(folder)
+            ours = load_published(Path(folder)).model
+        prompt = torch.randint(1, SIZES["vocab_size"], (1, PROMPT))
+        text = theirs.generate(prompt, max_new_tokens=count, do_sample=False)
+        written = torch.stack(list(today.write(ours, prompt, count)), dim=1)
+        logits = theirs(text).logits
+        found[kind] = {
+            "largest": float((ours(text) - logits).abs().max()), "spread": float(logits.std()),
+            "same": int((written == text[:, PROMPT:]).sum()), "of": count,
+        }  # fmt: skip
+    return found
+
+
 def main(arguments: list[str]) -> None:
-    """Measure costs, and write the record."""
-    if arguments != ["costs"]:
+    """Measure costs, or compare with transformers, and write the record."""
+    if arguments not in (["costs"], ["parity"]):
         sys.exit(__doc__)
     begin()
-    caches = {name: cache_bytes(edits) for name, edits in (("base", []), ("grouped-queries", ["grouped-queries"]))}
-    record = {"seconds_a_step": step_seconds(), "cache_bytes": caches, "sizes": SIZES, "written": WRITTEN}
-    keep("since-2017/costs.json", ["since_2017", "costs"], record | {"seconds": writing_seconds()})
+    if arguments == ["parity"]:
+        content: dict[str, Any] = {"models": parity(), "transformers": version("transformers")}
+    else:
+        rows = (("base", []), ("grouped-queries", ["grouped-queries"]))
+        content = {"seconds_a_step": step_seconds(), "cache_bytes": {name: cache_bytes(edits) for name, edits in rows}}
+        content |= {"sizes": SIZES, "written": WRITTEN, "seconds": writing_seconds()}
+    keep(f"since-2017/{arguments[0]}.json", ["since_2017", *arguments], content)
 
 
 if __name__ == "__main__":

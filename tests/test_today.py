@@ -226,7 +226,9 @@ def test_a_config_means_what_it_means_to_transformers(tmp_path, count, values):
     assert {name: found[name] for name in expected} == expected
     modules = getattr(getattr(transformers.models, kind), f"modeling_{kind}")
     turned = getattr(modules, f"{KINDS[kind]}RotaryEmbedding")(config).inv_freq
-    assert torch.allclose(today.speeds(d_k, found["theta"], found["scaling"]), turned, rtol=1e-5, atol=0)
+    speeds = today.speeds(d_k, found["theta"])
+    speeds = today.stretched(speeds, *found["scaling"]) if found["scaling"] else speeds
+    assert torch.allclose(speeds, turned, rtol=1e-5, atol=0)
     if count:
         with torch.device("meta"):
             assert sum(weight.numel() for weight in today.Decoder(**found).parameters()) == count

@@ -57,12 +57,12 @@ TODAY = [
     Slip("mask writes 0", "masks", ("(~mask, -math.inf)", "(~mask, 0.0)")),
     Slip("mask after the softmax", "softmax", (
         "scores.masked_fill(~mask, -math.inf).float().softmax(-1)", "scores.float().softmax(-1) * mask")),
-    Slip("window one too wide", "windows", ("back < layer.window", "back <= layer.window"), {"windows": [3, 3]}),
-    Slip("window one too narrow", "windows", ("back < layer.window", "back < layer.window - 1"), {"windows": [3, 3]}),
-    Slip("window unused", "windows", ("seen & (back < layer.window)", "seen"), {"windows": [3, 3]}),
+    Slip("window one too wide", "windows", ("back < window", "back <= window"), {"windows": [3, 3]}),
+    Slip("window one too narrow", "windows", ("back < window", "back < window - 1"), {"windows": [3, 3]}),
+    Slip("window unused", "windows", ("seen & (back < window)", "seen"), {"windows": [3, 3]}),
     # the cache, padding
     Slip("places begin anew in each step", "cache", (
-        ".clamp(min=0)[:, before:]", ".clamp(min=0)[:, : total - before]")),
+        ".clamp(min=0)[:, before:]", ".clamp(min=0)[:, : end - before]")),
     Slip("cache not read", "cache", (GROWN, "            cache[:] = k, v\n"), {"num_layers": 1}),
     Slip("cache does not grow", "cache", (
         GROWN, f"            new = k, v\n{GROWN}".replace("[:] = k, v", "[:] = new"))),
@@ -134,8 +134,8 @@ TODAY = [
         "self.output.weight = self.embedding.weight",
         "self.output.weight.data.copy_(self.embedding.weight)"), {"tied": True}),
     Slip("one layer several times", "layers", (
-        "for window in windows or [None] * num_layers\n        )",
-        "for window in [None]\n        )\n        self.layers.extend([self.layers[0]] * (num_layers - 1))")),
+        "for _ in windows  # one for each layer\n        )",
+        "for _ in [None]\n        )\n        self.layers.extend([self.layers[0]] * (num_layers - 1))")),
     Slip("probabilities come out", "logits", (RETURN, f"{RETURN}.softmax(-1)")),
     Slip("the last token is dropped", "call", (RETURN, f"{RETURN}[:, :-1]")),
     Slip("dropout alive in evaluation", "repeats", (
