@@ -140,7 +140,7 @@ class Decoder(nn.Module):
         return [[] for _ in self.layers]
 
     def forward(self, tokens, real=None, cache=None):  # (b, n) -> (b, n, vocab)
-        """Logits of what follows each token. `real` is false at pads: (b, before + n)."""
+        """Logits of each next token. `real` is false at pads: (b, before + n)."""
         before = cache[0][0].shape[2] if cache and cache[0] else 0
         end = before + tokens.shape[1]
         real = tokens.new_ones(1, end).bool() if real is None else real[:, :end]
