@@ -1,5 +1,5 @@
 # Written by `make export` from book/95_since_2017.ipynb: edit the chapter, not this.
-"""The decoder of today, with which Llama, Mistral, Qwen2 and Qwen3 can be read."""
+"""The decoder of today, as Llama and Qwen3 have it."""
 
 import math
 
@@ -17,8 +17,8 @@ class RMSNorm(nn.Module):
 
     def forward(self, x):
         wide = x.float()
-        size = (wide.square().mean(-1, keepdim=True) + self.eps).rsqrt()
-        return self.weight * (wide * size).to(x.dtype)
+        size = (wide.square().mean(-1, keepdim=True) + self.eps).sqrt()
+        return self.weight * (wide / size).to(x.dtype)
 
 
 # book/95_since_2017.ipynb#rotary
@@ -53,7 +53,7 @@ def make_optimizer(weights, rate: float, decay: float = 0.1):
     weights = list(weights)  # gains have one axis, matrices two
     parts = [[w for w in weights if w.dim() == axes] for axes in (1, 2)]
     groups = [{"params": part, "weight_decay": d} for part, d in zip(parts, (0, decay))]
-    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))
+    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))  # the paper: 0.98
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float = 0.1):
@@ -64,13 +64,21 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float =
     return peak * (last + (1 - last) * (1 + math.cos(math.pi * share)) / 2)
 
 
+# book/95_since_2017.ipynb#seen
+def seen(real, before=0, window=None):  # (b, n) -> (b, n - before, n)
+    """Which tokens each query sees: itself, and real ones before it."""
+    number = torch.arange(real.shape[1], device=real.device)
+    back = number[before:, None] - number  # how far it looks back
+    return (back == 0) | (back > 0) & (back < (window or math.inf)) & real[:, None]
+
+
 # book/95_since_2017.ipynb#attention
 class Attention(nn.Module):
     """Equation (1), with places turned in, keys and values shared, and a cache."""
 
     def __init__(self, d, heads, kv_heads, d_k, bias, output_bias, norm):
         super().__init__()
-        self.d_k = d_k
+        self.d_k, self.share = d_k, heads // kv_heads
         self.query = nn.Linear(d, heads * d_k, bias)
         self.key, self.value = (nn.Linear(d, kv_heads * d_k, bias) for _ in range(2))
         self.output = nn.Linear(heads * d_k, d, output_bias)
@@ -86,10 +94,10 @@ class Attention(nn.Module):
             if cache:
                 k, v = (torch.cat(pair, dim=2) for pair in zip(cache, (k, v)))
             cache[:] = k, v
-        q = q.unflatten(1, (k.shape[1], -1))  # (b, kv, h / kv, n, d_k)
-        scores = q @ k[:, :, None].mT / math.sqrt(self.d_k)
+        k, v = (part.repeat_interleave(self.share, dim=1) for part in (k, v))
+        scores = q @ k.mT / math.sqrt(self.d_k)
         weights = scores.masked_fill(~mask, -math.inf).float().softmax(-1)
-        mixed = (weights.to(x.dtype) @ v[:, :, None]).flatten(1, 2)
+        mixed = weights.to(x.dtype) @ v
         return self.output(mixed.transpose(1, 2).flatten(2))
 
 
@@ -109,10 +117,9 @@ class Layer(nn.Module):
 
 # book/95_since_2017.ipynb#decoder
 class Decoder(nn.Module):
-    """Today's model. The defaults of all but the sizes are those of Llama.
+    """Today's model; what is not given is as in Llama.
 
-    `num_kv_heads` of keys and values serve `num_heads` of queries; `windows` has, for
-    each layer, how many tokens it sees, itself included, or None.
+    `windows` has, for each layer, how many tokens it sees, itself included, or None.
     """
 
     def __init__(
@@ -144,42 +151,38 @@ class Decoder(nn.Module):
         before = cache[0][0].shape[2] if cache and cache[0] else 0
         end = before + tokens.shape[1]
         real = tokens.new_ones(1, end).bool() if real is None else real[:, :end]
-        place = (real.cumsum(-1) - 1).clamp(min=0)[:, before:]  # padding does not count
+        place = (real.cumsum(-1) - 1).clamp(min=0)[:, before:]  # pads do not count
         pace = speeds(*self.rotary)
         pace = stretched(pace, *self.scaling) if self.scaling else pace
         angles = place[:, None, :, None] * pace.to(place.device)
-        i, j = (torch.arange(k, end, device=tokens.device) for k in (before, 0))
-        back = i[:, None] - j  # how far back each query looks
-        seen = (back >= 0) & real[:, None] | (back == 0)
         x, memories = self.embedding(tokens), cache or [None] * len(self.layers)
         for layer, window, memory in zip(self.layers, self.windows, memories):
-            mask = seen if window is None else seen & (back < window)
-            x = layer(x, angles, mask[:, None, None], memory)
+            x = layer(x, angles, seen(real, before, window)[:, None], memory)
         return self.output(self.norm(x))
 
 
-# book/95_since_2017.ipynb#write
+# book/95_since_2017.ipynb#chosen
+def chosen(logits, temperature=0.0, top_p=1.0):  # (b, vocab) -> (b, 1)
+    """The likeliest token, or one drawn among those that together have `top_p`."""
+    if not temperature:
+        return logits.argmax(-1, keepdim=True)
+    shares, order = (logits / temperature).softmax(-1).sort(descending=True)
+    shares[shares.cumsum(-1) - shares >= top_p] = 0  # likelier ones have enough
+    return order.gather(-1, shares.multinomial(1))
+
+
 @torch.no_grad()
 def write(model, tokens, count, ends=(), temperature=0.0, top_p=1.0, real=None):
-    """Yield `count` further tokens, (b,) each: the likeliest, or drawn.
-
-    It stops when each row has had one of `ends`. `top_p` draws among the likeliest
-    that together have this share. `real` is false at padding, which stands on the left.
-    """
-    cache, ends = model.new_cache(), torch.tensor(ends, device=tokens.device)
+    """Yield `count` further tokens, (b,) each, until each row has had one of `ends`."""
+    cache, ends, over = model.new_cache(), torch.tensor(ends).to(tokens), False
     real = torch.ones_like(tokens).bool() if real is None else real
-    over = torch.zeros_like(real[:, 0])
     for _ in range(count):
         for part in tokens.split(512, dim=1):  # a long text piece by piece
             logits = model(part, real, cache)[:, -1].float()
-        if temperature:
-            shares, order = (logits / temperature).softmax(-1).sort(descending=True)
-            shares[shares.cumsum(-1) - shares >= top_p] = 0  # likelier ones fill it
-            tokens = order.gather(-1, shares.multinomial(1))
-        else:
-            tokens = logits.argmax(-1, keepdim=True)
+        tokens = chosen(logits, temperature, top_p)
         yield tokens[:, 0]
-        if (over := over | (tokens == ends).any(1)).all():
+        over = over | (tokens == ends).any(1)
+        if over.all():
             return
         real = torch.cat([real, torch.ones_like(tokens).bool()], dim=1)
 
@@ -193,6 +196,5 @@ def from_neighbours(rows, heads):  # (h * d_k, ...), of queries or keys
 # book/95_since_2017.ipynb#scaling
 def stretched(speed, factor, low, high, length):
     """Llama 3.1's: what came round less than `low` times in `length` is slowed down."""
-    rounds = length * speed / (2 * math.pi)
-    kept = ((rounds - low) / (high - low)).clamp(0, 1)
+    kept = ((length * speed / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
     return speed * (kept + (1 - kept) / factor)

@@ -108,8 +108,7 @@ FORMS = {  # how people write it, as edits of chapter 95's file, and what is sai
         (ARGUMENTS, f"{ARGUMENTS}\n        tokens = tokens.T", RETURN, f"{RETURN}.transpose(0, 1)"),
         "call", "(length, batch)"),
     "a mask of what may be read, which the caller makes": (
-        (ARGUMENTS, "tokens, mask):\n        cache = real = None\n        given = mask[None]",
-         "mask = seen if", "seen = given\n            mask = seen if"),
+        (ARGUMENTS, "tokens, mask):\n        cache = real = None", "seen(real, before, window)[:, None]", "mask"),
         "call", "mask handed over: True where tokens may be read"),
     "a cache that comes out": (
         (ARGUMENTS, "tokens, real=None, past=None):\n        cache = [[*one] for one in past] if past else self.room()",

@@ -26,7 +26,7 @@ class Slip(NamedTuple):
     sizes: Mapping[str, Any] = MappingProxyType({})
 
 
-SEEN = "(back >= 0) & real[:, None] | (back == 0)"
+SEEN = "(back == 0) | (back > 0) & (back < (window or math.inf)) & real[:, None]"
 TURNED = "turn(self.query_norm(q), angles), turn(self.key_norm(k), angles)"
 GROWN = (
     "            if cache:\n                k, v = (torch.cat(pair, dim=2) for pair in zip(cache, (k, v)))\n"
@@ -44,22 +44,22 @@ SHARED, NORMED = {"num_kv_heads": 2}, {"qk_norm": True}
 
 TODAY = [
     # what may be read
-    Slip("no causal mask", "looks ahead", (SEEN, "real[:, None] | (back == 0)")),
-    Slip("the next token is read", "looks ahead", ("(back >= 0)", "(back >= -1)")),
+    Slip("no causal mask", "looks ahead", (SEEN, "(back == 0) | real[:, None]")),
+    Slip("the next token is read", "looks ahead", ("(back > 0)", "(back >= -1)")),
     Slip("the last layer is not causal", "masks", (
-        "x = layer(x, angles, mask[",
-        "mask = mask | (layer is self.layers[-1])\n            x = layer(x, angles, mask[")),
+        "seen(real, before, window)[:, None]", "seen(real, before, window)[:, None] | (layer is self.layers[-1])")),
     Slip("some heads are not causal", "masks", (
         "scores.masked_fill(~mask, -math.inf)",
         "torch.cat([scores[:, :1], scores[:, 1:].masked_fill(~mask, -math.inf)], dim=1)")),
-    Slip("a token does not see itself", "masks", (SEEN, "(back > 0) & real[:, None] | (i[:, None] + j == 0)")),
+    Slip("a token does not see itself", "masks", (
+        SEEN, "(back > 0) & real[:, None] | (number[before:, None] + number == 0)")),
     Slip("mask in the opposite sense", "call", ("masked_fill(~mask", "masked_fill(mask")),
     Slip("mask writes 0", "masks", ("(~mask, -math.inf)", "(~mask, 0.0)")),
     Slip("mask after the softmax", "softmax", (
         "scores.masked_fill(~mask, -math.inf).float().softmax(-1)", "scores.float().softmax(-1) * mask")),
-    Slip("window one too wide", "windows", ("back < window", "back <= window"), {"windows": [3, 3]}),
-    Slip("window one too narrow", "windows", ("back < window", "back < window - 1"), {"windows": [3, 3]}),
-    Slip("window unused", "windows", ("seen & (back < window)", "seen"), {"windows": [3, 3]}),
+    Slip("window one too wide", "windows", ("back < (window", "back <= (window"), {"windows": [3, 3]}),
+    Slip("window one too narrow", "windows", ("(window or math.inf)", "((window or 9) - 1)"), {"windows": [3, 3]}),
+    Slip("window unused", "windows", (" & (back < (window or math.inf))", ""), {"windows": [3, 3]}),
     # the cache, padding
     Slip("places begin anew in each step", "cache", (
         ".clamp(min=0)[:, before:]", ".clamp(min=0)[:, : end - before]")),
@@ -73,12 +73,13 @@ TODAY = [
     Slip("keys kept before they are turned", "cache", (GROWN,
         "            kept, bare = cache[:], self.key_norm(self.split(self.key(x)))\n" + GROWN +
         "            cache[0] = torch.cat([kept[0], bare], dim=2) if kept else bare\n")),
-    Slip("a piece reads ahead", "cache", ("(back >= 0)", "((back >= 0) | (before > 0))")),
-    Slip("a step masked as if it were first", "cache", ("back = i[:, None] - j", "back = (i - before)[:, None] - j")),
+    Slip("a piece reads ahead", "cache", ("(back > 0)", "((back > 0) | (before > 0))")),
+    Slip("a step masked as if it were first", "cache", (
+        "back = number[before:, None] - number", "back = number[: len(number) - before, None] - number")),
     Slip("padding read", "left padding", (
-        "(back >= 0) & real[:, None]", "(back >= 0) & real[:, :1, None].eq(real[:, :1, None])")),
+        " & real[:, None]", " & (real == real)[:, None]")),
     Slip("cached steps count padding", "left padding", ("(real.cumsum", "((real | (before > 0)).cumsum")),
-    Slip("padding gives no numbers", "left padding", (" | (back == 0)", "")),
+    Slip("padding gives no numbers", "left padding", ("(back == 0) | (back > 0)", "(back >= 0)")),
     # places
     Slip("no positions", "positions", (TURNED, "self.query_norm(q), self.key_norm(k)")),
     Slip("values turned", "rotary", (TURNED, f"{TURNED}\n        v = turn(v, angles)")),
@@ -97,9 +98,8 @@ TODAY = [
         TURNED, "self.query_norm(turn(q, angles)), self.key_norm(turn(k, angles))"), NORMED),
     # heads
     Slip("groups interleaved", "groups", (
-        "q.unflatten(1, (k.shape[1], -1))", "q.unflatten(1, (-1, k.shape[1])).transpose(1, 2)",
-        "v[:, :, None]).flatten(1, 2)", "v[:, :, None]).transpose(1, 2).flatten(1, 2)"), SHARED),
-    Slip("values of other heads", "groups", ("@ v[:, :, None]", "@ v[:, None]"), SHARED),
+        ".repeat_interleave(self.share, dim=1)", ".repeat(1, self.share, 1, 1)"), SHARED),
+    Slip("values of other heads", "groups", (".to(x.dtype) @ v", ".to(x.dtype) @ v.roll(1, dims=1)"), SHARED),
     Slip("heads normalised together", "query norm", (
         "turn(self.query_norm(q)",
         "turn(self.query_norm.weight * (q.float() * (q.float().square().mean((1, 3), keepdim=True) + 1e-6).rsqrt())"
@@ -115,9 +115,9 @@ TODAY = [
     Slip("tables in half precision", "precision", ("angles.cos().to(", "angles.cos().half().to(")),
     Slip("the machine's epsilon", "norms", ("keepdim=True) + self.eps", "keepdim=True) + torch.finfo(wide.dtype).eps")),
     Slip("epsilon outside the root", "norms", (
-        "(wide.square().mean(-1, keepdim=True) + self.eps).rsqrt()",
-        "1 / (wide.square().mean(-1, keepdim=True).sqrt() + self.eps)")),
-    Slip("divided by the mean square", "norms", (".rsqrt()", ".reciprocal()")),
+        "(wide.square().mean(-1, keepdim=True) + self.eps).sqrt()",
+        "wide.square().mean(-1, keepdim=True).sqrt() + self.eps")),
+    Slip("divided by the mean square", "norms", (".sqrt()", "")),
     Slip("normalised over the text", "looks ahead", ("wide.square().mean(-1,", "wide.square().mean((1, 2),"), ),
     Slip("no last norm", "norms", ("self.output(self.norm(x))", "self.output(x)")),
     Slip("the second norm is missing", "norms", ("self.feed_forward(self.second_norm(x))", "self.feed_forward(x)")),
