@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from annotated import today
 from annotated.attention import MultiHeadAttention
-from annotated.base.corpus import Corpus
+from annotated.base.corpus import Corpus, SentencePair
 from annotated.base.files import InputError
 from annotated.batching import pad_sequences
 from annotated.embeddings import OutputProjection, TokenEmbedding
@@ -220,6 +220,75 @@ def translations(model: nn.Module, tokenizer: Tokenizer, texts: Sequence[str], r
     return detokenize(tokenizer, [found[number] for number in range(len(texts))])
 
 
+@torch.no_grad()
+def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
+    """On which way the adjective reaches the pronoun, in twins of equal length.
+
+    `right` are pronouns right where nothing is changed, and where in all layers the adjective reads nothing before it,
+    or the last token does not read the adjective. `turned` are those that turn where a twin gets vectors of the other,
+    after each layer, by where they stand, in twins with both right. Before the adjective all is the same in both.
+    """
+    layers = (model.decoder.stack if isinstance(model.decoder, OneStack) else model.decoder).layers
+    turned = {part: [0] * len(layers) for part in ("adjective", "end of the sentence", "translation", "last token")}
+    right, both = (
+        {"as it is": 0, "adjective reads nothing before it": 0, "last token does not read the adjective": 0},
+        0,
+    )
+    count, truth = 0, torch.tensor([0, 1])
+
+    def decided(text: Tensor, words: list[int], hook: Callable[[nn.Module], Any] | None = None) -> Tensor:
+        hooks = [] if hook is None else [hook(layer) for layer in layers]
+        chosen = model.decoder(text, torch.ones_like(text).bool())[:, -1, words].argmax(-1)
+        for one in hooks:
+            one.remove()
+        return chosen == truth
+
+    def closing(queries: list[int], keys: list[int]) -> Callable[[nn.Module], Any]:
+        def close(_: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
+            closed = torch.zeros(text.shape[1], text.shape[1]).bool()
+            closed[torch.tensor(queries)[:, None], torch.tensor(keys)] = True
+            masks = [one.dtype == torch.bool if isinstance(one, Tensor) else False for one in given]
+            return tuple(one & ~closed if mask else one for one, mask in zip(given, masks, strict=True))
+
+        return lambda layer: layer.register_forward_pre_hook(close)
+
+    def exchanging(place: Sequence[int], chosen: nn.Module) -> Callable[[nn.Module], Any]:
+        def exchange(layer: nn.Module, _: object, out: Tensor) -> Tensor:
+            if layer is chosen:
+                out[:, list(place)] = out[:, list(place)].flip(0)
+            return out
+
+        return lambda layer: layer.register_forward_hook(exchange)
+
+    for twins in zip(pairs[::2], pairs[1::2], strict=True):
+        sources = tokenize(tokenizer, [one.source for one in twins])
+        targets = tokenize(tokenizer, [one.target for one in twins], target=True)
+        fork = next(i for i, (one, other) in enumerate(zip(*targets, strict=False)) if one != other)
+        if len(sources[0]) != len(sources[1]):
+            continue
+        begun = [[*one, model.config.start_id, *other[:fork]] for one, other in zip(sources, targets, strict=True)]
+        text = torch.tensor(begun)
+        words, end, last = [target[fork] for target in targets], len(sources[0]), text.shape[1] - 1
+        adjective = (text[0] != text[1]).nonzero().flatten().tolist()
+        as_it_is = decided(text, words)
+        blind = decided(text, words, closing(adjective, list(range(adjective[0]))))
+        apart = decided(text, words, closing([last], adjective))
+        for name, found in zip(right, (as_it_is, blind, apart), strict=True):
+            right[name] += int(found.sum())
+        count += 1
+        if not as_it_is.all():
+            continue
+        both += 1
+        places = (adjective, range(adjective[-1] + 1, end), range(end, last), [last])
+        for part, place in zip(turned, places, strict=True):
+            for number, layer in enumerate(layers):
+                turned[part][number] += int((~decided(text, words, exchanging(place, layer))).sum())
+    return {
+        "twins": count, "right": {name: found / (2 * count) for name, found in right.items()}, "both": both,
+        "turned": {part: [found / (2 * max(both, 1)) for found in each] for part, each in turned.items()},
+    }  # fmt: skip
+
+
 def judge(
     plan: Mapping[str, Any], path: Path, state: TrainingState, tokenizer: Tokenizer, corpus: Corpus
 ) -> dict[str, Any]:
@@ -239,6 +308,8 @@ def judge(
             right = [antecedent_accuracy([text], [pair]) == 1 for text, pair in zip(outputs, pairs, strict=True)]
             both = [one and other for one, other in zip(right[::2], right[1::2], strict=True)]
             scores[split] |= {"pronouns": sum(right) / len(right), "twins": sum(both) / len(both)}
+    if "one-stack" in plan["edits"] and corpus.name == "embedded":
+        scores["ways"] = ways(model, tokenizer, corpus.split("pronoun"))
     return scores | ({"pair": translations(model, tokenizer, PAIR)} if corpus.name == "embedded" else {})
 
 

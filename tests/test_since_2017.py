@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,10 +13,13 @@ from torch import nn
 from annotated import today
 from annotated.attention import MultiHeadAttention
 from annotated.base.files import InputError
+from annotated.embeddings import TokenEmbedding
 from annotated.model import Transformer, TransformerConfig
 from annotated.schedule import learning_rate
+from annotated.text.grammar.splits import embedded_split
+from annotated.text.tokenization import load_tokenizer
 from annotated.training import TrainingConfig
-from studies.since_2017 import EDITS, OneText, edited, optimizer_for, step_seconds
+from studies.since_2017 import EDITS, OneText, edited, optimizer_for, step_seconds, ways
 from tools import experiments
 from tools.experiments import ROOT
 
@@ -100,3 +104,19 @@ def test_seconds_are_taken_of_every_row_that_trains_as_usual(monkeypatch: pytest
     small = PLAN | {"rows": PLAN["rows"][:2] + PLAN["rows"][9:10]}
     monkeypatch.setattr(experiments, "load_plan", lambda name: small)
     assert step_seconds(rounds=1, steps=20).keys() == {"base", "all"}
+
+
+@pytest.mark.parametrize("edits", [["one-stack"], list(EDITS)], ids=["one stack", "all"])
+def test_ways_end_at_the_last_token_which_cannot_know_without_the_adjective(edits):
+    """In the last layer nothing else reaches the output, and in a single layer nothing else brings the adjective."""
+    tokenizer = load_tokenizer(ROOT / "data" / "models" / "embedded")
+    torch.manual_seed(0)
+    model = edited(replace(CONFIG, vocab_size=len(tokenizer)), edits, num_layers=1, d_ff=60).eval()
+    for part in model.modules():  # as drawn, hardly any decision depends on the adjective
+        if isinstance(part, nn.Linear if len(edits) > 1 else TokenEmbedding):
+            part.weight.data *= 10
+    found = ways(model, tokenizer, embedded_split("pronoun"))
+    assert found["both"] > 0
+    assert found["turned"]["last token"] == [1.0]
+    assert found["turned"]["adjective"] == found["turned"]["translation"] == [0.0]
+    assert found["right"]["last token does not read the adjective"] == 0.5 != found["right"]["as it is"]
