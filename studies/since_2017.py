@@ -224,17 +224,15 @@ def translations(model: nn.Module, tokenizer: Tokenizer, texts: Sequence[str], r
 def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
     """On which way the adjective reaches the pronoun, in twins of equal length.
 
-    `right` are pronouns right where nothing is changed, and where in all layers the adjective reads nothing before it,
-    or the last token does not read the adjective. `turned` are those that turn where a twin gets vectors of the other,
-    after each layer, by where they stand, in twins with both right. Before the adjective all is the same in both.
+    `right` are pronouns right: as it is; where in all layers the adjective reads nothing before it; where the token
+    after it does not (a control); and where the last token does not read the adjective. `turned` are those that turn
+    where a twin gets vectors of the other, after each layer, by where they stand, in twins with both right. Before the
+    adjective all is the same in both.
     """
     layers = (model.decoder.stack if isinstance(model.decoder, OneStack) else model.decoder).layers
     turned = {part: [0] * len(layers) for part in ("adjective", "end of the sentence", "translation", "last token")}
-    right, both = (
-        {"as it is": 0, "adjective reads nothing before it": 0, "last token does not read the adjective": 0},
-        0,
-    )
-    count, truth = 0, torch.tensor([0, 1])
+    right = dict.fromkeys(("as it is", "adjective blind", "next token blind", "adjective unread"), 0)
+    count, both, truth = 0, 0, torch.tensor([0, 1])
 
     def decided(text: Tensor, words: list[int], hook: Callable[[nn.Module], Any] | None = None) -> Tensor:
         hooks = [] if hook is None else [hook(layer) for layer in layers]
@@ -271,15 +269,16 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
         words, end, last = [target[fork] for target in targets], len(sources[0]), text.shape[1] - 1
         adjective = (text[0] != text[1]).nonzero().flatten().tolist()
         as_it_is = decided(text, words)
-        blind = decided(text, words, closing(adjective, list(range(adjective[0]))))
-        apart = decided(text, words, closing([last], adjective))
-        for name, found in zip(right, (as_it_is, blind, apart), strict=True):
+        follows = adjective[-1] + 1
+        ways_closed = (adjective, range(adjective[0])), ([follows], range(follows)), ([last], adjective)
+        closed = [decided(text, words, closing(queries, list(keys))) for queries, keys in ways_closed]
+        for name, found in zip(right, (as_it_is, *closed), strict=True):
             right[name] += int(found.sum())
         count += 1
         if not as_it_is.all():
             continue
         both += 1
-        places = (adjective, range(adjective[-1] + 1, end), range(end, last), [last])
+        places = (adjective, range(follows, end), range(end, last), [last])
         for part, place in zip(turned, places, strict=True):
             for number, layer in enumerate(layers):
                 turned[part][number] += int((~decided(text, words, exchanging(place, layer))).sum())

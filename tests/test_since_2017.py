@@ -119,4 +119,4 @@ def test_ways_end_at_the_last_token_which_cannot_know_without_the_adjective(edit
     assert found["both"] > 0
     assert found["turned"]["last token"] == [1.0]
     assert found["turned"]["adjective"] == found["turned"]["translation"] == [0.0]
-    assert found["right"]["last token does not read the adjective"] == 0.5 != found["right"]["as it is"]
+    assert found["right"]["adjective unread"] == 0.5 != found["right"]["as it is"]
