@@ -16,7 +16,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -220,44 +220,47 @@ def translations(model: nn.Module, tokenizer: Tokenizer, texts: Sequence[str], r
     return detokenize(tokenizer, [found[number] for number in range(len(texts))])
 
 
+class Case(NamedTuple):
+    """One of two twins, read up to where its pronoun is due: both pronouns, which is right, and vectors by layer."""
+
+    text: Tensor
+    pronouns: list[int]
+    right: int
+    adjective: list[int]
+    source: int  # so many tokens
+    vectors: list[Tensor]
+
+
 @torch.no_grad()
 def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
-    """On which way the adjective reaches the pronoun, in twins of equal length.
+    """On which way the adjective reaches the pronoun, in twins of equal length that the model gets right.
 
-    `right` are pronouns right: as it is; where in all layers the adjective reads nothing before it; where the token
-    after it does not (a control); and where the last token does not read the adjective. `turned` are those that turn
-    where a twin gets vectors of the other, after each layer, by where they stand, in twins with both right. Before the
-    adjective all is the same in both.
+    `turned` are pronouns that turn where a twin gets vectors of the other, after each layer, by where they stand.
+    Before the adjective all is the same in both. `same adjective` are those that turn where the adjective's vectors
+    come from another sentence with this adjective, whose right pronoun is the other one or, as a control, the same.
     """
     layers = (model.decoder.stack if isinstance(model.decoder, OneStack) else model.decoder).layers
-    turned = {part: [0] * len(layers) for part in ("adjective", "end of the sentence", "translation", "last token")}
-    right = dict.fromkeys(("as it is", "adjective blind", "next token blind", "adjective unread"), 0)
-    count, both, truth = 0, 0, torch.tensor([0, 1])
 
-    def decided(text: Tensor, words: list[int], hook: Callable[[nn.Module], Any] | None = None) -> Tensor:
-        hooks = [] if hook is None else [hook(layer) for layer in layers]
-        chosen = model.decoder(text, torch.ones_like(text).bool())[:, -1, words].argmax(-1)
-        for one in hooks:
-            one.remove()
-        return chosen == truth
+    def read(text: Tensor, layer: int = -1, places: Sequence[int] = (), given: Tensor | None = None) -> Any:
+        vectors: list[Tensor] = []
 
-    def closing(queries: list[int], keys: list[int]) -> Callable[[nn.Module], Any]:
-        def close(_: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
-            closed = torch.zeros(text.shape[1], text.shape[1]).bool()
-            closed[torch.tensor(queries)[:, None], torch.tensor(keys)] = True
-            masks = [one.dtype == torch.bool if isinstance(one, Tensor) else False for one in given]
-            return tuple(one & ~closed if mask else one for one, mask in zip(given, masks, strict=True))
-
-        return lambda layer: layer.register_forward_pre_hook(close)
-
-    def exchanging(place: Sequence[int], chosen: nn.Module) -> Callable[[nn.Module], Any]:
-        def exchange(layer: nn.Module, _: object, out: Tensor) -> Tensor:
-            if layer is chosen:
-                out[:, list(place)] = out[:, list(place)].flip(0)
+        def look(_: nn.Module, __: object, out: Tensor) -> Tensor:
+            if len(vectors) == layer:
+                out = out.clone()
+                out[0, list(places)] = given
+            vectors.append(out[0])
             return out
 
-        return lambda layer: layer.register_forward_hook(exchange)
+        hooks = [one.register_forward_hook(look) for one in layers]
+        logits = model.decoder(text[None], torch.ones_like(text[None]).bool())[0, -1]
+        for hook in hooks:
+            hook.remove()
+        return logits, vectors
 
+    def turns(host: Case, layer: int, places: Sequence[int], given: Tensor) -> bool:
+        return int(read(host.text, layer, places, given)[0][host.pronouns].argmax()) != host.right
+
+    cases: list[Case] = []
     for twins in zip(pairs[::2], pairs[1::2], strict=True):
         sources = tokenize(tokenizer, [one.source for one in twins])
         targets = tokenize(tokenizer, [one.target for one in twins], target=True)
@@ -265,27 +268,38 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
         if len(sources[0]) != len(sources[1]):
             continue
         begun = [[*one, model.config.start_id, *other[:fork]] for one, other in zip(sources, targets, strict=True)]
-        text = torch.tensor(begun)
-        words, end, last = [target[fork] for target in targets], len(sources[0]), text.shape[1] - 1
-        adjective = (text[0] != text[1]).nonzero().flatten().tolist()
-        as_it_is = decided(text, words)
-        follows = adjective[-1] + 1
-        ways_closed = (adjective, range(adjective[0])), ([follows], range(follows)), ([last], adjective)
-        closed = [decided(text, words, closing(queries, list(keys))) for queries, keys in ways_closed]
-        for name, found in zip(right, (as_it_is, *closed), strict=True):
-            right[name] += int(found.sum())
-        count += 1
-        if not as_it_is.all():
+        texts, pronouns = torch.tensor(begun), [target[fork] for target in targets]
+        adjective = (texts[0] != texts[1]).nonzero().flatten().tolist()
+        logits, vectors = zip(*map(read, texts), strict=True)
+        if [int(one[pronouns].argmax()) for one in logits] == [0, 1]:
+            rest = (adjective, len(sources[0]))
+            cases += [Case(texts[i], pronouns, i, *rest, vectors[i]) for i in range(2)]
+
+    turned = {part: [0] * len(layers) for part in ("adjective", "end of the sentence", "translation", "last token")}
+    same, donors = {kind: [0] * len(layers) for kind in ("other pronoun", "same pronoun")}, 0
+    for i, host in enumerate(cases):
+        last = len(host.text) - 1
+        spans = host.adjective, range(host.adjective[-1] + 1, host.source), range(host.source, last), [last]
+        for part, places in zip(turned, spans, strict=True):
+            for layer in range(len(layers)):
+                given = cases[i ^ 1].vectors[layer][list(places)]
+                turned[part][layer] += turns(host, layer, places, given)
+        words = host.text[host.adjective].tolist()
+        others = [
+            one for one in cases[i + 2 - i % 2 :] + cases[: i - i % 2] if one.text[one.adjective].tolist() == words
+        ]
+        wanted = host.pronouns[1 - host.right], host.pronouns[host.right]
+        found = [next((one for one in others if one.pronouns[one.right] == word), None) for word in wanted]
+        if None in found:
             continue
-        both += 1
-        places = (adjective, range(follows, end), range(end, last), [last])
-        for part, place in zip(turned, places, strict=True):
-            for number, layer in enumerate(layers):
-                turned[part][number] += int((~decided(text, words, exchanging(place, layer))).sum())
-    return {
-        "twins": count, "right": {name: found / (2 * count) for name, found in right.items()}, "both": both,
-        "turned": {part: [found / (2 * max(both, 1)) for found in each] for part, each in turned.items()},
-    }  # fmt: skip
+        donors += 1
+        for kind, donor in zip(same, found, strict=True):
+            for layer in range(len(layers)):
+                given = donor.vectors[layer][donor.adjective]
+                same[kind][layer] += turns(host, layer, host.adjective, given)
+    shares = {part: [one / max(len(cases), 1) for one in each] for part, each in turned.items()}
+    alike = {kind: [one / max(donors, 1) for one in each] for kind, each in same.items()}
+    return {"sentences": len(cases), "turned": shares, "with donors": donors, "same adjective": alike}
 
 
 def judge(

@@ -107,16 +107,17 @@ def test_seconds_are_taken_of_every_row_that_trains_as_usual(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("edits", [["one-stack"], list(EDITS)], ids=["one stack", "all"])
-def test_ways_end_at_the_last_token_which_cannot_know_without_the_adjective(edits):
-    """In the last layer nothing else reaches the output, and in a single layer nothing else brings the adjective."""
+def test_ways_end_at_the_last_token(edits):
+    """After the last layer nothing else reaches the output; after the first the adjective does, or what has read it."""
     tokenizer = load_tokenizer(ROOT / "data" / "models" / "embedded")
     torch.manual_seed(0)
-    model = edited(replace(CONFIG, vocab_size=len(tokenizer)), edits, num_layers=1, d_ff=60).eval()
+    model = edited(replace(CONFIG, vocab_size=len(tokenizer)), edits, num_layers=2, d_ff=60).eval()
     for part in model.modules():  # as drawn, hardly any decision depends on the adjective
         if isinstance(part, nn.Linear if len(edits) > 1 else TokenEmbedding):
             part.weight.data *= 10
     found = ways(model, tokenizer, embedded_split("pronoun"))
-    assert found["both"] > 0
-    assert found["turned"]["last token"] == [1.0]
-    assert found["turned"]["adjective"] == found["turned"]["translation"] == [0.0]
-    assert found["right"]["adjective unread"] == 0.5 != found["right"]["as it is"]
+    assert found["sentences"] > 0
+    assert found["turned"]["last token"][1] == 1.0
+    assert found["turned"]["adjective"][1] == found["turned"]["translation"][1] == 0.0
+    assert found["turned"]["adjective"][0] + found["turned"]["last token"][0] > 0.0
+    assert found["same adjective"]["other pronoun"][1] == 0.0
