@@ -221,11 +221,15 @@ def translations(model: nn.Module, tokenizer: Tokenizer, texts: Sequence[str], r
 
 
 class Case(NamedTuple):
-    """One of two twins, read up to where its pronoun is due: both pronouns, which is right, and vectors by layer."""
+    """One of two twins, read up to where its pronoun is due: both pronouns, which is right, and vectors by layer.
+
+    `far` says that the pronoun means the first of the two nouns.
+    """
 
     text: Tensor
     pronouns: list[int]
     right: int
+    far: bool
     adjective: list[int]
     source: int  # so many tokens
     vectors: list[Tensor]
@@ -237,7 +241,8 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
 
     `turned` are pronouns that turn where a twin gets vectors of the other, after each layer, by where they stand.
     Before the adjective all is the same in both. `same adjective` are those that turn where the adjective's vectors
-    come from another sentence with this adjective, whose right pronoun is the other one or, as a control, the same.
+    come from another sentence with this adjective: one whose right pronoun is the other of the two, one in which the
+    other noun is meant, of the first and the second, and as a control one with the same pronoun and the same noun.
     """
     layers = (model.decoder.stack if isinstance(model.decoder, OneStack) else model.decoder).layers
 
@@ -272,11 +277,17 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
         adjective = (texts[0] != texts[1]).nonzero().flatten().tolist()
         logits, vectors = zip(*map(read, texts), strict=True)
         if [int(one[pronouns].argmax()) for one in logits] == [0, 1]:
-            rest = (adjective, len(sources[0]))
-            cases += [Case(texts[i], pronouns, i, *rest, vectors[i]) for i in range(2)]
+            far, size = ["antecedent far" in one.phenomena for one in twins], len(sources[0])
+            cases += [Case(texts[i], pronouns, i, far[i], adjective, size, vectors[i]) for i in range(2)]
 
     turned = {part: [0] * len(layers) for part in ("adjective", "end of the sentence", "translation", "last token")}
-    same, donors = {kind: [0] * len(layers) for kind in ("other pronoun", "same pronoun")}, 0
+    kinds: dict[str, Callable[[Case, Case], bool]] = {
+        "other pronoun": lambda host, one: one.pronouns[one.right] == host.pronouns[1 - host.right],
+        "other noun": lambda host, one: one.far != host.far,
+        "both the same": lambda host, one: one.far == host.far and one.pronouns[one.right] == host.pronouns[host.right],
+    }
+    same = {kind: [0] * len(layers) for kind in kinds}
+    asked = dict.fromkeys(kinds, 0)
     for i, host in enumerate(cases):
         last = len(host.text) - 1
         spans = host.adjective, range(host.adjective[-1] + 1, host.source), range(host.source, last), [last]
@@ -288,18 +299,15 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
         others = [
             one for one in cases[i + 2 - i % 2 :] + cases[: i - i % 2] if one.text[one.adjective].tolist() == words
         ]
-        wanted = host.pronouns[1 - host.right], host.pronouns[host.right]
-        found = [next((one for one in others if one.pronouns[one.right] == word), None) for word in wanted]
-        if None in found:
-            continue
-        donors += 1
-        for kind, donor in zip(same, found, strict=True):
-            for layer in range(len(layers)):
+        for kind, fits in kinds.items():
+            donor = next((one for one in others if fits(host, one)), None)
+            asked[kind] += donor is not None
+            for layer in range(len(layers) if donor else 0):
                 given = donor.vectors[layer][donor.adjective]
                 same[kind][layer] += turns(host, layer, host.adjective, given)
     shares = {part: [one / max(len(cases), 1) for one in each] for part, each in turned.items()}
-    alike = {kind: [one / max(donors, 1) for one in each] for kind, each in same.items()}
-    return {"sentences": len(cases), "turned": shares, "with donors": donors, "same adjective": alike}
+    alike = {kind: [one / max(asked[kind], 1) for one in each] for kind, each in same.items()}
+    return {"sentences": len(cases), "turned": shares, "asked": asked, "same adjective": alike}
 
 
 def judge(
