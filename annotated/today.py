@@ -16,7 +16,7 @@ class RMSNorm(nn.Module):
         self.weight, self.eps = nn.Parameter(torch.ones(d)), eps
 
     def forward(self, x):
-        wide = x.float()
+        wide = x.float()  # where x has 16 bits, squares need more
         size = (wide.square().mean(-1, keepdim=True) + self.eps).sqrt()
         return self.weight * (wide / size).to(x.dtype)
 
@@ -32,6 +32,13 @@ def turn(x, angles):  # (b, h, n, d_k) and (b, 1, n, d_k / 2)
     cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     a, b = x.chunk(2, dim=-1)
     return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
+
+
+# book/95_since_2017.ipynb#scaling
+def stretched(speed, factor, low, high, length):
+    """Llama 3.1's: what came round less than `low` times in `length` is slowed down."""
+    kept = ((length * speed / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+    return speed * (kept + (1 - kept) / factor)
 
 
 # book/95_since_2017.ipynb#swiglu
@@ -53,7 +60,7 @@ def make_optimizer(weights, rate: float, decay: float = 0.1):
     weights = list(weights)  # gains have one axis, matrices two
     parts = [[w for w in weights if w.dim() == axes] for axes in (1, 2)]
     groups = [{"params": part, "weight_decay": d} for part, d in zip(parts, (0, decay))]
-    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))  # the paper: 0.98
+    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float = 0.1):
@@ -117,10 +124,7 @@ class Layer(nn.Module):
 
 # book/95_since_2017.ipynb#decoder
 class Decoder(nn.Module):
-    """Today's model; what is not given is as in Llama.
-
-    `windows` has, for each layer, how many tokens it sees, itself included, or None.
-    """
+    """Today's model. `windows` says how many tokens each layer sees, or None: all."""
 
     def __init__(
         self, vocab_size, d_model, d_ff, num_heads, num_layers, num_kv_heads=None,
@@ -171,6 +175,7 @@ def chosen(logits, temperature=0.0, top_p=1.0):  # (b, vocab) -> (b, 1)
     return order.gather(-1, shares.multinomial(1))
 
 
+# book/95_since_2017.ipynb#write
 @torch.no_grad()
 def write(model, tokens, count, ends=(), temperature=0.0, top_p=1.0, real=None):
     """Yield `count` further tokens, (b,) each, until each row has had one of `ends`."""
@@ -191,10 +196,3 @@ def write(model, tokens, count, ends=(), temperature=0.0, top_p=1.0, real=None):
 def from_neighbours(rows, heads):  # (h * d_k, ...), of queries or keys
     """Rows for pairs of neighbours, in the order that `turn` expects: halves."""
     return rows.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
-
-
-# book/95_since_2017.ipynb#scaling
-def stretched(speed, factor, low, high, length):
-    """Llama 3.1's: what came round less than `low` times in `length` is slowed down."""
-    kept = ((length * speed / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
-    return speed * (kept + (1 - kept) / factor)
