@@ -16,7 +16,7 @@ class RMSNorm(nn.Module):
         self.weight, self.eps = nn.Parameter(torch.ones(d)), eps
 
     def forward(self, x):
-        wide = x.float()  # where x has 16 bits, squares need more
+        wide = x.float()
         size = (wide.square().mean(-1, keepdim=True) + self.eps).sqrt()
         return self.weight * (wide / size).to(x.dtype)
 
@@ -76,7 +76,8 @@ def seen(real, before=0, window=None):  # (b, n) -> (b, n - before, n)
     """Which tokens each query sees: itself, and real ones before it."""
     number = torch.arange(real.shape[1], device=real.device)
     back = number[before:, None] - number  # how far it looks back
-    return (back == 0) | (back > 0) & (back < (window or math.inf)) & real[:, None]
+    earlier = (back > 0) & (back < (window or math.inf))
+    return earlier & real[:, None] | (back == 0)
 
 
 # book/95_since_2017.ipynb#attention
@@ -172,7 +173,7 @@ def chosen(logits, temperature=0.0, top_p=1.0):  # (b, vocab) -> (b, 1)
         return logits.argmax(-1, keepdim=True)
     shares, order = (logits / temperature).softmax(-1).sort(descending=True)
     shares[shares.cumsum(-1) - shares >= top_p] = 0  # likelier ones have enough
-    return order.gather(-1, shares.multinomial(1))
+    return order.gather(-1, shares.multinomial(1))  # draw a place, look up its token
 
 
 # book/95_since_2017.ipynb#write

@@ -26,7 +26,7 @@ class Slip(NamedTuple):
     sizes: Mapping[str, Any] = MappingProxyType({})
 
 
-SEEN = "(back == 0) | (back > 0) & (back < (window or math.inf)) & real[:, None]"
+SEEN = "earlier & real[:, None] | (back == 0)"
 TURNED = "turn(self.query_norm(q), angles), turn(self.key_norm(k), angles)"
 GROWN = (
     "            if cache:\n                k, v = (torch.cat(pair, dim=2) for pair in zip(cache, (k, v)))\n"
@@ -44,7 +44,7 @@ SHARED, NORMED = {"num_kv_heads": 2}, {"qk_norm": True}
 
 TODAY = [
     # what may be read
-    Slip("no causal mask", "looks ahead", (SEEN, "(back == 0) | real[:, None]")),
+    Slip("no causal mask", "looks ahead", (SEEN, "real[:, None] | (back == 0)")),
     Slip("the next token is read", "looks ahead", ("(back > 0)", "(back >= -1)")),
     Slip("the last layer is not causal", "masks", (
         "seen(real, before, window)[:, None]", "seen(real, before, window)[:, None] | (layer is self.layers[-1])")),
@@ -52,7 +52,7 @@ TODAY = [
         "scores.masked_fill(~mask, -math.inf)",
         "torch.cat([scores[:, :1], scores[:, 1:].masked_fill(~mask, -math.inf)], dim=1)")),
     Slip("a token does not see itself", "masks", (
-        SEEN, "(back > 0) & real[:, None] | (number[before:, None] + number == 0)")),
+        SEEN, "earlier & real[:, None] | (number[before:, None] + number == 0)")),
     Slip("mask in the opposite sense", "call", ("masked_fill(~mask", "masked_fill(mask")),
     Slip("mask writes 0", "masks", ("(~mask, -math.inf)", "(~mask, 0.0)")),
     Slip("mask after the softmax", "softmax", (
@@ -79,7 +79,7 @@ TODAY = [
     Slip("padding read", "left padding", (
         " & real[:, None]", " & (real == real)[:, None]")),
     Slip("cached steps count padding", "left padding", ("(real.cumsum", "((real | (before > 0)).cumsum")),
-    Slip("padding gives no numbers", "left padding", ("(back == 0) | (back > 0)", "(back >= 0)")),
+    Slip("padding gives no numbers", "left padding", (" | (back == 0)", "", "(back > 0)", "(back >= 0)")),
     # places
     Slip("no positions", "positions", (TURNED, "self.query_norm(q), self.key_norm(k)")),
     Slip("values turned", "rotary", (TURNED, f"{TURNED}\n        v = turn(v, angles)")),
