@@ -234,15 +234,20 @@ class Case(NamedTuple):
     source: int  # so many tokens
     vectors: list[Tensor]
 
+    def word(self) -> int:
+        """The right pronoun."""
+        return self.pronouns[self.right]
+
 
 @torch.no_grad()
 def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) -> dict[str, Any]:
     """On which way the adjective reaches the pronoun, in twins of equal length that the model gets right.
 
     `turned` are pronouns that turn where a twin gets vectors of the other, after each layer, by where they stand.
-    Before the adjective all is the same in both. `same adjective` are those that turn where the adjective's vectors
-    come from another sentence with this adjective: one whose right pronoun is the other of the two, one in which the
-    other noun is meant, of the first and the second, and as a control one with the same pronoun and the same noun.
+    Before the adjective all is the same in both. `lent` are those that turn where the adjective's vectors come from
+    another sentence with this adjective: one whose right pronoun is the other of the two, one in which the other noun
+    is meant, of the first and the second, and one with the same pronoun and noun. Two controls: these last, which
+    should turn nothing, and sentences with the twin's adjective, which should turn all.
     """
     layers = (model.decoder.stack if isinstance(model.decoder, OneStack) else model.decoder).layers
 
@@ -281,12 +286,17 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
             cases += [Case(texts[i], pronouns, i, far[i], adjective, size, vectors[i]) for i in range(2)]
 
     turned = {part: [0] * len(layers) for part in ("adjective", "end of the sentence", "translation", "last token")}
-    kinds: dict[str, Callable[[Case, Case], bool]] = {
-        "other pronoun": lambda host, one: one.pronouns[one.right] == host.pronouns[1 - host.right],
-        "other noun": lambda host, one: one.far != host.far,
-        "both the same": lambda host, one: one.far == host.far and one.pronouns[one.right] == host.pronouns[host.right],
+
+    def alike(one: Case, other: Case) -> bool:
+        return one.text[one.adjective].tolist() == other.text[other.adjective].tolist()
+
+    kinds: dict[str, Callable[[Case, Case, Case], bool]] = {  # which sentences lend their adjective's vector
+        "other pronoun": lambda host, _, one: alike(host, one) and one.word() == host.pronouns[1 - host.right],
+        "other noun": lambda host, _, one: alike(host, one) and one.far != host.far,
+        "both the same": lambda host, _, one: alike(host, one) and one.far == host.far and one.word() == host.word(),
+        "other adjective": lambda _, twin, one: alike(twin, one),
     }
-    same = {kind: [0] * len(layers) for kind in kinds}
+    lent = {kind: [0] * len(layers) for kind in kinds}
     asked = dict.fromkeys(kinds, 0)
     for i, host in enumerate(cases):
         last = len(host.text) - 1
@@ -295,19 +305,16 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
             for layer in range(len(layers)):
                 given = cases[i ^ 1].vectors[layer][list(places)]
                 turned[part][layer] += turns(host, layer, places, given)
-        words = host.text[host.adjective].tolist()
-        others = [
-            one for one in cases[i + 2 - i % 2 :] + cases[: i - i % 2] if one.text[one.adjective].tolist() == words
-        ]
+        others = cases[i + 2 - i % 2 :] + cases[: i - i % 2]
         for kind, fits in kinds.items():
-            donor = next((one for one in others if fits(host, one)), None)
+            donor = next((one for one in others if fits(host, cases[i ^ 1], one)), None)
             asked[kind] += donor is not None
             for layer in range(len(layers) if donor else 0):
                 given = donor.vectors[layer][donor.adjective]
-                same[kind][layer] += turns(host, layer, host.adjective, given)
+                lent[kind][layer] += turns(host, layer, host.adjective, given)
     shares = {part: [one / max(len(cases), 1) for one in each] for part, each in turned.items()}
-    alike = {kind: [one / max(asked[kind], 1) for one in each] for kind, each in same.items()}
-    return {"sentences": len(cases), "turned": shares, "asked": asked, "same adjective": alike}
+    by_others = {kind: [one / max(asked[kind], 1) for one in each] for kind, each in lent.items()}
+    return {"sentences": len(cases), "turned": shares, "asked": asked, "lent": by_others}
 
 
 def judge(

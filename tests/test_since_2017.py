@@ -120,4 +120,4 @@ def test_ways_end_at_the_last_token(edits):
     assert found["turned"]["last token"][1] == 1.0
     assert found["turned"]["adjective"][1] == found["turned"]["translation"][1] == 0.0
     assert found["turned"]["adjective"][0] + found["turned"]["last token"][0] > 0.0
-    assert found["same adjective"]["other pronoun"][1] == 0.0
+    assert found["lent"]["other adjective"][1] == 0.0
