@@ -60,7 +60,7 @@ def make_optimizer(weights, rate: float, decay: float = 0.1):
     weights = list(weights)  # gains have one axis, matrices two
     parts = [[w for w in weights if w.dim() == axes] for axes in (1, 2)]
     groups = [{"params": part, "weight_decay": d} for part, d in zip(parts, (0, decay))]
-    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))
+    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))  # 2017: 0.98
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float = 0.1):
