@@ -73,7 +73,7 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float =
 
 # book/95_since_2017.ipynb#seen
 def seen(real, before=0, window=None):  # (b, n) -> (b, n - before, n)
-    """Which tokens each query sees: itself, and real ones before it."""
+    """What each query sees: itself and real tokens before it, `window` in all."""
     number = torch.arange(real.shape[1], device=real.device)
     back = number[before:, None] - number  # how far it looks back
     earlier = (back > 0) & (back < (window or math.inf))
