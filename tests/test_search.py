@@ -20,7 +20,7 @@ NAMED = {  # by the paper's words, and by the field's
     "positonal": "35_positional_encoding", "how to install": "91_command_line#how-to-install-it",
     "BLEU": "61_machine_translation#which-of-two-translations-is-better",
     "Llama 3": "95_since_2017#the-file-of-today", "qwen": "95_since_2017#the-file-of-today",
-    "mistral": "95_since_2017#the-file-of-today", "rotary": "95_since_2017#places-that-turn",
+    "mistral": "95_since_2017#other-people-s-weights", "rotary": "95_since_2017#places-that-turn",
     "GQA": "95_since_2017#queries-that-share-keys", "swiglu": "95_since_2017#a-network-with-a-gate",
     "RMSNorm": "95_since_2017#norms-that-do-not-subtract", "adamw": "95_since_2017#adamw-along-a-cosine",
     "cosine": "95_since_2017#adamw-along-a-cosine", "qk-norm": "95_since_2017#queries-and-keys-normalised",
