@@ -79,7 +79,7 @@ def input_lines() -> Iterator[str]:
             byte = line[error.start]
             raise InputError(
                 f"standard input: line {number} is not UTF-8 (byte 0x{byte:02x})",
-                "Convert the text, for example with `iconv -f latin1 -t utf-8`; the lines before it are done.",
+                "Convert the text, for example with `iconv -f latin1 -t utf-8`.",
             ) from None
 
 
