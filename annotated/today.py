@@ -45,10 +45,10 @@ def stretched(speed, factor, low, high, length):
 class SwiGLU(nn.Module):
     """An inner layer, opened and shut by a second one."""
 
-    def __init__(self, d: int, d_ff: int, bias=False):
+    def __init__(self, d: int, d_ff: int):
         super().__init__()
-        self.gate, self.inner = (nn.Linear(d, d_ff, bias) for _ in range(2))
-        self.outer = nn.Linear(d_ff, d, bias)
+        self.gate, self.inner = (nn.Linear(d, d_ff, bias=False) for _ in range(2))
+        self.outer = nn.Linear(d_ff, d, bias=False)
 
     def forward(self, x):
         return self.outer(nn.functional.silu(self.gate(x)) * self.inner(x))
@@ -60,7 +60,7 @@ def make_optimizer(weights, rate: float, decay: float = 0.1):
     weights = list(weights)  # gains have one axis, matrices two
     parts = [[w for w in weights if w.dim() == axes] for axes in (1, 2)]
     groups = [{"params": part, "weight_decay": d} for part, d in zip(parts, (0, decay))]
-    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))  # 2017: 0.98
+    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))  # 0.98 in 2017
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float = 0.1):
@@ -75,22 +75,24 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float =
 def seen(real, before=0, window=None):  # (b, n) -> (b, n - before, n)
     """What each query sees: itself and real tokens before it, `window` in all."""
     number = torch.arange(real.shape[1], device=real.device)
-    back = number[before:, None] - number  # how far it looks back
-    earlier = (back > 0) & (back < (window or math.inf))
-    return earlier & real[:, None] | (back == 0)
+    back = number[before:, None] - number  # how far each query looks back
+    near = (back >= 0) & (back < (window or math.inf))  # no later tokens
+    return near & real[:, None] | (back == 0)  # no pads, but a pad sees itself
 
 
 # book/95_since_2017.ipynb#attention
 class Attention(nn.Module):
     """Equation (1), with places turned in, keys and values shared, and a cache."""
 
-    def __init__(self, d, heads, kv_heads, d_k, bias, output_bias, norm):
+    def __init__(self, d, heads, kv_heads, d_k, qk_norm, eps):
         super().__init__()
         self.d_k, self.share = d_k, heads // kv_heads
-        self.query = nn.Linear(d, heads * d_k, bias)
-        self.key, self.value = (nn.Linear(d, kv_heads * d_k, bias) for _ in range(2))
-        self.output = nn.Linear(heads * d_k, d, output_bias)
-        self.query_norm, self.key_norm = norm(), norm()
+        self.query = nn.Linear(d, heads * d_k, bias=False)
+        self.key = nn.Linear(d, kv_heads * d_k, bias=False)
+        self.value = nn.Linear(d, kv_heads * d_k, bias=False)
+        self.output = nn.Linear(heads * d_k, d, bias=False)
+        self.query_norm = RMSNorm(d_k, eps) if qk_norm else nn.Identity()
+        self.key_norm = RMSNorm(d_k, eps) if qk_norm else nn.Identity()
 
     def split(self, x):  # (b, n, h * d_k) -> (b, h, n, d_k)
         return x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)
@@ -129,22 +131,19 @@ class Decoder(nn.Module):
 
     def __init__(
         self, vocab_size, d_model, d_ff, num_heads, num_layers, num_kv_heads=None,
-        d_k=None, theta=1e4, scaling=None, windows=None, eps=1e-6, qkv_bias=False,
-        output_bias=False, bias=False, qk_norm=False, tied=False, dropout=0.0,
+        d_k=None, theta=1e4, scaling=None, windows=None, eps=1e-6, qk_norm=False,
+        tied=False, dropout=0.0,
     ):  # fmt: skip
         super().__init__()
         d, d_k, kv = d_model, d_k or d_model // num_heads, num_kv_heads or num_heads
-        norm = (lambda: RMSNorm(d_k, eps)) if qk_norm else nn.Identity
-        shape = d, num_heads, kv, d_k, qkv_bias, output_bias, norm
-        windows = windows or [None] * num_layers
-        self.rotary, self.scaling, self.windows = (d_k, theta), scaling, windows
-        self.embedding = nn.Embedding(vocab_size, d)
-        self.layers = nn.ModuleList(
-            Layer(d, Attention(*shape), SwiGLU(d, d_ff, bias), eps, dropout)
-            for _ in windows  # one for each layer
-        )
+        self.rotary, self.scaling = (d_k, theta), scaling
+        self.windows = windows or [None] * num_layers
+        self.embedding, self.layers = nn.Embedding(vocab_size, d), nn.ModuleList()
+        for _ in range(num_layers):
+            attention = Attention(d, num_heads, kv, d_k, qk_norm, eps)
+            self.layers.append(Layer(d, attention, SwiGLU(d, d_ff), eps, dropout))
         self.norm, self.output = RMSNorm(d, eps), nn.Linear(d, vocab_size, bias=False)
-        if tied:
+        if tied:  # the output matrix is the embedding, as in the paper
             self.output.weight = self.embedding.weight
 
     def new_cache(self):
@@ -153,16 +152,17 @@ class Decoder(nn.Module):
 
     def forward(self, tokens, real=None, cache=None):  # (b, n) -> (b, n, vocab)
         """Logits of each next token. `real` is false at pads: (b, before + n)."""
-        before = cache[0][0].shape[2] if cache and cache[0] else 0
+        before = cache[0][0].shape[2] if cache and cache[0] else 0  # tokens in it
         end = before + tokens.shape[1]
         real = tokens.new_ones(1, end).bool() if real is None else real[:, :end]
-        place = (real.cumsum(-1) - 1).clamp(min=0)[:, before:]  # pads do not count
-        pace = speeds(*self.rotary)
-        pace = stretched(pace, *self.scaling) if self.scaling else pace
-        angles = place[:, None, :, None] * pace.to(place.device)
-        x, memories = self.embedding(tokens), cache or [None] * len(self.layers)
-        for layer, window, memory in zip(self.layers, self.windows, memories):
-            x = layer(x, angles, seen(real, before, window)[:, None], memory)
+        place = real.cumsum(-1)[:, before:] - 1  # pads do not count
+        speed = speeds(*self.rotary)
+        speed = stretched(speed, *self.scaling) if self.scaling else speed
+        angles = place[:, None, :, None] * speed.to(place.device)
+        x = self.embedding(tokens)
+        for i, layer in enumerate(self.layers):
+            mask = seen(real, before, self.windows[i])[:, None]
+            x = layer(x, angles, mask, cache[i] if cache else None)
         return self.output(self.norm(x))
 
 
@@ -172,24 +172,22 @@ def chosen(logits, temperature=0.0, top_p=1.0):  # (b, vocab) -> (b, 1)
     if not temperature:
         return logits.argmax(-1, keepdim=True)
     shares, order = (logits / temperature).softmax(-1).sort(descending=True)
-    shares[shares.cumsum(-1) - shares >= top_p] = 0  # likelier ones have enough
+    likelier = shares.cumsum(-1) - shares  # what all likelier tokens have together
+    shares[likelier >= top_p] = 0
     return order.gather(-1, shares.multinomial(1))  # draw a place, look up its token
 
 
 # book/95_since_2017.ipynb#write
 @torch.no_grad()
-def write(model, tokens, count, ends=(), temperature=0.0, top_p=1.0, real=None):
-    """Yield `count` further tokens, (b,) each, until each row has had one of `ends`."""
-    cache, ends, over = model.new_cache(), torch.tensor(ends).to(tokens), False
+def write(model, tokens, count, temperature=0.0, top_p=1.0, real=None):
+    """Yield `count` further tokens, (b,) each; stop taking them when a text ends."""
+    cache = model.new_cache()
     real = torch.ones_like(tokens).bool() if real is None else real
     for _ in range(count):
-        for part in tokens.split(512, dim=1):  # a long text piece by piece
+        for part in tokens.split(512, dim=1):  # a long text in pieces, to save memory
             logits = model(part, real, cache)[:, -1].float()
         tokens = chosen(logits, temperature, top_p)
         yield tokens[:, 0]
-        over = over | (tokens == ends).any(1)
-        if over.all():
-            return
         real = torch.cat([real, torch.ones_like(tokens).bool()], dim=1)
 
 

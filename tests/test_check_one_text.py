@@ -41,11 +41,10 @@ SHAPES = {
     "groups": {"num_kv_heads": 2},
     "one for all": {"num_kv_heads": 1, "d_k": 16, "theta": 1e6},
     "Qwen3": {"num_kv_heads": 2, "d_k": 16, "qk_norm": True},
-    "Qwen2": {"qkv_bias": True, "num_kv_heads": 2},
     "Mistral": {"windows": [3, 3], "num_kv_heads": 2},
     "a window in one layer": {"windows": [4, None]},
     "scaled": {"scaling": (8.0, 1.0, 4.0, 16), "theta": 5e5},
-    "tied, biases, dropout": {"tied": True, "bias": True, "output_bias": True, "dropout": 0.1},
+    "tied, dropout": {"tied": True, "dropout": 0.1},
 }
 
 
@@ -108,7 +107,8 @@ FORMS = {  # how people write it, as edits of chapter 95's file, and what is sai
         (ARGUMENTS, f"{ARGUMENTS}\n        tokens = tokens.T", RETURN, f"{RETURN}.transpose(0, 1)"),
         "call", "(length, batch)"),
     "a mask of what may be read, which the caller makes": (
-        (ARGUMENTS, "tokens, mask):\n        cache = real = None", "seen(real, before, window)[:, None]", "mask"),
+        (ARGUMENTS, "tokens, mask):\n        cache = real = None",
+         "            mask = seen(real, before, self.windows[i])[:, None]\n", ""),
         "call", "mask handed over: True where tokens may be read"),
     "a cache that comes out": (
         (ARGUMENTS, "tokens, real=None, past=None):\n        cache = [[*one] for one in past] if past else self.room()",

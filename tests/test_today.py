@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from annotated import today
 from annotated.base.files import InputError
 from annotated.command import cli
-from annotated.formats.published import decoder_settings, load_published, read_config, read_tokenizer, texts
+from annotated.formats.published import built, decoder_settings, load_published, read_config, read_tokenizer, texts
 
 KINDS = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
 SIZES = {
@@ -130,16 +130,6 @@ def test_drawing_is_repeated_by_its_seed_and_keeps_to_the_likeliest(tmp_path):
 
 
 @torch.no_grad()
-def test_a_row_that_has_ended_waits_for_the_others(tmp_path):
-    stranger("llama").save_pretrained(tmp_path)
-    ours, tokens = load_published(tmp_path).model, torch.randint(0, 97, (2, 6))
-    free = torch.stack([*today.write(ours, tokens, 30)], dim=1)
-    ends = (int(free[0, 3]), int(free[1, 8]))
-    last = max(next(i for i, token in enumerate(row) if token in ends) for row in free.tolist())
-    assert torch.stack([*today.write(ours, tokens, 30, ends)], dim=1).equal(free[:, : last + 1])
-
-
-@torch.no_grad()
 def test_weights_for_neighbouring_pairs_are_renumbered(tmp_path, monkeypatch):
     """Turned as pairs (2i, 2i + 1), as complex numbers, and as halves once their rows are renumbered."""
     stranger("qwen3", head_dim=12, attention_bias=True).save_pretrained(tmp_path)
@@ -210,17 +200,16 @@ SILENT = [
 @pytest.mark.parametrize(("count", "values"), [*PUBLISHED, *((None, values) for values in SILENT)])
 def test_a_config_means_what_it_means_to_transformers(tmp_path, count, values):
     (tmp_path / "config.json").write_text(json.dumps(values))
-    found = decoder_settings(read_config(tmp_path / "config.json"))
+    fields = read_config(tmp_path / "config.json")
+    found = decoder_settings(fields)
     config = transformers.AutoConfig.from_pretrained(tmp_path)
     kind, layers, window = config.model_type, config.num_hidden_layers, getattr(config, "sliding_window", None)
     types = getattr(config, "layer_types", None) or ["sliding_attention"] * layers
     d_k = getattr(config, "head_dim", config.hidden_size // config.num_attention_heads)
-    bias = getattr(config, "attention_bias", False)
     expected = {
         "vocab_size": config.vocab_size, "d_model": config.hidden_size, "d_ff": config.intermediate_size, "d_k": d_k,
         "num_heads": config.num_attention_heads, "num_kv_heads": config.num_key_value_heads, "num_layers": layers,
-        "eps": config.rms_norm_eps, "tied": config.tie_word_embeddings, "qkv_bias": bias or kind == "qwen2",
-        "output_bias": bias, "bias": getattr(config, "mlp_bias", False), "qk_norm": kind == "qwen3",
+        "eps": config.rms_norm_eps, "tied": config.tie_word_embeddings, "qk_norm": kind == "qwen3",
         "windows": [window if one == "sliding_attention" else None for one in types],
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
@@ -231,7 +220,7 @@ def test_a_config_means_what_it_means_to_transformers(tmp_path, count, values):
     assert torch.allclose(speeds, turned, rtol=1e-5, atol=0)
     if count:
         with torch.device("meta"):
-            assert sum(weight.numel() for weight in today.Decoder(**found).parameters()) == count
+            assert sum(weight.numel() for weight in built(fields).parameters()) == count
 
 
 # Bad input

@@ -513,7 +513,7 @@ def write_command(arguments: argparse.Namespace) -> None:
     if (count := min(arguments.tokens, length - len(before))) < arguments.tokens:
         say(f"ends after {count} tokens, not {arguments.tokens}: the model knows {length:,} places")
     torch.manual_seed(arguments.seed)
-    how = {"ends": ends, "temperature": arguments.temperature or 0.0, "top_p": arguments.top_p or 1.0}
+    how = {"temperature": arguments.temperature or 0.0, "top_p": arguments.top_p or 1.0}
     rows = today.write(model, torch.tensor([before], device=device), count, **how)
     try:
         with ended_like_ctrl_c():

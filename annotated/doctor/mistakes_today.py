@@ -26,7 +26,7 @@ class Slip(NamedTuple):
     sizes: Mapping[str, Any] = MappingProxyType({})
 
 
-SEEN = "earlier & real[:, None] | (back == 0)"
+SEEN = "near & real[:, None] | (back == 0)"
 TURNED = "turn(self.query_norm(q), angles), turn(self.key_norm(k), angles)"
 GROWN = (
     "            if cache:\n                k, v = (torch.cat(pair, dim=2) for pair in zip(cache, (k, v)))\n"
@@ -45,14 +45,15 @@ SHARED, NORMED = {"num_kv_heads": 2}, {"qk_norm": True}
 TODAY = [
     # what may be read
     Slip("no causal mask", "looks ahead", (SEEN, "real[:, None] | (back == 0)")),
-    Slip("the next token is read", "looks ahead", ("(back > 0)", "(back >= -1)")),
+    Slip("the next token is read", "looks ahead", ("(back >= 0)", "(back >= -1)")),
     Slip("the last layer is not causal", "masks", (
-        "seen(real, before, window)[:, None]", "seen(real, before, window)[:, None] | (layer is self.layers[-1])")),
+        "seen(real, before, self.windows[i])[:, None]",
+        "seen(real, before, self.windows[i])[:, None] | (layer is self.layers[-1])")),
     Slip("some heads are not causal", "masks", (
         "scores.masked_fill(~mask, -math.inf)",
         "torch.cat([scores[:, :1], scores[:, 1:].masked_fill(~mask, -math.inf)], dim=1)")),
     Slip("a token does not see itself", "masks", (
-        SEEN, "earlier & real[:, None] | (number[before:, None] + number == 0)")),
+        SEEN, "near & (back > 0) & real[:, None] | (number[before:, None] + number == 0)")),
     Slip("mask in the opposite sense", "call", ("masked_fill(~mask", "masked_fill(mask")),
     Slip("mask writes 0", "masks", ("(~mask, -math.inf)", "(~mask, 0.0)")),
     Slip("mask after the softmax", "softmax", (
@@ -62,24 +63,24 @@ TODAY = [
     Slip("window unused", "windows", (" & (back < (window or math.inf))", ""), {"windows": [3, 3]}),
     # the cache, padding
     Slip("places begin anew in each step", "cache", (
-        ".clamp(min=0)[:, before:]", ".clamp(min=0)[:, : end - before]")),
+        "cumsum(-1)[:, before:]", "cumsum(-1)[:, : end - before]")),
     Slip("cache not read", "cache", (GROWN, "            cache[:] = k, v\n"), {"num_layers": 1}),
     Slip("cache does not grow", "cache", (
         GROWN, f"            new = k, v\n{GROWN}".replace("[:] = k, v", "[:] = new"))),
     Slip("cache overwritten", "cache", (
         "(torch.cat(pair, dim=2) for pair in zip",
         "(torch.cat([new, old[:, :, 1:], 0 * old[:, :, :1]], dim=2) for old, new in zip")),
-    Slip("cache of another layer", "cache", ("cache or [None]", "(cache[::-1] if before else cache) or [None]")),
+    Slip("cache of another layer", "cache", ("cache[i] if", "cache[~i if before else i] if")),
     Slip("keys kept before they are turned", "cache", (GROWN,
         "            kept, bare = cache[:], self.key_norm(self.split(self.key(x)))\n" + GROWN +
         "            cache[0] = torch.cat([kept[0], bare], dim=2) if kept else bare\n")),
-    Slip("a piece reads ahead", "cache", ("(back > 0)", "((back > 0) | (before > 0))")),
+    Slip("a piece reads ahead", "cache", ("(back >= 0)", "((back >= 0) | (before > 0))")),
     Slip("a step masked as if it were first", "cache", (
         "back = number[before:, None] - number", "back = number[: len(number) - before, None] - number")),
     Slip("padding read", "left padding", (
         " & real[:, None]", " & (real == real)[:, None]")),
-    Slip("cached steps count padding", "left padding", ("(real.cumsum", "((real | (before > 0)).cumsum")),
-    Slip("padding gives no numbers", "left padding", (" | (back == 0)", "", "(back > 0)", "(back >= 0)")),
+    Slip("cached steps count padding", "left padding", ("= real.cumsum", "= (real | (before > 0)).cumsum")),
+    Slip("padding gives no numbers", "left padding", (" | (back == 0)", "")),
     # places
     Slip("no positions", "positions", (TURNED, "self.query_norm(q), self.key_norm(k)")),
     Slip("values turned", "rotary", (TURNED, f"{TURNED}\n        v = turn(v, angles)")),
@@ -111,7 +112,8 @@ TODAY = [
     Slip("softmax over the queries", "softmax", (".softmax(-1)\n        mixed", ".softmax(-2)\n        mixed")),
     # norms and sums
     Slip("norms in half precision", "precision", ("wide = x.float()", "wide = x")),
-    Slip("angles in half precision", "precision", (".to(place.device)", ".to(place.device, self.output.weight.dtype)")),
+    Slip("angles in half precision", "precision", (
+        "speed.to(place.device)", "speed.to(place.device, self.output.weight.dtype)")),
     Slip("tables in half precision", "precision", ("angles.cos().to(", "angles.cos().half().to(")),
     Slip("the machine's epsilon", "norms", ("keepdim=True) + self.eps", "keepdim=True) + torch.finfo(wide.dtype).eps")),
     Slip("epsilon outside the root", "norms", (
@@ -134,8 +136,7 @@ TODAY = [
         "self.output.weight = self.embedding.weight",
         "self.output.weight.data.copy_(self.embedding.weight)"), {"tied": True}),
     Slip("one layer several times", "layers", (
-        "for _ in windows  # one for each layer\n        )",
-        "for _ in [None]\n        )\n        self.layers.extend([self.layers[0]] * (num_layers - 1))")),
+        "self.layers.append(", "self.layers.append(self.layers[0] if self.layers else ")),
     Slip("probabilities come out", "logits", (RETURN, f"{RETURN}.softmax(-1)")),
     Slip("the last token is dropped", "call", (RETURN, f"{RETURN}[:, :-1]")),
     Slip("dropout alive in evaluation", "repeats", (

@@ -13,7 +13,7 @@ from annotated import today
 from annotated.base.files import COPY_AGAIN, COPY_WHOLE, FETCH, InputError, disk, is_pointer, read_json
 from annotated.training import PRECISIONS
 
-__all__ = ["PublishedModel", "decoder_settings", "load_published", "read_config", "read_tokenizer", "texts"]
+__all__ = ["PublishedModel", "built", "decoder_settings", "load_published", "read_config", "read_tokenizer", "texts"]
 
 
 ARCHITECTURES = {f"{name}ForCausalLM": name.lower() for name in ("Llama", "Mistral", "Qwen2", "Qwen3")}
@@ -178,14 +178,34 @@ def decoder_settings(fields: Fields) -> dict[str, Any]:
         raise InputError(f"{path}: num_attention_heads {heads} does not divide hidden_size {d_model}", CORRECT_IT)
     if d_k % 2:
         raise InputError(f"{path}: head_dim {d_k} is odd, but positions turn pairs", CORRECT_IT)
-    bias = kind in ("llama", "qwen3") and fields.flag("attention_bias")
     return rotary(fields) | {
         "vocab_size": fields.whole("vocab_size"), "d_model": d_model, "d_ff": fields.whole("intermediate_size"),
         "num_heads": heads, "num_layers": layers, "num_kv_heads": kv_heads, "d_k": d_k,
         "windows": windows(fields, layers), "eps": fields.real("rms_norm_eps"),
-        "qkv_bias": bias or kind == "qwen2", "output_bias": bias, "bias": kind == "llama" and fields.flag("mlp_bias"),
         "qk_norm": kind == "qwen3", "tied": fields.flag("tie_word_embeddings"),
     }  # fmt: skip
+
+
+def biased(fields: Fields) -> set[str]:
+    """The matrices of a layer that are followed by a bias: Qwen2's always, those of Llama and Qwen3 on demand.
+
+    Raises InputError, naming file, setting and value.
+    """
+    kind = fields.given["model_type"]
+    attention = kind in ("llama", "qwen3") and fields.flag("attention_bias")
+    found = {"query", "key", "value"} if attention or kind == "qwen2" else set()
+    found |= {"output"} if attention else set()
+    return found | ({"gate", "inner", "outer"} if kind == "llama" and fields.flag("mlp_bias") else set())
+
+
+def built(fields: Fields) -> today.Decoder:
+    """The model that `read_config` has read, untrained. Raises InputError, naming file, setting and value."""
+    model, names = today.Decoder(**decoder_settings(fields)), biased(fields)
+    for part in [*model.layers.modules()]:
+        for name in names & dict(part.named_children()).keys():
+            bare = getattr(part, name)
+            setattr(part, name, nn.Linear(bare.in_features, bare.out_features))
+    return model
 
 
 def published_name(name: str) -> str:
@@ -326,7 +346,7 @@ def load_published(
     if (layers := settings["num_layers"]) > len(stored):
         raise InputError(f"{path}: num_hidden_layers is {layers}, but there are {len(stored)} tensors", SAME_MODEL)
     with torch.device("meta"):  # shapes only
-        model = today.Decoder(**settings)
+        model = built(fields)
     check_stored(stored, model, settings["tied"], origin)
     dtype = dtype or own_precision(fields, stored)
     for name, _ in [*model.named_parameters()]:
