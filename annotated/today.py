@@ -16,7 +16,7 @@ class RMSNorm(nn.Module):
         self.weight, self.eps = nn.Parameter(torch.ones(d)), eps
 
     def forward(self, x):
-        wide = x.float()
+        wide = x.float()  # weights often have 16 bits only
         size = (wide.square().mean(-1, keepdim=True) + self.eps).sqrt()
         return self.weight * (wide / size).to(x.dtype)
 
@@ -36,7 +36,7 @@ def turn(x, angles):  # (b, h, n, d_k) and (b, 1, n, d_k / 2)
 
 # book/95_since_2017.ipynb#scaling
 def stretched(speed, factor, low, high, length):
-    """Llama 3.1's: what came round less than `low` times in `length` is slowed down."""
+    """Llama 3.1's speeds. `low`, `high`: how often a pair came round in `length`."""
     kept = ((length * speed / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
     return speed * (kept + (1 - kept) / factor)
 
@@ -56,7 +56,7 @@ class SwiGLU(nn.Module):
 
 # book/95_since_2017.ipynb#training
 def make_optimizer(weights, rate: float, decay: float = 0.1):
-    """AdamW: each step takes `rate * decay` of every matrix away, of gains nothing."""
+    """AdamW: each step shrinks matrices by `rate * decay` of themselves, gains not."""
     weights = list(weights)  # gains have one axis, matrices two
     parts = [[w for w in weights if w.dim() == axes] for axes in (1, 2)]
     groups = [{"params": part, "weight_decay": d} for part, d in zip(parts, (0, decay))]
@@ -73,16 +73,17 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float =
 
 # book/95_since_2017.ipynb#seen
 def seen(real, before=0, window=None):  # (b, n) -> (b, n - before, n)
-    """What each query sees: itself and real tokens before it, `window` in all."""
+    """What each query sees: itself and the real tokens before it, in its window."""
     number = torch.arange(real.shape[1], device=real.device)
     back = number[before:, None] - number  # how far each query looks back
     near = (back >= 0) & (back < (window or math.inf))  # no later tokens
-    return near & real[:, None] | (back == 0)  # no pads, but a pad sees itself
+    near = near & real[:, None]  # no pads
+    return near | (back == 0)  # but a pad sees itself
 
 
 # book/95_since_2017.ipynb#attention
 class Attention(nn.Module):
-    """Equation (1), with places turned in, keys and values shared, and a cache."""
+    """Equation (1), with turned queries and keys, shared heads, and a cache."""
 
     def __init__(self, d, heads, kv_heads, d_k, qk_norm, eps):
         super().__init__()
@@ -150,16 +151,19 @@ class Decoder(nn.Module):
         """Room for each layer's keys and values; `forward` adds to it."""
         return [[] for _ in self.layers]
 
+    def angles(self, real):  # (b, n) -> (b, 1, n, d_k / 2)
+        """By how much each token turns its pairs. Pads do not count as places."""
+        speed = speeds(*self.rotary)
+        if self.scaling:
+            speed = stretched(speed, *self.scaling)
+        return (real.cumsum(-1) - 1)[:, None, :, None] * speed.to(real.device)
+
     def forward(self, tokens, real=None, cache=None):  # (b, n) -> (b, n, vocab)
         """Logits of each next token. `real` is false at pads: (b, before + n)."""
         before = cache[0][0].shape[2] if cache and cache[0] else 0  # tokens in it
-        end = before + tokens.shape[1]
-        real = tokens.new_ones(1, end).bool() if real is None else real[:, :end]
-        place = real.cumsum(-1)[:, before:] - 1  # pads do not count
-        speed = speeds(*self.rotary)
-        speed = stretched(speed, *self.scaling) if self.scaling else speed
-        angles = place[:, None, :, None] * speed.to(place.device)
-        x = self.embedding(tokens)
+        if real is None:
+            real = tokens.new_ones(1, before + tokens.shape[1]).bool()
+        angles, x = self.angles(real)[:, :, before:], self.embedding(tokens)
         for i, layer in enumerate(self.layers):
             mask = seen(real, before, self.windows[i])[:, None]
             x = layer(x, angles, mask, cache[i] if cache else None)
@@ -179,16 +183,15 @@ def chosen(logits, temperature=0.0, top_p=1.0):  # (b, vocab) -> (b, 1)
 
 # book/95_since_2017.ipynb#write
 @torch.no_grad()
-def write(model, tokens, count, temperature=0.0, top_p=1.0, real=None):
+def write(model, tokens, count, temperature=0.0, top_p=1.0, real=None, cache=None):
     """Yield `count` further tokens, (b,) each; stop taking them when a text ends."""
-    cache = model.new_cache()
-    real = torch.ones_like(tokens).bool() if real is None else real
+    cache = cache or model.new_cache()  # or what was read before `tokens`
     for _ in range(count):
-        for part in tokens.split(512, dim=1):  # a long text in pieces, to save memory
-            logits = model(part, real, cache)[:, -1].float()
+        logits = model(tokens, real, cache)[:, -1].float()
         tokens = chosen(logits, temperature, top_p)
         yield tokens[:, 0]
-        real = torch.cat([real, torch.ones_like(tokens).bool()], dim=1)
+        if real is not None:
+            real = nn.functional.pad(real, (0, 1), value=True)
 
 
 # book/95_since_2017.ipynb#layouts

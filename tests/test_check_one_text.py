@@ -121,7 +121,8 @@ FORMS = {  # how people write it, as edits of chapter 95's file, and what is sai
         "cache", "start_pos, which it keeps itself"),
     "padding where it is True": (
         ("real=None,", "padding_mask=None,",
-         "real = tokens.new", "real = None if padding_mask is None else ~padding_mask\n        real = tokens.new"),
+         "        if real is None",
+         "        real = None if padding_mask is None else ~padding_mask\n        if real is None"),
         "left padding", "True for padding"),
 }  # fmt: skip
 

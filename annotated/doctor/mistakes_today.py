@@ -26,7 +26,7 @@ class Slip(NamedTuple):
     sizes: Mapping[str, Any] = MappingProxyType({})
 
 
-SEEN = "near & real[:, None] | (back == 0)"
+SEEN = "return near | (back == 0)"
 TURNED = "turn(self.query_norm(q), angles), turn(self.key_norm(k), angles)"
 GROWN = (
     "            if cache:\n                k, v = (torch.cat(pair, dim=2) for pair in zip(cache, (k, v)))\n"
@@ -44,7 +44,7 @@ SHARED, NORMED = {"num_kv_heads": 2}, {"qk_norm": True}
 
 TODAY = [
     # what may be read
-    Slip("no causal mask", "looks ahead", (SEEN, "real[:, None] | (back == 0)")),
+    Slip("no causal mask", "looks ahead", ("(back >= 0) & ", "")),
     Slip("the next token is read", "looks ahead", ("(back >= 0)", "(back >= -1)")),
     Slip("the last layer is not causal", "masks", (
         "seen(real, before, self.windows[i])[:, None]",
@@ -53,7 +53,7 @@ TODAY = [
         "scores.masked_fill(~mask, -math.inf)",
         "torch.cat([scores[:, :1], scores[:, 1:].masked_fill(~mask, -math.inf)], dim=1)")),
     Slip("a token does not see itself", "masks", (
-        SEEN, "near & (back > 0) & real[:, None] | (number[before:, None] + number == 0)")),
+        SEEN, "return near & (back > 0) | (number[before:, None] + number == 0)")),
     Slip("mask in the opposite sense", "call", ("masked_fill(~mask", "masked_fill(mask")),
     Slip("mask writes 0", "masks", ("(~mask, -math.inf)", "(~mask, 0.0)")),
     Slip("mask after the softmax", "softmax", (
@@ -63,7 +63,7 @@ TODAY = [
     Slip("window unused", "windows", (" & (back < (window or math.inf))", ""), {"windows": [3, 3]}),
     # the cache, padding
     Slip("places begin anew in each step", "cache", (
-        "cumsum(-1)[:, before:]", "cumsum(-1)[:, : end - before]")),
+        "(real)[:, :, before:]", "(real)[:, :, : real.shape[1] - before]")),
     Slip("cache not read", "cache", (GROWN, "            cache[:] = k, v\n"), {"num_layers": 1}),
     Slip("cache does not grow", "cache", (
         GROWN, f"            new = k, v\n{GROWN}".replace("[:] = k, v", "[:] = new"))),
@@ -79,7 +79,7 @@ TODAY = [
         "back = number[before:, None] - number", "back = number[: len(number) - before, None] - number")),
     Slip("padding read", "left padding", (
         " & real[:, None]", " & (real == real)[:, None]")),
-    Slip("cached steps count padding", "left padding", ("= real.cumsum", "= (real | (before > 0)).cumsum")),
+    Slip("cached steps count padding", "left padding", ("self.angles(real)", "self.angles(real | (before > 0))")),
     Slip("padding gives no numbers", "left padding", (" | (back == 0)", "")),
     # places
     Slip("no positions", "positions", (TURNED, "self.query_norm(q), self.key_norm(k)")),
@@ -113,7 +113,7 @@ TODAY = [
     # norms and sums
     Slip("norms in half precision", "precision", ("wide = x.float()", "wide = x")),
     Slip("angles in half precision", "precision", (
-        "speed.to(place.device)", "speed.to(place.device, self.output.weight.dtype)")),
+        "speed.to(real.device)", "speed.to(real.device, self.output.weight.dtype)")),
     Slip("tables in half precision", "precision", ("angles.cos().to(", "angles.cos().half().to(")),
     Slip("the machine's epsilon", "norms", ("keepdim=True) + self.eps", "keepdim=True) + torch.finfo(wide.dtype).eps")),
     Slip("epsilon outside the root", "norms", (
