@@ -34,13 +34,6 @@ def turn(x, angles):  # (b, h, n, d_k) and (b, 1, n, d_k / 2)
     return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
 
 
-# book/95_since_2017.ipynb#scaling
-def stretched(speed, factor, low, high, length):
-    """Llama 3.1's speeds. `low`, `high`: how often a pair came round in `length`."""
-    kept = ((length * speed / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
-    return speed * (kept + (1 - kept) / factor)
-
-
 # book/95_since_2017.ipynb#swiglu
 class SwiGLU(nn.Module):
     """An inner layer, opened and shut by a second one."""
@@ -56,7 +49,7 @@ class SwiGLU(nn.Module):
 
 # book/95_since_2017.ipynb#training
 def make_optimizer(weights, rate: float, decay: float = 0.1):
-    """AdamW: each step shrinks matrices by `rate * decay` of themselves, gains not."""
+    """AdamW: a step shrinks matrices by `rate * decay` of themselves, but not gains."""
     weights = list(weights)  # gains have one axis, matrices two
     parts = [[w for w in weights if w.dim() == axes] for axes in (1, 2)]
     groups = [{"params": part, "weight_decay": d} for part, d in zip(parts, (0, decay))]
@@ -69,6 +62,13 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float =
         return peak * step / warmup
     share = (step - warmup) / (steps - warmup)
     return peak * (last + (1 - last) * (1 + math.cos(math.pi * share)) / 2)
+
+
+# book/95_since_2017.ipynb#scaling
+def stretched(speed, factor, low, high, length):
+    """Llama 3.1's speeds. `low`, `high`: how often a pair came round in `length`."""
+    kept = ((length * speed / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+    return speed * (kept + (1 - kept) / factor)
 
 
 # book/95_since_2017.ipynb#seen
@@ -184,8 +184,8 @@ def chosen(logits, temperature=0.0, top_p=1.0):  # (b, vocab) -> (b, 1)
 # book/95_since_2017.ipynb#write
 @torch.no_grad()
 def write(model, tokens, count, temperature=0.0, top_p=1.0, real=None, cache=None):
-    """Yield `count` further tokens, (b,) each; stop taking them when a text ends."""
-    cache = cache or model.new_cache()  # or what was read before `tokens`
+    """Yield the next `count` tokens, each time one of every text, (b,)."""
+    cache = cache or model.new_cache()  # not empty, if earlier tokens were read
     for _ in range(count):
         logits = model(tokens, real, cache)[:, -1].float()
         tokens = chosen(logits, temperature, top_p)
