@@ -27,7 +27,7 @@ def speeds(d_k, theta=1e4):  # -> (d_k / 2,)
     return theta ** -(torch.arange(0, d_k, 2) / d_k)
 
 
-def turn(x, angles):  # (b, h, n, d_k) and (b, 1, n, d_k / 2)
+def turn(x, angles):  # (b, h, n, d_k) and (..., n, d_k / 2)
     """Turn each pair (i, i + d_k / 2) by the angle of its position."""
     cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     a, b = x.chunk(2, dim=-1)
@@ -185,7 +185,7 @@ def chosen(logits, temperature=0.0, top_p=1.0):  # (b, vocab) -> (b, 1)
 @torch.no_grad()
 def write(model, tokens, count, temperature=0.0, top_p=1.0, real=None, cache=None):
     """Yield the next `count` tokens, each time one of every text, (b,)."""
-    cache = cache or model.new_cache()  # not empty, if earlier tokens were read
+    cache = cache or model.new_cache()  # pass one in to go on after earlier tokens
     for _ in range(count):
         logits = model(tokens, real, cache)[:, -1].float()
         tokens = chosen(logits, temperature, top_p)
