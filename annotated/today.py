@@ -16,7 +16,7 @@ class RMSNorm(nn.Module):
         self.weight, self.eps = nn.Parameter(torch.ones(d)), eps
 
     def forward(self, x):
-        wide = x.float()  # weights often have 16 bits only
+        wide = x.float()  # today's weights often have 16 bits
         size = (wide.square().mean(-1, keepdim=True) + self.eps).sqrt()
         return self.weight * (wide / size).to(x.dtype)
 
@@ -184,7 +184,7 @@ def chosen(logits, temperature=0.0, top_p=1.0):  # (b, vocab) -> (b, 1)
 # book/95_since_2017.ipynb#write
 @torch.no_grad()
 def write(model, tokens, count, temperature=0.0, top_p=1.0, real=None, cache=None):
-    """Yield the next `count` tokens, each time one of every text, (b,)."""
+    """Yield `count` times the next token of every text, (b,)."""
     cache = cache or model.new_cache()  # pass one in to go on after earlier tokens
     for _ in range(count):
         logits = model(tokens, real, cache)[:, -1].float()
