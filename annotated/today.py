@@ -47,21 +47,22 @@ class SwiGLU(nn.Module):
         return self.outer(nn.functional.silu(self.gate(x)) * self.inner(x))
 
 
-# book/95_since_2017.ipynb#training
-def make_optimizer(weights, rate: float, decay: float = 0.1):
-    """AdamW: a step shrinks matrices by `rate * decay` of themselves, but not gains."""
-    weights = list(weights)  # gains have one axis, matrices two
-    parts = [[w for w in weights if w.dim() == axes] for axes in (1, 2)]
-    groups = [{"params": part, "weight_decay": d} for part, d in zip(parts, (0, decay))]
-    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95))  # 0.98 in 2017
-
-
+# book/95_since_2017.ipynb#rate
 def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float = 0.1):
     """Up in a line, then down as half a cosine to `last` of the peak. Counts from 1."""
     if step <= warmup:
         return peak * step / warmup
     share = (step - warmup) / (steps - warmup)
     return peak * (last + (1 - last) * (1 + math.cos(math.pi * share)) / 2)
+
+
+# book/95_since_2017.ipynb#training
+def make_optimizer(weights, rate: float, decay: float = 0.1):
+    """AdamW: a step shrinks matrices by `rate * decay` of themselves, but not gains."""
+    weights = list(weights)
+    gains, matrices = ([w for w in weights if w.dim() == axes] for axes in (1, 2))
+    groups = [{"params": gains, "weight_decay": 0}, {"params": matrices}]
+    return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95), weight_decay=decay)
 
 
 # book/95_since_2017.ipynb#scaling
@@ -76,9 +77,8 @@ def seen(real, before=0, window=None):  # (b, n) -> (b, n - before, n)
     """What each query sees: itself and the real tokens before it, in its window."""
     number = torch.arange(real.shape[1], device=real.device)
     back = number[before:, None] - number  # how far each query looks back
-    near = (back >= 0) & (back < (window or math.inf))  # no later tokens
-    near = near & real[:, None]  # no pads
-    return near | (back == 0)  # but a pad sees itself
+    near = (back >= 0) & (back < (window or math.inf)) & real[:, None]
+    return near | (back == 0)  # a pad sees itself, too
 
 
 # book/95_since_2017.ipynb#attention
@@ -112,6 +112,7 @@ class Attention(nn.Module):
         return self.output(mixed.transpose(1, 2).flatten(2))
 
 
+# book/95_since_2017.ipynb#layer
 class Layer(nn.Module):
     """x + attention(norm(x)), then x + network(norm(x))."""
 
@@ -154,8 +155,7 @@ class Decoder(nn.Module):
     def angles(self, real):  # (b, n) -> (b, 1, n, d_k / 2)
         """By how much each token turns its pairs. Pads do not count as places."""
         speed = speeds(*self.rotary)
-        if self.scaling:
-            speed = stretched(speed, *self.scaling)
+        speed = stretched(speed, *self.scaling) if self.scaling else speed
         return (real.cumsum(-1) - 1)[:, None, :, None] * speed.to(real.device)
 
     def forward(self, tokens, real=None, cache=None):  # (b, n) -> (b, n, vocab)
@@ -184,7 +184,7 @@ def chosen(logits, temperature=0.0, top_p=1.0):  # (b, vocab) -> (b, 1)
 # book/95_since_2017.ipynb#write
 @torch.no_grad()
 def write(model, tokens, count, temperature=0.0, top_p=1.0, real=None, cache=None):
-    """Yield `count` times the next token of every text, (b,)."""
+    """Yield the next token of every text, (b,), `count` times."""
     cache = cache or model.new_cache()  # pass one in to go on after earlier tokens
     for _ in range(count):
         logits = model(tokens, real, cache)[:, -1].float()
