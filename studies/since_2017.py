@@ -2,8 +2,8 @@
 
 A row of `data/runs/since-2017/plan.yml` names its `edits`; their parts are those of `annotated.today`, set into the
 paper's model. `python -m studies.since_2017 costs` measures what an edit costs in seconds and bytes, all in turn; time
-nothing else beside it. `python -m studies.since_2017 parity` compares the file of today with transformers. Their
-records are `data/runs/since-2017/costs.json` and `parity.json`.
+nothing else beside it. `python -m studies.since_2017 parity` compares the file of today with transformers, and `layout`
+takes the weights of a trained model for those of the other layout. Their records lie in `data/runs/since-2017`.
 """
 
 from __future__ import annotations
@@ -433,13 +433,48 @@ def parity(count: int = 50) -> dict[str, dict[str, float]]:
     return found
 
 
+@torch.no_grad()
+def layout(places: int = 20, shown: int = 8) -> dict[str, dict[str, list[Any]]]:
+    """What becomes of the finished model of all edits, if the rows of its queries and keys are taken for neighbours'.
+
+    The share of right tokens by their place in test translations, with all earlier ones given, and what it writes.
+    Raises InputError where `tools.experiments` has not left the state of its first seed.
+    """
+    plan, folder = experiments.load_plan("since-2017"), experiments.WORK / "since-2017" / "all-1"
+    if experiments.reached("since-2017", "all", 1) < experiments.train_steps(plan, "all"):
+        raise InputError(f"{folder}: not done", "Run `python -m tools.experiments since-2017` first.")
+    state, tokenizer, corpus = experiments.train_unit(plan, "all", 1, folder, lambda: True)
+    model, found = experiments.trained(state), {}
+    pairs = corpus.split("test")
+    sources = tokenize(tokenizer, [pair.source for pair in pairs])
+    targets = tokenize(tokenizer, [pair.target for pair in pairs], target=True)
+    for order in ("as trained", "as neighbours"):
+        if order == "as neighbours":
+            for one in (layer.attention for layer in model.decoder.layers):
+                for part in (one.query, one.key, one.query_norm, one.key_norm):
+                    part.weight.copy_(today.from_neighbours(part.weight, len(part.weight) // one.d_k))
+        right: list[list[bool]] = [[] for _ in range(places)]
+        for source, target in zip(sources, targets, strict=True):
+            logits = model(torch.tensor([source]), torch.tensor([[model.config.start_id, *target[:-1]]]))
+            for place, (best, token) in enumerate(zip(logits[0].argmax(-1).tolist(), target, strict=True)):
+                if place < places:
+                    right[place].append(best == token)
+        found[order] = {
+            "right": [round(sum(one) / len(one), 4) for one in right],
+            "texts": translations(model, tokenizer, [pair.source for pair in pairs[:shown]]),
+        }
+    return found | {"sources": {"texts": [pair.source for pair in pairs[:shown]]}}
+
+
 def main(arguments: list[str]) -> None:
-    """Measure costs, or compare with transformers, and write the record."""
-    if arguments not in (["costs"], ["parity"]):
+    """Measure costs, compare with transformers, or try the wrong layout, and write the record."""
+    if arguments not in (["costs"], ["parity"], ["layout"]):
         sys.exit(__doc__)
     begin()
     if arguments == ["parity"]:
         content: dict[str, Any] = {"models": parity(), "transformers": version("transformers")}
+    elif arguments == ["layout"]:
+        content = layout()
     else:
         rows = (("base", []), ("grouped-queries", ["grouped-queries"]))
         content = {"seconds_a_step": step_seconds(), "cache_bytes": {name: cache_bytes(edits) for name, edits in rows}}
