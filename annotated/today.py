@@ -52,7 +52,7 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float =
     """Up in a line, then down as half a cosine to `last` of the peak. Counts from 1."""
     if step <= warmup:
         return peak * step / warmup
-    share = (step - warmup) / (steps - warmup)
+    share = min(1, (step - warmup) / (steps - warmup))
     return peak * (last + (1 - last) * (1 + math.cos(math.pi * share)) / 2)
 
 
@@ -60,7 +60,7 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float =
 def make_optimizer(weights, rate: float, decay: float = 0.1):
     """AdamW: a step shrinks matrices by `rate * decay` of themselves, but not gains."""
     weights = list(weights)
-    gains, matrices = ([w for w in weights if w.dim() == axes] for axes in (1, 2))
+    gains, matrices = ([w for w in weights if (w.dim() > 1) == m] for m in (0, 1))
     groups = [{"params": gains, "weight_decay": 0}, {"params": matrices}]
     return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95), weight_decay=decay)
 

@@ -92,13 +92,9 @@ class OneStack(nn.Module):
         self.stack, self.output = build_encoder(config), OutputProjection(self.embedding.weight)
 
     def forward(self, tokens: Tensor, real: Tensor) -> Tensor:
-        number = torch.arange(tokens.shape[1], device=tokens.device)
-        back = number[:, None] - number
-        mask = (back >= 0) & real[:, None, None] | (back == 0)
-        waves = sinusoidal_encoding(len(number), self.embedding.weight.shape[1]).to(tokens.device)
-        return self.output(
-            self.stack(self.dropout(self.embedding(tokens) + waves[(real.cumsum(-1) - 1).clamp(min=0)]), mask)
-        )
+        waves = sinusoidal_encoding(tokens.shape[1], self.embedding.weight.shape[1]).to(tokens.device)
+        x = self.embedding(tokens) + waves[(real.cumsum(-1) - 1).clamp(min=0)]
+        return self.output(self.stack(self.dropout(x), today.seen(real)[:, None]))
 
 
 class OneText(nn.Module):
@@ -204,12 +200,12 @@ def at_rates(optimizer: torch.optim.Optimizer, rates: Callable[[int], float]) ->
 
 
 @torch.no_grad()
-def translations(model: nn.Module, tokenizer: Tokenizer, texts: Sequence[str], rows: int = 100) -> list[str]:
+def translations(model: nn.Module, tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
     """Greedy translations by any model that is called as a Transformer is, in order of length, without a cache."""
     sources, found = tokenize(tokenizer, texts), {}
     order = sorted(range(len(texts)), key=lambda number: len(sources[number]))
     start, end, pad = model.config.start_id, model.config.end_id, model.config.pad_id
-    for some in (order[i : i + rows] for i in range(0, len(order), rows)):
+    for some in (order[i : i + 100] for i in range(0, len(order), 100)):
         source = pad_sequences([sources[number] for number in some], pad)
         target = torch.full((len(some), 1), start)
         while not (over := (target == end).any(1)).all() and target.shape[1] <= source.shape[1] + EXTRA:
@@ -234,9 +230,24 @@ class Case(NamedTuple):
     source: int  # so many tokens
     vectors: list[Tensor]
 
-    def word(self) -> int:
-        """The right pronoun."""
-        return self.pronouns[self.right]
+    def said(self) -> tuple[list[int], bool, int]:
+        """The adjective, whether the first noun is meant, and the right pronoun."""
+        return self.text[self.adjective].tolist(), self.far, self.pronouns[self.right]
+
+
+def lenders(cases: Sequence[Case], number: int) -> dict[str, Case | None]:
+    """Cases from other sentences, each with one thing that is different from the case of this number, and from none.
+
+    The pronoun is the other of the two that are due, the other noun is meant, or the adjective is that of the twin.
+    """
+    host, twin = cases[number], cases[number ^ 1]
+    adjective, far, pronoun = host.said()
+    wanted = {
+        "other pronoun": (adjective, far, host.pronouns[1 - host.right]), "other noun": (adjective, not far, pronoun),
+        "all the same": (adjective, far, pronoun), "other adjective": (twin.said()[0], far, pronoun),
+    }  # fmt: skip
+    others = [one for place, one in enumerate(cases) if place // 2 != number // 2]
+    return {kind: next((one for one in others if one.said() == said), None) for kind, said in wanted.items()}
 
 
 @torch.no_grad()
@@ -245,9 +256,9 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
 
     `turned` are pronouns that turn where a twin gets vectors of the other, after each layer, by where they stand.
     Before the adjective all is the same in both. `lent` are those that turn where the adjective's vectors come from
-    another sentence with this adjective: one whose right pronoun is the other of the two, one in which the other noun
-    is meant, of the first and the second, and one with the same pronoun and noun. Two controls: these last, which
-    should turn nothing, and sentences with the twin's adjective, which should turn all.
+    another sentence, in which one thing is different, and adjective, noun (the first or the second) and right pronoun
+    are the same otherwise: the pronoun is the other of the two, the other noun is meant, or the adjective is the
+    twin's. A control lends from sentences in which all three are the same, and should turn nothing.
     """
     layers = (model.decoder.stack if isinstance(model.decoder, OneStack) else model.decoder).layers
 
@@ -287,17 +298,8 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
 
     turned = {part: [0] * len(layers) for part in ("adjective", "end of the sentence", "translation", "last token")}
 
-    def alike(one: Case, other: Case) -> bool:
-        return one.text[one.adjective].tolist() == other.text[other.adjective].tolist()
-
-    kinds: dict[str, Callable[[Case, Case, Case], bool]] = {  # which sentences lend their adjective's vector
-        "other pronoun": lambda host, _, one: alike(host, one) and one.word() == host.pronouns[1 - host.right],
-        "other noun": lambda host, _, one: alike(host, one) and one.far != host.far,
-        "both the same": lambda host, _, one: alike(host, one) and one.far == host.far and one.word() == host.word(),
-        "other adjective": lambda _, twin, one: alike(twin, one),
-    }
-    lent = {kind: [0] * len(layers) for kind in kinds}
-    asked = dict.fromkeys(kinds, 0)
+    lent = {kind: [0] * len(layers) for kind in lenders(cases, 0)} if cases else {}
+    asked = dict.fromkeys(lent, 0)
     for i, host in enumerate(cases):
         last = len(host.text) - 1
         spans = host.adjective, range(host.adjective[-1] + 1, host.source), range(host.source, last), [last]
@@ -305,9 +307,7 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
             for layer in range(len(layers)):
                 given = cases[i ^ 1].vectors[layer][list(places)]
                 turned[part][layer] += turns(host, layer, places, given)
-        others = cases[i + 2 - i % 2 :] + cases[: i - i % 2]
-        for kind, fits in kinds.items():
-            donor = next((one for one in others if fits(host, cases[i ^ 1], one)), None)
+        for kind, donor in lenders(cases, i).items():
             asked[kind] += donor is not None
             for layer in range(len(layers) if donor else 0):
                 given = donor.vectors[layer][donor.adjective]
@@ -323,7 +323,7 @@ def judge(
     """Scores of greedy translations by the averaged weights; for rows with `buckets`, by length; none in the cold."""
     if COLD in plan["edits"]:
         return {}
-    model = experiments.trained(state)
+    model = experiments.trained(state).cpu()
     if "buckets" in plan:
         return length.scores_by_length(model, tokenizer, corpus, plan)
     scores: dict[str, Any] = {}
@@ -342,7 +342,7 @@ def judge(
 
 
 def step_seconds(rounds: int = 3, steps: int = 20) -> dict[str, list[float]]:
-    """Seconds of a training step of each row, in rounds that take all rows in turn, on the same batches."""
+    """Seconds of a training step of the rows that train as base does, in rounds that take all of them in turn."""
     plan = experiments.load_plan("since-2017")
     found: dict[str, list[float]] = {}
     for _ in range(rounds):
@@ -351,25 +351,24 @@ def step_seconds(rounds: int = 3, steps: int = 20) -> dict[str, list[float]]:
                 changes = row.get("training", {}) | {"max_steps": steps, "validate_every": steps}
                 short = plan | {"rows": [row | {"training": changes}], "pairs": 4000}
                 state = experiments.train_unit(short, row["id"], seed=1)[0]
-                lines = [line for line in state.history if "loss" in line]
-                found.setdefault(row["id"], []).append(round(lines[-1]["seconds"] / steps, 4))
+                found.setdefault(row["id"], []).append(round(state.seconds / steps, 4))
     return found
 
 
 SIZES = {"vocab_size": 4096, "d_model": 320, "d_ff": 864, "num_heads": 10, "num_layers": 6}  # some 10 million numbers
+SHARING = SIZES | {"num_kv_heads": 2, "d_ff": 1035}  # as many numbers
 NAMES = ("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers")
 LLAMA_SIZES = dict(zip(NAMES, SIZES.values(), strict=True))  # as transformers calls them
 PROMPT, WRITTEN = 32, 256
 
 
-def writing_seconds(rounds: int = 5) -> dict[str, list[float]]:
+def writing_seconds() -> dict[str, list[float]]:
     """Seconds in which models of `SIZES` write `WRITTEN` tokens, one text at a time, beside transformers' Llama.
 
-    Each in two precisions, ours also with one head of keys for five of queries; all in turn.
+    Each in two precisions, ours also with one head of keys for five of queries, at as many numbers; all in turn.
     """
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = LlamaConfig(**LLAMA_SIZES, eos_token_id=None, pad_token_id=0)
     prompt = torch.randint(1, SIZES["vocab_size"], (1, PROMPT))
 
     def ours(model: today.Decoder) -> int:
@@ -382,14 +381,14 @@ def writing_seconds(rounds: int = 5) -> dict[str, list[float]]:
     for precision in (torch.float32, torch.bfloat16):
         kind = str(precision).removeprefix("torch.")
         models[f"annotated.today, {kind}"] = ours, today.Decoder(**SIZES)
-        models[f"annotated.today, {kind}, five share"] = ours, today.Decoder(**SIZES, num_kv_heads=2)
+        models[f"annotated.today, {kind}, five share"] = ours, today.Decoder(**SHARING)
         for attention in ("sdpa", "eager"):
-            config._attn_implementation = attention
+            config = LlamaConfig(**LLAMA_SIZES, eos_token_id=None, pad_token_id=0, attn_implementation=attention)
             models[f"transformers, {kind}, {attention}"] = theirs, LlamaForCausalLM(config)
         for _, model in list(models.values())[-4:]:
             model.to(precision).eval()
     found: dict[str, list[float]] = {}
-    for _ in range(rounds):
+    for _ in range(5):
         for name, (run, model) in models.items():
             start = time.perf_counter()
             assert run(model) == WRITTEN
@@ -404,14 +403,15 @@ def cache_bytes(edits: Sequence[str]) -> int:
 
 
 @torch.no_grad()
-def parity(count: int = 50) -> dict[str, dict[str, float]]:
+def parity() -> dict[str, dict[str, float]]:
     """How far our logits lie from those of transformers, by models of `SIZES` that it draws and saves and we read.
 
-    Beside it the spread of all logits, and how many of the next `count` tokens are the same.
+    Beside it the spread of all logits, and how many of the next 50 tokens are the same.
     """
     import transformers
 
-    found = {}
+    torch.manual_seed(1)
+    count, found = 50, {}
     for kind in ("Llama", "Mistral", "Qwen2", "Qwen3"):
         config = getattr(transformers, f"{kind}Config")(
             **LLAMA_SIZES, num_key_value_heads=2, head_dim=32, pad_token_id=0, bos_token_id=None, eos_token_id=None
@@ -434,10 +434,11 @@ def parity(count: int = 50) -> dict[str, dict[str, float]]:
 
 
 @torch.no_grad()
-def layout(places: int = 20, shown: int = 8) -> dict[str, dict[str, list[Any]]]:
-    """What becomes of the finished model of all edits, if the rows of its queries and keys are taken for neighbours'.
+def layout() -> dict[str, dict[str, list[Any]]]:
+    """What becomes of the finished model of all edits, if the rows of its queries and keys are ordered for neighbours.
 
-    The share of right tokens by their place in test translations, with all earlier ones given, and what it writes.
+    The share of right tokens in test translations, with all earlier ones given, by the tokens of their sources, and
+    what it writes.
     Raises InputError where `tools.experiments` has not left the state of its first seed.
     """
     plan, folder = experiments.load_plan("since-2017"), experiments.WORK / "since-2017" / "all-1"
@@ -445,41 +446,47 @@ def layout(places: int = 20, shown: int = 8) -> dict[str, dict[str, list[Any]]]:
         raise InputError(f"{folder}: not done", "Run `python -m tools.experiments since-2017` first.")
     state, tokenizer, corpus = experiments.train_unit(plan, "all", 1, folder, lambda: True)
     model, found = experiments.trained(state), {}
-    pairs = corpus.split("test")
-    sources = tokenize(tokenizer, [pair.source for pair in pairs])
-    targets = tokenize(tokenizer, [pair.target for pair in pairs], target=True)
+    shown = [pair.source for pair in corpus.split("test")[:8]]
+    sources = tokenize(tokenizer, [pair.source for pair in corpus.split("test")])
+    targets = tokenize(tokenizer, [pair.target for pair in corpus.split("test")], target=True)
     for order in ("as trained", "as neighbours"):
         if order == "as neighbours":
             for one in (layer.attention for layer in model.decoder.layers):
                 for part in (one.query, one.key, one.query_norm, one.key_norm):
-                    part.weight.copy_(today.from_neighbours(part.weight, len(part.weight) // one.d_k))
-        right: list[list[bool]] = [[] for _ in range(places)]
+                    pairs = part.weight.unflatten(0, (-1, 2, one.d_k // 2)).transpose(1, 2)
+                    part.weight.copy_(pairs.flatten(0, 2))
+        right: dict[str, list[bool]] = {"up to 8": [], "9 to 18": [], "more": []}
         for source, target in zip(sources, targets, strict=True):
             logits = model(torch.tensor([source]), torch.tensor([[model.config.start_id, *target[:-1]]]))
-            for place, (best, token) in enumerate(zip(logits[0].argmax(-1).tolist(), target, strict=True)):
-                if place < places:
-                    right[place].append(best == token)
+            some = right["up to 8" if len(source) <= 8 else "9 to 18" if len(source) <= 18 else "more"]
+            some += (logits[0].argmax(-1) == torch.tensor(target)).tolist()
         found[order] = {
-            "right": [round(sum(one) / len(one), 4) for one in right],
-            "texts": translations(model, tokenizer, [pair.source for pair in pairs[:shown]]),
+            "right": {name: round(sum(one) / len(one), 4) for name, one in right.items()},
+            "texts": translations(model, tokenizer, shown),
         }
-    return found | {"sources": {"texts": [pair.source for pair in pairs[:shown]]}}
+    return found | {"sources": {"texts": shown}}
+
+
+def costs() -> dict[str, Any]:
+    """What edits cost: seconds of a step and of writing, and bytes of cache."""
+    held = {name: cache_bytes([name] if name in EDITS else []) for name in ("base", "grouped-queries")}
+    steps = {"seconds_a_step": step_seconds(), "cache_bytes": held}
+    return steps | {"sizes": SIZES, "written": WRITTEN, "seconds": writing_seconds()}
+
+
+STUDIES: dict[str, Callable[[], dict[str, Any]]] = {
+    "costs": costs,
+    "parity": lambda: {"models": parity(), "transformers": version("transformers")},
+    "layout": layout,
+}
 
 
 def main(arguments: list[str]) -> None:
     """Measure costs, compare with transformers, or try the wrong layout, and write the record."""
-    if arguments not in (["costs"], ["parity"], ["layout"]):
+    if len(arguments) != 1 or arguments[0] not in STUDIES:
         sys.exit(__doc__)
     begin()
-    if arguments == ["parity"]:
-        content: dict[str, Any] = {"models": parity(), "transformers": version("transformers")}
-    elif arguments == ["layout"]:
-        content = layout()
-    else:
-        rows = (("base", []), ("grouped-queries", ["grouped-queries"]))
-        content = {"seconds_a_step": step_seconds(), "cache_bytes": {name: cache_bytes(edits) for name, edits in rows}}
-        content |= {"sizes": SIZES, "written": WRITTEN, "seconds": writing_seconds()}
-    keep(f"since-2017/{arguments[0]}.json", ["since_2017", *arguments], content)
+    keep(f"since-2017/{arguments[0]}.json", ["since_2017", *arguments], STUDIES[arguments[0]]())
 
 
 if __name__ == "__main__":

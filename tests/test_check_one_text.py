@@ -43,6 +43,7 @@ SHAPES = {
     "Qwen3": {"num_kv_heads": 2, "d_k": 16, "qk_norm": True},
     "Mistral": {"windows": [3, 3], "num_kv_heads": 2},
     "a window in one layer": {"windows": [4, None]},
+    "long windows": {"windows": [8, 20]},
     "scaled": {"scaling": (8.0, 1.0, 4.0, 16), "theta": 5e5},
     "tied, dropout": {"tied": True, "dropout": 0.1},
 }
@@ -110,6 +111,10 @@ FORMS = {  # how people write it, as edits of chapter 95's file, and what is sai
         (ARGUMENTS, "tokens, mask):\n        cache = real = None",
          "            mask = seen(real, before, self.windows[i])[:, None]\n", ""),
         "call", "mask handed over: True where tokens may be read"),
+    "such a mask, and a cache": (
+        (ARGUMENTS, "tokens, mask, cache=None):\n        real = None",
+         "            mask = seen(real, before, self.windows[i])[:, None]\n", ""),
+        "cache", "token by token, and in pieces"),
     "a cache that comes out": (
         (ARGUMENTS, "tokens, real=None, past=None):\n        cache = [[*one] for one in past] if past else self.room()",
          RETURN, f"{RETURN}, cache", "    def new_cache", "    def room"),
@@ -134,6 +139,32 @@ def test_forms_that_people_write(name):
     report = check(planted(Slip(name, "", edits)).Decoder(**SMALL, num_kv_heads=2))
     assert found(report, WRONG) == {}
     assert what in says(report, where)
+
+
+def test_windows_longer_than_seven_tokens_are_measured():
+    wide = next(one for one in TODAY if one.name == "window one too wide")
+    report = examined(wide._replace(sizes={"windows": [9, 9]}))
+    assert found(report, WRONG)["windows"] == "window one too wide"
+
+
+def test_what_a_function_calls_stays_as_it_was():
+    class Bare(today.Decoder):
+        forward = torch.no_grad()(today.Decoder.forward)
+
+    net = Bare(**SMALL)
+    check(lambda tokens: net(tokens), one_text=True)
+    assert "forward" not in vars(net)
+
+
+def test_special_tokens_are_handed_over_as_they_are_said():
+    class Padded(today.Decoder):
+        def forward(self, tokens, pad_id):
+            seen.append(pad_id)
+            return super().forward(tokens)
+
+    seen: list[int] = []
+    check(Padded(**SMALL), pad=1, one_text=True)
+    assert set(seen) == {1}
 
 
 def test_a_model_of_hidden_states_and_one_that_raises_are_told():

@@ -15,11 +15,13 @@ from annotated.attention import MultiHeadAttention
 from annotated.base.files import InputError
 from annotated.embeddings import TokenEmbedding
 from annotated.model import Transformer, TransformerConfig
+from annotated.runs.checkpoint import load_model
 from annotated.schedule import learning_rate
+from annotated.search.translation import Translator
 from annotated.text.grammar.splits import embedded_split
 from annotated.text.tokenization import load_tokenizer
 from annotated.training import TrainingConfig
-from studies.since_2017 import EDITS, OneText, edited, optimizer_for, step_seconds, ways
+from studies.since_2017 import EDITS, Case, OneText, edited, lenders, optimizer_for, step_seconds, translations, ways
 from tools import experiments
 from tools.experiments import ROOT
 
@@ -56,6 +58,8 @@ def test_each_edit_is_in_the_model():
     assert len(attention.key.weight) == len(attention.value.weight) == CONFIG.d_model // CONFIG.num_heads
     with pytest.raises(InputError, match="rotery"):
         edited(CONFIG, ["rotery"])
+    with pytest.raises(InputError, match="alone or with all"):
+        edited(CONFIG, ["one-stack", "rotary"])
 
 
 def test_turned_places_depend_on_distance_alone_and_normed_queries_on_no_size():
@@ -64,6 +68,7 @@ def test_turned_places_depend_on_distance_alone_and_normed_queries_on_no_size():
     scores = query @ key.mT
     assert torch.allclose(scores[..., 1:, 1:], scores[..., :-1, :-1], atol=1e-5)
     assert not torch.allclose(scores[..., 0, 0], scores[..., 0, 1], atol=1e-3)
+    assert edited(CONFIG, ["rotary"]).source_positions(x).equal(x)  # nothing is added any more
     normed: MultiHeadAttention = edited(CONFIG, ["qk-norm"]).encoder.layers[0].self_attention
     before = normed.project(x, x)[0]
     nn.init.normal_(normed.query.weight, std=30.0)
@@ -120,4 +125,32 @@ def test_ways_end_at_the_last_token(edits):
     assert found["turned"]["last token"][1] == 1.0
     assert found["turned"]["adjective"][1] == found["turned"]["translation"][1] == 0.0
     assert found["turned"]["adjective"][0] + found["turned"]["last token"][0] > 0.0
-    assert found["lent"]["other adjective"][1] == 0.0
+    asked = [kind for kind, count in found["asked"].items() if count]
+    assert asked
+    assert all(found["lent"][kind][1] == 0.0 for kind in asked)
+
+
+def test_lenders_differ_in_one_thing():
+    def case(adjective: int, right: int, far: bool, pronouns: tuple[int, int] = (7, 8)) -> Case:
+        return Case(torch.tensor([5, adjective, 6]), [*pronouns], right, far, [1], 3, [])
+
+    twins = [case(1, 0, True), case(2, 1, False)]
+    others = [case(1, 1, True), case(1, 0, False), case(1, 0, True), case(2, 0, True), case(2, 1, True)]
+    found = lenders([*others[:4], *twins, others[4], others[0]], 4)
+    assert list(map(id, found.values())) == list(map(id, others[:4]))
+
+
+def test_translations_are_those_of_greedy_search():
+    model, tokenizer, *_ = load_model(ROOT / "data" / "models" / "embedded")
+    texts = [pair.source for pair in embedded_split("test")[:8]]
+    assert translations(model, tokenizer, texts) == Translator(model, tokenizer).translate(texts, beam_size=1)
+
+
+def test_weight_decay_spares_gains():
+    model = edited(CONFIG, list(EDITS), num_layers=1, d_ff=60)
+    for weight in model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    before = [weight.detach().clone() for weight in model.parameters()]
+    today.make_optimizer(model.parameters(), rate=0.5, decay=0.1).step()
+    for weight, old in zip(model.parameters(), before, strict=True):
+        assert torch.allclose(weight, old if weight.dim() == 1 else 0.95 * old)

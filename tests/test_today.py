@@ -382,7 +382,7 @@ def test_a_text_is_continued_to_its_end(says):
     for end, tokens, written in ((last, 300, " 漢é🙂"), (107, 40, f" 漢é🙂 go{LINE}")):  # config.json has another
         Path("parrot/generation_config.json").write_text(json.dumps({"eos_token_id": end}))
         assert says("Wir", "--tokens", tokens)[1].removesuffix("\n")[:17] == written
-    assert says("Wir", "--tokens", 300)[2] == "ends after 125 tokens, not 300: the model knows 128 places\n"
+    assert says("Wir", "--tokens", 300)[2] == "ends after 125 tokens at most, not 300: the model knows 128 places\n"
 
 
 def test_a_text_comes_while_it_is_written_and_ctrl_c_ends_it(says, parrot, monkeypatch):
@@ -421,7 +421,7 @@ def test_what_cannot_be_continued_is_said_in_one_line(says, monkeypatch):
 
     path = Path("parrot/tokenizer.json")
     whole = json.loads(path.read_text())
-    refused("standard input: 130 tokens, but the model knows 128 places", "W" * 129)
+    refused("standard input: 130 tokens leave no room, as the model knows 128 places", "W" * 129)
     path.write_text(json.dumps(whole | {"post_processor": None}))
     Path("parrot/generation_config.json").unlink()
     config = json.loads(Path("parrot/config.json").read_text())

@@ -508,17 +508,18 @@ def write_command(arguments: argparse.Namespace) -> None:
         )
     if len(before) >= length:
         raise InputError(
-            f"standard input: {len(before):,} tokens, but the model knows {length:,} places", "Leave out the beginning."
+            f"standard input: {len(before):,} tokens leave no room, as the model knows {length:,} places",
+            "Leave out the beginning.",
         )
     if (count := min(arguments.tokens, length - len(before))) < arguments.tokens:
-        say(f"ends after {count} tokens, not {arguments.tokens}: the model knows {length:,} places")
+        say(f"ends after {count} tokens at most, not {arguments.tokens}: the model knows {length:,} places")
     torch.manual_seed(arguments.seed)
     how = {"temperature": arguments.temperature or 0.0, "top_p": arguments.top_p or 1.0}
-    cache, text = model.new_cache(), torch.tensor([before], device=device)
+    cache, prompt = model.new_cache(), torch.tensor([before], device=device)
     with torch.no_grad():
         for i in range(0, last := len(before) - 1, 512):  # the scores of a long text at once need much memory
-            model(text[:, i : min(i + 512, last)], cache=cache)
-    rows = today.write(model, text[:, last:], count, cache=cache, **how)
+            model(prompt[:, i : min(i + 512, last)], cache=cache)
+    rows = today.write(model, prompt[:, last:], count, cache=cache, **how)
     try:
         with ended_like_ctrl_c():
             for text in texts(tokenizer, before, takewhile(lambda token: token not in ends, map(int, rows))):

@@ -103,6 +103,7 @@ def pieces(text: str) -> int | str:
 
 positive = number(float, "a number above 0", lambda value: value > 0)
 not_negative = number(float, "a number of at least 0", lambda value: value >= 0)
+temperature = number(float, "a number of at least 0.001", lambda value: value >= 0.001)
 share = number(float, "a number above 0, at most 1", lambda value: 0 < value <= 1)
 penalty = number(float, "a number from 0 to 100", lambda value: 0 <= value <= 100)
 NUMBERS = {
@@ -467,8 +468,8 @@ def add_write_options(command: argparse.ArgumentParser) -> None:
         help="folder with config.json, tokenizer.json, and model.safetensors or its parts")  # fmt: skip
     command.add_argument("--tokens", type=count, default=100, metavar="N",
         help="tokens to write at most (default: 100)")  # fmt: skip
-    command.add_argument("--temperature", type=positive, metavar="T", help="draw each token by its probability instead "
-        "of taking the likeliest: at 1 as the model has it, below 1 the likelier ones more often")  # fmt: skip
+    command.add_argument("--temperature", type=temperature, metavar="T", help="draw each token by its probability, not "
+        "take the likeliest: at 1 as the model has it, below 1 the likelier ones more often")  # fmt: skip
     command.add_argument("--top-p", type=share, metavar="P",
         help="with --temperature: draw only from the likeliest with this share together (default: all)")  # fmt: skip
     command.add_argument("--seed", type=NUMBERS["seed"], default=1, metavar="N",

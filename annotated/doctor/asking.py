@@ -253,7 +253,8 @@ def unseen(subject: Subject) -> Verdict:
     if not lengths:
         return Verdict(UNTRIED, "", "no product of queries and keys was seen that goes through a softmax")
     shown = ", ".join(f"{queries} and {keys}" for queries, keys in lengths)
-    return Verdict(UNTRIED, "", f"it attends with queries and keys of the lengths {shown}, where 5 and 7 were given")
+    given = "7 tokens" if subject.one_text else "5 and 7"
+    return Verdict(UNTRIED, "", f"it attends with queries and keys of the lengths {shown}, where {given} were given")
 
 
 def width(subject: Subject) -> int:
@@ -267,11 +268,8 @@ def check_attentions(subject: Subject) -> Verdict:
     counts = [len(subject.attentions(kind)) for kind in ("encoder", "decoder", "cross")]
     encoder, decoder, cross = counts
     others = len(subject.seen.attentions) - sum(counts)
-    if subject.seen.torn:
-        found = "heads cut across tokens" if "projected" in subject.seen.torn else "heads joined across tokens"
-        return Verdict(
-            WRONG, found, "a view puts numbers of several tokens together: the axes are not transposed before"
-        )
+    if verdict := heads_torn(subject):
+        return verdict
     if not decoder + cross:
         return unseen(subject)
     says = f"{encoder} in the encoder, {decoder} in the decoder, {cross} from the decoder to the encoder"
@@ -292,6 +290,23 @@ def check_attentions(subject: Subject) -> Verdict:
         if found == "no cross-attention" and not cross and len(inputs) > len({layer for layer, _ in inputs}):
             found = "cross-attention reads the decoder"
         return Verdict(WRONG, found, f"{says}, {others} others")
+    if verdict := matrices_missing(subject):
+        return verdict
+    if len(memories) > 1:
+        return Verdict(WRONG, "several memories", "decoder layers read different outputs of the encoder, not its last")
+    return heads_alike(subject) or Verdict(RIGHT, "", says)
+
+
+def heads_torn(subject: Subject) -> Verdict | None:
+    """Whether heads are cut, or joined, across tokens."""
+    if not subject.seen.torn:
+        return None
+    found = "heads cut across tokens" if "projected" in subject.seen.torn else "heads joined across tokens"
+    return Verdict(WRONG, found, "a view puts numbers of several tokens together: the axes are not transposed before")
+
+
+def matrices_missing(subject: Subject) -> Verdict | None:
+    """Whether an attention lacks a matrix of its own for queries, keys or what was mixed, or takes a mean of heads."""
     if any(one.scores.raw for one in subject.seen.attentions):
         return Verdict(WRONG, "not projected", "scores are products of the vectors themselves, not of projections")
     if any("mixed" in part for pair in subject.seen.sums for one in pair for part in one):
@@ -301,9 +316,7 @@ def check_attentions(subject: Subject) -> Verdict:
         return Verdict(WRONG, "keys are queries", f"{same} makes both queries and keys")
     if subject.seen.averaged:
         return Verdict(WRONG, "heads averaged", "a mean is taken over what was mixed, where heads are to be joined")
-    if len(memories) > 1:
-        return Verdict(WRONG, "several memories", "decoder layers read different outputs of the encoder, not its last")
-    return heads_alike(subject) or Verdict(RIGHT, "", says)
+    return None
 
 
 def key(one: Attention) -> str:

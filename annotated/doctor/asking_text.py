@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from annotated.doctor import asking
 from annotated.doctor.asking import Check, influence, unseen
 from annotated.doctor.one_text import FORMS, PADDING, Text
 from annotated.doctor.subject import DOES_NOT_APPLY, RIGHT, UNTRIED, VARIANT, WRONG, Verdict, copied, logits_in, raised
-from annotated.doctor.watching import Attention, Watch
+from annotated.doctor.watching import Attention, Mode, Watch
 
 __all__ = ["TEXT_CHECKS"]
 
@@ -66,10 +65,9 @@ def check_masks(subject: Text) -> Verdict:
     if not every:
         return unseen(subject)
     stairs, ahead, hides = torch.ones(7, 7).tril().bool(), [], []
-    for one in every:
+    for one, width in zip(every, windows(subject), strict=True):
         reads = one.weights.nan_to_num() > 1e-12  # (batch and heads, queries, keys)
         ahead.append(reads & ~stairs)
-        width = windows(subject)[len(hides)]
         band = stairs & ~torch.ones(7, 7).tril(-width).bool()
         hides.append((~reads & band).all(0))
     if all(one.diagonal()[1:].all() and one[1:, 0].sum() == 0 for one in hides):
@@ -102,10 +100,10 @@ def numbers_called(subject: Text, form: str, but: str = "^$") -> list[float]:
         elif is_it and isinstance(value, (tuple, list)):
             for one in value:
                 look(one, True, depth)
-        elif (depth and isinstance(value, dict)) or (
-            hasattr(value, "__dict__") and not isinstance(value, (type, nn.Module, Tensor))
+        elif depth and (
+            isinstance(value, dict) or (hasattr(value, "__dict__") and not isinstance(value, (type, nn.Module, Tensor)))
         ):
-            for name, one in list((value if isinstance(value, dict) else vars(value)).items()) if depth else ():
+            for name, one in list((value if isinstance(value, dict) else vars(value)).items()):
                 named = isinstance(name, str) and re.search(form, name.lower()) and not re.search(but, name.lower())
                 look(one, bool(named), depth - 1)
 
@@ -124,7 +122,7 @@ def check_windows(subject: Text) -> Verdict:
     shown = ", ".join(map(str, sorted(said)))
     if not seen and not any(one < 7 for one in said):
         far = [one for one in said if one < 200]
-        return longer_window(subject, max(far)) if far else apart("every token reads all before it")
+        return longer_windows(subject, set(far)) if far else apart("every token reads all before it")
     if not seen:
         return wrong("window unused", f"a window of {shown} is kept, and every token reads all seven")
     if not said:
@@ -143,17 +141,19 @@ def window_verdict(seen: list[int], said: set[int]) -> Verdict:
     return wrong(found, f"a window of {shown} is kept, and tokens read the last {odd[0]}, themselves included")
 
 
-def longer_window(subject: Text, said: int) -> Verdict:
-    """The same of a window that seven tokens do not fill."""
-    length = said + 3
+def longer_windows(subject: Text, said: set[int]) -> Verdict:
+    """The same of windows that seven tokens do not fill."""
+    length = max(said) + 3
     try:
         seen = subject.watched(subject.words(1, length, seed=4)).attentions
     except Exception:
-        return untried(f"a window of {said} is kept, and a text of {length} tokens was not taken")
+        return untried(f"a window of {max(said)} is kept, and a text of {length} tokens was not taken")
     counts = {int((one.weights[:, -1] > 0).any(0).sum()) for one in seen if one.shape == (length, length)}
+    if not counts:
+        return untried(f"a window of {max(said)} is kept, and no attention of {length} tokens was seen")
     if counts == {length}:
-        return wrong("window unused", f"a window of {said} is kept, and every token reads all {length}")
-    return window_verdict(sorted(counts - {length}), {said})
+        return wrong("window unused", f"a window of {max(said)} is kept, and every token reads all {length}")
+    return window_verdict(sorted(counts - {length}), said)
 
 
 # reading on from what was read
@@ -312,7 +312,7 @@ def check_left_padding(subject: Text) -> Verdict:
         acts = bool(subject.far(bare, out).any())
         if far < 1e-5:  # tables of sines may be in single precision
             subject.form = form
-            if verdict := padded_steps(subject, padded, real, alone, FORMS[form]):
+            if verdict := padded_steps(subject, padded, real, alone, make):
                 return verdict
             return right(f"three paddings before a text move nothing ({handles['mask']}: {form})")
         if best is None or (reads, not acts) < best[:2]:
@@ -414,7 +414,7 @@ def check_rotary(subject: Text) -> Verdict:
     every = same_word(subject)
     if not every:
         return unseen(subject)
-    told: list[str] = []
+    told = ""
     for i, one in enumerate(every):
         q, k, v = (turned(x.detach()) for x in (one.queries, one.keys, one.values))
         if v.layout == "" or (v.layout != "still" and q.layout == k.layout == "still"):
@@ -435,12 +435,12 @@ def check_rotary(subject: Text) -> Verdict:
             back = torch.allclose(q.angles, -k.angles, atol=1e-6)
             found = "turned apart" if back else "not relative"
             return wrong(found, "scores of one word depend on its places, not only on how far they are apart")
-        told = told or [q.layout]
+        told = told or q.layout
         if verdict := speeds(subject, one, q):
             return verdict
     if not told:
         return apart("queries and keys are not turned by their places")
-    return right(f"queries and keys are turned in pairs {LAYOUTS[told[0]]}; scores depend on the distance only")
+    return right(f"queries and keys are turned in pairs {LAYOUTS[told]}; scores depend on the distance only")
 
 
 def not_in_pairs(subject: Text, one: Attention, q: Turned, k: Turned) -> Verdict:
@@ -590,21 +590,14 @@ def check_scale(subject: Text) -> Verdict:
 
 def check_attentions(subject: Text) -> Verdict:
     """Queries, keys and values are projected, each by a matrix of its own, and what was mixed once more."""
-    every, seen = subject.attentions("decoder"), subject.seen
-    if seen.torn:
-        found = "heads cut across tokens" if "projected" in seen.torn else "heads joined across tokens"
-        return wrong(found, "a view puts numbers of several tokens together: the axes are not transposed before")
+    every = subject.attentions("decoder")
+    if verdict := asking.heads_torn(subject):
+        return verdict
     if not every:
         return unseen(subject)
-    if any(one.scores.raw for one in every):
-        return wrong("not projected", "scores are products of the vectors themselves, not of projections")
-    if any("mixed" in part for pair in seen.sums for one in pair for part in one):
-        return wrong("no output matrix", "what was mixed is added as it is: no matrix after the heads")
-    if any(one.scores.by and one.scores.keys == asking.key(one) for one in every):
-        return wrong("keys are queries", "one matrix makes both queries and keys")
-    if seen.averaged:
-        return wrong("heads averaged", "a mean is taken over what was mixed, where heads are to be joined")
-    others = len(seen.attentions) - len(every)
+    if verdict := asking.matrices_missing(subject):
+        return verdict
+    others = len(subject.seen.attentions) - len(every)
     says = f"{len(every)} in {subject.layers('decoder')} layers"
     if others:
         return untried(f"{says}, and {others} of other lengths, which were not looked at")
@@ -694,29 +687,24 @@ def epsilon(subject: Text) -> Verdict | None:
     return None
 
 
-class Precision(TorchDispatchMode):
+class Precision(Mode):
     """Within it, it is written down in what precision norms and angles are computed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.low: dict[str, int] = {}
-        self.high: dict[str, int] = {}
+        self.low: set[str] = set()
+        self.high: set[str] = set()
         self.cast: list[str] = []
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name, one = func.overloadpacket.__name__, args[0] if args else None
         if isinstance(one, Tensor) and one.is_floating_point():
             what = {"rsqrt": "norm", "sqrt": "norm", "cos": "angle", "sin": "angle", "_softmax": "softmax"}.get(name)
             if what and (what != "norm" or one.shape[-1:] == (1,)):
-                store = self.low if one.dtype in HALF else self.high
-                store[what] = store.get(what, 0) + 1
+                (self.low if one.dtype in HALF else self.high).add(what)
         if name == "_to_copy" and (kwargs or {}).get("dtype") in HALF:
             counted = not one.is_floating_point() and one.dim() and one.shape[-1] > 2 and bool((one.diff() == 1).all())
-            self.low["angle"] = self.low.get("angle", 0) + counted  # places
+            self.low |= {"angle"} if counted else set()  # places
             if one.is_floating_point() and one.dtype not in HALF:
                 self.cast.append(str(kwargs["dtype"])[6:])
         return func(*args, **(kwargs or {}))
@@ -734,24 +722,24 @@ def check_precision(subject: Text) -> Verdict:
         subject.text(tokens, watch=(whole := Precision()))
         if whole.cast:
             return wrong("half precision inside", f"some numbers are turned into {whole.cast[0]}")
-        before, subject.module = subject.module, copied(subject.module)
-        model, subject.model = subject.model, subject.module if subject.model is before else subject.model
-        dtype = subject.dtype
+        if subject.model is not subject.module:
+            return untried("a function's weights are left as they are: hand over the module")
+        before, dtype = subject.module, subject.dtype
+        subject.module = subject.model = copied(before)
         try:
-            if subject.model is not subject.module:
-                return untried("a function's weights are left as they are: hand over the module")
             subject.module._apply(lambda one: one.to(torch.bfloat16) if one.is_floating_point() else one)
             subject.dtype = torch.float32
             subject.text(tokens, watch=(half := Precision()))
         except Exception as error:
             return untried(f"with weights in bfloat16: {raised(error)}")
         finally:
-            subject.module, subject.model, subject.dtype = before, model, dtype
-    if half.low.get("angle"):
+            subject.module = subject.model = before
+            subject.dtype = dtype
+    if "angle" in half.low:
         return wrong("angles in half precision", "with weights in bfloat16, places or angles are in bfloat16")
-    if half.low.get("norm"):
+    if "norm" in half.low:
         says = "with weights in bfloat16, norms are computed in bfloat16"
-        if half.high.get("softmax"):
+        if "softmax" in half.high:
             return wrong("norms in half precision", f"{says}, while the softmax is not")
         return variant("norms in half precision", f"{says}, and so is all else")
     return right("with weights in bfloat16, norms and angles are computed more precisely")

@@ -11,12 +11,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from annotated.doctor.calling import FEW, is_mask
-from annotated.doctor.fitting import Hole, kind, signature, tokens_of
+from annotated.doctor.fitting import Hole, kind, signature, small_values, tokens_of
 from annotated.doctor.subject import Broken, Subject, Verdict, copied, logits_in
-from annotated.doctor.watching import Attention, Watch
+from annotated.doctor.watching import Attention, Mode, Watch
 
 __all__ = ["FORMS", "PADDING", "Reading", "Text", "as_read", "fitted_text"]
 
@@ -58,12 +57,8 @@ def written(seen: Tensor) -> Tensor:
     return torch.zeros(seen.shape).masked_fill(~seen, -torch.inf)
 
 
-class InDouble(TorchDispatchMode):
+class InDouble(Mode):
     """Within it, what a model computes in single precision on purpose is computed in double precision."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         if kwargs and kwargs.get("dtype") == torch.float32:
@@ -132,8 +127,14 @@ class Text(Subject):
         self.rows = 8  # of a batch, at most
         self.stores = "start" in self.call.handles
         forward = getattr(type(self.module), "forward", None)
-        if getattr(forward, "__code__", None) is torch.no_grad()(print).__code__:  # so that gradients can be seen
+        self.bared = getattr(forward, "__code__", None) is torch.no_grad()(print).__code__
+        if self.bared:  # so that gradients can be seen
             self.module.forward = MethodType(forward.__wrapped__, self.module)
+
+    def end(self) -> None:
+        if self.bared:
+            del self.module.forward
+        super().end()
 
     def pairs(self, rows: int = 1, source: int = 6, target: int = 5) -> tuple[Tensor, Tensor]:
         """The same, of as many rows as there is room for."""
@@ -166,7 +167,7 @@ class Text(Subject):
         return out
 
     def text(self, tokens: Tensor, watch: Any = None, **given: Any) -> Tensor:
-        """Logits (batch, length, vocabulary) of a text, as in evaluation; with `cache` and the like as `given`."""
+        """Logits (batch, length, vocabulary) of a text, as in evaluation; `given` are a mask and positions."""
         with self.settings(False), watch or nullcontext():
             out = self.call.read(self.model, tokens if self.batch_first else tokens.T, **given)
         return self.logits(out, tokens)
@@ -235,6 +236,9 @@ class Text(Subject):
                     given["cache"] = state[0]
                 if "start" in handles:
                     given["start"] = state[1]
+                if self.call.stairs:
+                    end = state[1] + tokens.shape[1]
+                    given["mask"] = self.call.stairs(torch.ones(end, end).tril().bool()[state[1] :])
                 if places:
                     given["positions"] = (torch.arange(tokens.shape[1]) + state[1]).expand(len(tokens), -1)
                 with self.settings(False), watch or nullcontext():
@@ -320,10 +324,11 @@ def score_of(subject: Text) -> int:
     ])  # fmt: skip
 
 
-def as_read(model: Callable, call: Callable | None) -> Reading:
+def as_read(model: Callable, call: Callable | None, pad: int = 0, bos: int = 2, eos: int = 3) -> Reading:
     """How a model of one text is called, as the user's `call(model, tokens)` or the model's own arguments say."""
-    reading = fitted_text(model, {"pad": 0, "bos": 2, "eos": 3}) if call is None else Reading(model)
-    if call is not None:
-        reading.handles, reading.asked = {}, {}
-        reading.read = lambda model, tokens, **_: call(model, tokens)  # type: ignore[method-assign]
+    if call is None:
+        return fitted_text(model, small_values(pad, bos, eos))
+    reading = Reading(model)
+    reading.handles, reading.asked = {}, {}
+    reading.read = lambda model, tokens, **_: call(model, tokens)  # type: ignore[method-assign]
     return reading

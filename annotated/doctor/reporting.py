@@ -141,7 +141,7 @@ def check(
     """
     if reads := takes_one(model, call) if one_text is None else one_text:
         try:
-            call = call if isinstance(call, Reading) else as_read(model, call)
+            call = call if isinstance(call, Reading) else as_read(model, call, pad, bos, eos)
         except Exception:  # what it raises is a finding
             call = Reading(model)
     subject = (Text if reads else Subject)(model, call, pad, bos, eos, vocab)

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from annotated.doctor.watching import Attention, Watch
+from annotated.doctor.watching import Attention, Mode, Watch
 
 __all__ = ["Broken", "MINE", "StillRunning", "Subject", "Verdict", "WRONG", "copied", "logits_in", "raised"]
 
@@ -54,14 +53,10 @@ class StillRunning(BaseException):
     """The time is up: nothing that a check catches."""
 
 
-class WithoutDropout(TorchDispatchMode):
+class WithoutDropout(Mode):
     """Within it dropout leaves every number as it is, also in training: each coin falls on its mean."""
 
     coins = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:  # to wrap the method below would load the compiler, which takes a second
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         if func.overloadpacket.__name__ == "bernoulli_":

@@ -118,7 +118,15 @@ OF_A_NORM = {"statistic", "centred", "powers"}
 ENDS = frozenset({"words", "places"})
 
 
-class Watch(TorchDispatchMode):
+class Mode(TorchDispatchMode):
+    """A mode whose method is not wrapped, since that would load the compiler, which takes a second."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class Watch(Mode):
     """Within it, what PyTorch computes for somebody's model is written down: attentions, normalisations, sums.
 
     `tokens` are the ids that the model is given, by which its tables are told from its positions. What is computed in
@@ -158,10 +166,6 @@ class Watch(TorchDispatchMode):
         self.alpha = 1.0  # what a product is multiplied by as it is made
         self.products: list[tuple[Tensor, Tensor]] = []  # queries and keys
         self.late = 0  # how often a table was added to what a layer had returned
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:  # to wrap the method below would load the compiler, which takes a second
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name = func.overloadpacket.__name__

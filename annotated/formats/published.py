@@ -76,7 +76,7 @@ class Fields:
         """A number above 0."""
         value = self.given.get(name)
         if type(value) not in (int, float) or not 0 < value < 1e18:
-            raise InputError(f"{self.path}: {name} is {value!r}, not a number from 0 to 1e18", CORRECT_IT)
+            raise InputError(f"{self.path}: {name} is {value!r}, not a number above 0 and below 1e18", CORRECT_IT)
         return float(value)
 
     def flag(self, name: str) -> bool:
@@ -117,7 +117,10 @@ def read_config(path: Path) -> Fields:
 
 
 def rotary(fields: Fields) -> dict[str, Any]:
-    """How fast pairs turn: `rope_theta` and `rope_scaling` of old files, `rope_parameters` of new ones."""
+    """How fast pairs turn: `rope_theta` and `rope_scaling` of old files, `rope_parameters` of new ones.
+
+    Raises InputError, naming file, setting and value, for kinds that are not known here.
+    """
     given, path = fields.given, fields.path
     rope = given.get("rope_scaling") or given.get("rope_parameters") or {}
     if not isinstance(rope, dict) or any(isinstance(value, dict) for value in rope.values()):
@@ -131,7 +134,7 @@ def rotary(fields: Fields) -> dict[str, Any]:
     if kind == "default":
         return {"theta": theta, "scaling": None}
     length = "original_max_position_embeddings"
-    rope = {length: given["max_position_embeddings"]} | rope | {name: given[name] for name in [length] if name in given}
+    rope = {length: given["max_position_embeddings"]} | rope | ({length: given[length]} if length in given else {})
     stretch = Fields(path, rope)
     factor, low, high = map(stretch.real, ("factor", "low_freq_factor", "high_freq_factor"))
     if high <= low:
