@@ -854,7 +854,7 @@ TEXT_CHECKS = [
     Check("positions given", check_given_positions, "95_since_2017#rotary",
           "Worse as soon as texts are packed, padded or cached."),
     Check("rotary", check_rotary, "95_since_2017#rotary",
-          "With weights of the other layout a model writes fluent nonsense."),
+          "Published weights begin well, and after some words the text falls apart."),
     Check("groups", check_groups, "95_since_2017#attention",
           "Published weights write nonsense, while each part is right."),
     Check("query norm", check_query_norm, "95_since_2017#attention", "Published weights write nonsense."),
