@@ -60,7 +60,8 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int, last: float =
 def make_optimizer(weights, rate: float, decay: float = 0.1):
     """AdamW: a step shrinks matrices by `rate * decay` of themselves, but not gains."""
     weights = list(weights)
-    gains, matrices = ([w for w in weights if (w.dim() > 1) == m] for m in (0, 1))
+    gains = [weight for weight in weights if weight.dim() < 2]
+    matrices = [weight for weight in weights if weight.dim() > 1]
     groups = [{"params": gains, "weight_decay": 0}, {"params": matrices}]
     return torch.optim.AdamW(groups, rate, betas=(0.9, 0.95), weight_decay=decay)
 
@@ -190,8 +191,7 @@ def write(model, tokens, count, temperature=0.0, top_p=1.0, real=None, cache=Non
         logits = model(tokens, real, cache)[:, -1].float()
         tokens = chosen(logits, temperature, top_p)
         yield tokens[:, 0]
-        if real is not None:
-            real = nn.functional.pad(real, (0, 1), value=True)
+        real = None if real is None else nn.functional.pad(real, (0, 1), value=True)
 
 
 # book/95_since_2017.ipynb#layouts
