@@ -275,7 +275,7 @@ BAD = [
     Bad("import-marian nowhere --output new", "nowhere: no such folder"),
     Bad("import-marian run --output new", "run/config.json: not a Marian model"),
     Bad("import-marian run --output numbers", "numbers: holds a model already"),
-    usage("write run --temperature 0", "--temperature: a number above 0"),
+    usage("write run --temperature 0", "--temperature: a number of at least 0.001"),
     usage("write run --top-p 0.9", "--top-p: says what to draw among"),
     usage("write run --temperature 1 --top-p 1.1", "--top-p: a number above 0, at most 1"),
     usage("write run --precision int8", "--precision: invalid choice: 'int8'"),
