@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Attention", "ENDS", "Norm", "Watch"]
+__all__ = ["Attention", "ENDS", "Mode", "Norm", "Watch"]
 
 Parts = frozenset[str]
 
