@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -104,13 +105,17 @@ def test_rates_reach_the_same_peak_and_a_cold_one_starts_there():
     assert math.isclose(cosine[4], max(paper) / 2)
 
 
-@pytest.mark.slow
 def test_seconds_are_taken_of_every_row_that_trains_as_usual(monkeypatch: pytest.MonkeyPatch):
-    small = PLAN | {"rows": PLAN["rows"][:2] + PLAN["rows"][9:10]}
-    monkeypatch.setattr(experiments, "load_plan", lambda name: small)
-    assert step_seconds(rounds=1, steps=20).keys() == {"base", "all"}
+    def train(plan, row: str, seed: int):
+        assert plan["rows"][0]["training"]["max_steps"] == 5
+        return [SimpleNamespace(seconds=0.5)]
+
+    monkeypatch.setattr(experiments, "train_unit", train)
+    usual = {row["id"] for row in PLAN["rows"] if not row["id"].endswith(("-cold", "-short"))}
+    assert step_seconds(rounds=2, steps=5) == {row: [0.1, 0.1] for row in usual}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edits", [["one-stack"], list(EDITS)], ids=["one stack", "all"])
 def test_ways_end_at_the_last_token(edits):
     """After the last layer nothing else reaches the output; after the first the adjective does, or what has read it."""
@@ -140,6 +145,7 @@ def test_lenders_differ_in_one_thing():
     assert list(map(id, found.values())) == list(map(id, others[:4]))
 
 
+@pytest.mark.slow
 def test_translations_are_those_of_greedy_search():
     model, tokenizer, *_ = load_model(ROOT / "data" / "models" / "embedded")
     texts = [pair.source for pair in embedded_split("test")[:8]]
