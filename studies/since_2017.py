@@ -234,9 +234,17 @@ class Case(NamedTuple):
         """The adjective, whether the first noun is meant, and the right pronoun."""
         return self.text[self.adjective].tolist(), self.far, self.pronouns[self.right]
 
+    def spans(self) -> dict[str, Sequence[int]]:
+        """Places by where they stand, from the adjective on: before it both twins are the same."""
+        adjective, last = self.adjective, len(self.text) - 1
+        return {
+            "adjective": adjective, "end of the sentence": range(adjective[-1] + 1, self.source),
+            "translation": range(self.source, last), "last token": [last],
+        }  # fmt: skip
+
 
 def lenders(cases: Sequence[Case], number: int) -> dict[str, Case | None]:
-    """Cases from other sentences, each with one thing that is different from the case of this number, and from none.
+    """Cases from other sentences, each different from the case of this number in one thing, the control in none.
 
     The pronoun is the other of the two that are due, the other noun is meant, or the adjective is that of the twin.
     """
@@ -255,7 +263,7 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
     """On which way the adjective reaches the pronoun, in twins of equal length that the model gets right.
 
     `turned` are pronouns that turn where a twin gets vectors of the other, after each layer, by where they stand.
-    Before the adjective all is the same in both. `lent` are those that turn where the adjective's vectors come from
+    `lent` are those that turn where the adjective's vectors come from
     another sentence, in which one thing is different, and adjective, noun (the first or the second) and right pronoun
     are the same otherwise: the pronoun is the other of the two, the other noun is meant, or the adjective is the
     twin's. A control lends from sentences in which all three are the same, and should turn nothing.
@@ -296,14 +304,11 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
             far, size = ["antecedent far" in one.phenomena for one in twins], len(sources[0])
             cases += [Case(texts[i], pronouns, i, far[i], adjective, size, vectors[i]) for i in range(2)]
 
-    turned = {part: [0] * len(layers) for part in ("adjective", "end of the sentence", "translation", "last token")}
-
-    lent = {kind: [0] * len(layers) for kind in lenders(cases, 0)} if cases else {}
+    turned = {part: [0] * len(layers) for part in (cases[0].spans() if cases else ())}
+    lent = {kind: [0] * len(layers) for kind in (lenders(cases, 0) if cases else ())}
     asked = dict.fromkeys(lent, 0)
     for i, host in enumerate(cases):
-        last = len(host.text) - 1
-        spans = host.adjective, range(host.adjective[-1] + 1, host.source), range(host.source, last), [last]
-        for part, places in zip(turned, spans, strict=True):
+        for part, places in host.spans().items():
             for layer in range(len(layers)):
                 given = cases[i ^ 1].vectors[layer][list(places)]
                 turned[part][layer] += turns(host, layer, places, given)
@@ -312,7 +317,7 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
             for layer in range(len(layers) if donor else 0):
                 given = donor.vectors[layer][donor.adjective]
                 lent[kind][layer] += turns(host, layer, host.adjective, given)
-    shares = {part: [one / max(len(cases), 1) for one in each] for part, each in turned.items()}
+    shares = {part: [one / len(cases) for one in each] for part, each in turned.items()}
     by_others = {kind: [one / max(asked[kind], 1) for one in each] for kind, each in lent.items()}
     return {"sentences": len(cases), "turned": shares, "asked": asked, "lent": by_others}
 
@@ -438,8 +443,7 @@ def layout() -> dict[str, dict[str, list[Any]]]:
     """What becomes of the finished model of all edits, if the rows of its queries and keys are ordered for neighbours.
 
     The share of right tokens in test translations, with all earlier ones given, by the tokens of their sources, and
-    what it writes.
-    Raises InputError where `tools.experiments` has not left the state of its first seed.
+    what it writes. Raises InputError where `tools.experiments` has not left the state of its first seed.
     """
     plan, folder = experiments.load_plan("since-2017"), experiments.WORK / "since-2017" / "all-1"
     if experiments.reached("since-2017", "all", 1) < experiments.train_steps(plan, "all"):

@@ -20,6 +20,7 @@ from annotated import InputError, Transformer, TransformerConfig, check, plain
 from annotated.command.cli import main
 from annotated.doctor import running
 from annotated.doctor.asking import CHECKS, LEARNING, RIGHT, UNTRIED, VARIANT, WRONG
+from annotated.doctor.asking_text import TEXT_CHECKS
 from annotated.doctor.functions import check_loss, check_schedule, check_search
 from annotated.doctor.mistakes import planted
 from annotated.doctor.running import FUNCTIONS, check_file
@@ -175,7 +176,7 @@ def test_a_compiled_model_is_asked_as_it_is_written():
 
 def test_the_cells_that_explain_are_there():
     """To which the doctor, and the stations, send their readers."""
-    named = {one.cell for one in [*CHECKS, LEARNING]}
+    named = {one.cell for one in [*CHECKS, *TEXT_CHECKS, LEARNING]}
     for one in STATIONS:
         named |= {one.cell, one.transfer.solved, *one.cells.values()}
     for page in {one.partition("#")[0] for one in named}:
@@ -203,7 +204,24 @@ def test_functions_in_other_forms_are_right():
     assert check_loss(lambda *given: plain.loss(*given, smoothing=0.0))[:2] == (VARIANT, "no smoothing")
     assert check_schedule(lambda step: 3 * plain.learning_rate(step, 512))[:2] == (VARIANT, "another factor")
     assert check_schedule(lambda step: 0.001)[:2] == (WRONG, "constant")
+    assert check_schedule(lambda step: 0.001, one_text=True)[:2] == (VARIANT, "constant")
     assert check_search(without_the_end).verdict == RIGHT
+
+
+def test_a_loss_of_one_text_is_judged_by_its_value():
+    def loss(ahead: int, dropped: int, **options: int):
+        def of_tokens(model, tokens):
+            last = tokens.shape[1] - dropped
+            logits, wanted = model(tokens)[:, :last], tokens[:, ahead : ahead + last]
+            return nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(), **options)
+
+        return of_tokens
+
+    assert check_loss(loss(1, 1, ignore_index=0)).verdict == RIGHT
+    assert check_loss(loss(1, 1))[:2] == (VARIANT, "padding counted")
+    for same in (loss(0, 0), loss(0, 1), loss(0, 0, ignore_index=0)):
+        assert check_loss(same)[:2] == (WRONG, "not shifted")
+    assert check_loss(loss(2, 2))[:2] == (WRONG, "shifted twice")
 
 
 HEADS = """
@@ -363,7 +381,6 @@ BAD = {  # a file, what is asked for in it, and what the refusal names
     "raise KeyError('nope')\n": ("", "KeyError: 'nope' (line 1 of mine.py"),
     "import sys\nsys.exit()\n": ("", "line 2 of mine.py: sys.exit()"),
     "while True:\n    pass\n": ("", " seconds (line "),
-    "model = 3\n": ("model", "model is no model, but of the type int"),
     "x = 1\n#\n": ("model", "no model in it"),
     "def make(flavour):\n    return 1\n": ("make", "make is no model"),
     "class M:\n    def __init__(self):\n        raise OSError\n": ("M", "M: OSError"),
@@ -380,6 +397,14 @@ def test_a_file_that_fails_gets_one_line_of_its_own(tmp_path, monkeypatch, text)
     path.write_text(text)
     with pytest.raises(InputError, match=f"^{re.escape(str(path))}: .*{re.escape(names)}"):
         check_file(path, name, seconds=1.0)
+
+
+@pytest.mark.parametrize("options", [{}, {"one_text": True}, {"wrap": True}])
+def test_what_is_no_model_is_refused_however_it_is_asked(tmp_path, options):
+    path = tmp_path / "mine.py"
+    path.write_text("model = 3\n")
+    with pytest.raises(InputError, match="model is no model, but of the type int"):
+        check_file(path, "model", **options)
 
 
 @pytest.mark.slow

@@ -141,8 +141,13 @@ def test_lenders_differ_in_one_thing():
 
     twins = [case(1, 0, True), case(2, 1, False)]
     others = [case(1, 1, True), case(1, 0, False), case(1, 0, True), case(2, 0, True), case(2, 1, True)]
-    found = lenders([*others[:4], *twins, others[4], others[0]], 4)
+    found = lenders([*twins, *others[:4], others[4], others[0]], 0)  # before the others, which it could lend to itself
     assert list(map(id, found.values())) == list(map(id, others[:4]))
+
+
+def test_vectors_are_exchanged_at_all_places_from_the_adjective_on():
+    spans = Case(torch.arange(10), [7, 8], 0, True, [3, 4], 7, []).spans()
+    assert [[*places] for places in spans.values()] == [[3, 4], [5, 6], [7, 8], [9]]
 
 
 @pytest.mark.slow

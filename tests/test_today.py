@@ -385,6 +385,16 @@ def test_a_text_is_continued_to_its_end(says):
     assert says("Wir", "--tokens", 300)[2] == "ends after 125 tokens at most, not 300: the model knows 128 places\n"
 
 
+def test_a_long_text_is_read_in_pieces(says):
+    model = stranger("llama", vocab_size=262, max_position_embeddings=1200)
+    model.save_pretrained("parrot")
+    tokenizer, given = read_tokenizer(Path("parrot")), " ".join(map(str, range(300)))
+    before = tokenizer.encode(given).ids
+    assert len(before) > 1024
+    after = model.generate(torch.tensor([before]), max_new_tokens=8, do_sample=False)[0, len(before) :].tolist()
+    assert says(given, "--tokens", 8)[1] == "".join(texts(tokenizer, before, after)) + "\n"
+
+
 def test_a_text_comes_while_it_is_written_and_ctrl_c_ends_it(says, parrot, monkeypatch):
     ids, seen, out = read_tokenizer(parrot).encode(LINE).ids[1:], [""], io.BytesIO()
 

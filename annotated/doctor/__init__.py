@@ -1,1 +1,1 @@
-"""Is yours right? What is asked of any encoder-decoder Transformer."""
+"""Is yours right? What is asked of any Transformer, an encoder-decoder or a decoder alone."""

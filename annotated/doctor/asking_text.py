@@ -715,8 +715,6 @@ HALF = (torch.float16, torch.bfloat16)
 
 def check_precision(subject: Text) -> Verdict:
     """With weights in half precision, norms and angles are computed in single precision."""
-    if subject.module is None:
-        return untried("a function's weights are left as they are: hand over the module")
     tokens = subject.words(1, 5, seed=2)
     with torch.no_grad():
         subject.text(tokens, watch=(whole := Precision()))
@@ -843,11 +841,11 @@ TEXT_CHECKS = [
     Check("own past", check_past, "32_attention#masks-picture", "It learns slowly, and repeats or forgets words."),
     Check("masks", check_masks, "32_attention#masks-plain",
           "The loss is too good, or forgets: this check says in which layers."),
-    Check("windows", check_windows, "95_since_2017#decoder",
+    Check("windows", check_windows, "95_since_2017#seen-text",
           "Published weights are a little worse than they should be, with long texts."),
     Check("cache", check_cache, "95_since_2017#attention",
           "It writes well without a cache, and repeats itself or rambles with one."),
-    Check("left padding", check_left_padding, "95_since_2017#decoder",
+    Check("left padding", check_left_padding, "95_since_2017#seen-text",
           "A text goes on in another way when it stands in another batch."),
     Check("positions", check_positions, "35_positional_encoding#bag-of-words",
           "It knows which words there were, and not where."),
@@ -874,6 +872,6 @@ TEXT_CHECKS = [
     Check("gradients", asking.check_gradients, "34_embeddings#gradients", "Parts of it stay as they were drawn."),
     Check("first loss", asking.check_first_loss, "34_embeddings#first-loss",
           "The first losses are far above the logarithm of the vocabulary."),
-    Check("its loss", check_own_loss, "95_since_2017#training",
+    Check("its loss", check_own_loss, "51_data_and_batching#shift-text",
           "The loss falls to nearly nothing, or not below that of guessing."),
 ]  # fmt: skip

@@ -136,6 +136,12 @@ def check_loss(loss: Callable, pad: int = 0, bos: int = 2, eos: int = 3) -> Verd
             (WRONG, "a mean of the rows' means", sum(rows) / 2),
             (WRONG, "softmax twice", cost(logits.softmax(-1), wanted, **usual)),
         ]
+    if one_text:  # packed, and nothing to leave out
+        forms += [
+            (WRONG, "not shifted", cost(every, target, 0.0)),
+            (WRONG, "not shifted", cost(logits, target[:, :-1], 0.0)),
+            (WRONG, "shifted twice", cost(logits[:, :4], target[:, 2:], 0.0)),
+        ]
     verdict, name, _ = next(
         (one for one in forms if math.isclose(one[2], value, rel_tol=1e-5)), (WRONG, "another value", 0)
     )
@@ -143,7 +149,8 @@ def check_loss(loss: Callable, pad: int = 0, bos: int = 2, eos: int = 3) -> Verd
         verdict, name = WRONG, "reads the answer"
     if one_text and name in ("no smoothing", "padding counted"):  # texts that are packed have no padding
         verdict, name = (RIGHT, "") if name == "no smoothing" else (VARIANT, name)
-    right = f"cross-entropy{'' if one_text else ', smoothed by 0.1,'} is {forms[8 * one_text][2]:.4f}"
+    smoothing, told = (0.0, "") if one_text else (0.1, ", smoothed by 0.1,")
+    right = f"cross-entropy{told} is {cost(logits, wanted, smoothing, ignore_index=pad):.4f}"
     return Verdict(verdict, name, f"it says {value:.4f}; {right}")
 
 
@@ -161,8 +168,13 @@ def required(function: Callable) -> list[str]:
     return [one.name for one in parameters(function).values() if one.kind in kinds and one.default is one.empty]
 
 
-def check_schedule(rate: Callable[..., float], d_model: int = 512, warmup: int = 4000) -> Verdict:
-    """Whether `rate(step)` is equation (3), up to a constant factor; it may want `d_model` and `warmup` as well."""
+def check_schedule(
+    rate: Callable[..., float], d_model: int = 512, warmup: int = 4000, one_text: bool = False
+) -> Verdict:
+    """Whether `rate(step)` is equation (3), up to a constant factor; it may want `d_model` and `warmup` as well.
+
+    Beside a model of one text another schedule is no mistake.
+    """
     steps = [1, 2, warmup // 4, warmup // 2, warmup, 2 * warmup, 25 * warmup]
     asked = required(rate)
     others: Any = {}
@@ -194,20 +206,21 @@ def check_schedule(rate: Callable[..., float], d_model: int = 512, warmup: int =
         "warm-up to the power -0.5": lambda s: min(s**-0.5, s * warmup**-0.5),
         "constant": lambda s: 1.0,
     }
+    other = VARIANT if one_text else WRONG
     says = f"highest near step {peak}, with {max(rates):.3g}; "
     says += f"the paper's is highest at {warmup}, with {(d_model * warmup) ** -0.5:.3g}"
     for name, form in forms.items():
         found = ratios(form)
         if max(found) > 0 and max(found) - min(found) < 1e-6 * max(found):
             if name:
-                return Verdict(WRONG, name, says)
+                return Verdict(other, name, says)
             same = math.isclose(found[0], 1, rel_tol=1e-6)
             if same:
                 return Verdict(RIGHT, "", says)
             return Verdict(VARIANT, "another factor", f"{says}; {found[0]:.4g} times the paper's")
     paper = [d_model**-0.5 * forms[""](step) for step in steps]
     step, found, wanted = max(zip(steps, rates, paper, strict=True), key=lambda one: abs(one[1] - one[2]))
-    return Verdict(WRONG, "another shape", f"{says}; at step {step} it is {found:.3g}, the paper's {wanted:.3g}")
+    return Verdict(other, "another shape", f"{says}; at step {step} it is {found:.3g}, the paper's {wanted:.3g}")
 
 
 class Scripted(nn.Module):

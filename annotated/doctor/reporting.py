@@ -1,6 +1,5 @@
 """What all answers come to: findings, the likeliest mistakes, a report."""
 
-import inspect
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -136,8 +135,7 @@ def check(
     (batch, target, vocabulary) out, or all of them with the batch second; or ids of one text (batch, length) in, which
     is found out from its arguments unless `one_text` says so. `call(model, source, target)`, or `call(model, tokens)`,
     says how it is called, if otherwise. `pad`, `bos` and `eos` are its special ids, and `vocab` is how many ids it
-    knows, if that is not the number of logits. With `learn` a copy of an encoder-decoder is trained for three hundred
-    steps on copying.
+    knows, if that is not the number of logits. With `learn` a copy is trained for three hundred steps on copying.
     """
     if reads := takes_one(model, call) if one_text is None else one_text:
         try:
@@ -148,7 +146,7 @@ def check(
     try:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            findings = answers(subject, TEXT_CHECKS if reads else [*CHECKS, *([LEARNING] if learn else [])])
+            findings = answers(subject, [*(TEXT_CHECKS if reads else CHECKS), *([LEARNING] if learn else [])])
     finally:
         subject.end()
     return Report(tuple(findings), likely(findings, reads))
@@ -157,7 +155,7 @@ def check(
 def takes_one(model: Callable[..., Any], call: Callable[..., Any] | None) -> bool:
     """Whether a model is called with one text, as its arguments, or those of `call`, say."""
     if call is not None:
-        return isinstance(call, Reading) or (inspect.isroutine(call) and len(required(call)) == 2)
+        return isinstance(call, Reading) or len(required(call)) == 2
     try:
         inputs_of(model)
     except OneText:

@@ -28,20 +28,20 @@ __all__ = ["FUNCTIONS", "Closed", "at_most", "check_file", "names_in", "run_file
 
 
 class Asked(NamedTuple):
-    """How a function is checked, and whether it is told the special ids."""
+    """How a function is checked, and which options the check takes."""
 
     ask: Callable[..., Verdict]
-    by_ids: bool
+    options: tuple[str, ...]
 
-    def given(self, options: dict[str, Any]) -> dict[str, int]:
+    def given(self, options: dict[str, Any]) -> dict[str, Any]:
         """Those of the options that the check takes."""
-        return {name: options[name] for name in ("pad", "bos", "eos") if name in options} if self.by_ids else {}
+        return {name: options[name] for name in self.options if options.get(name) is not None}
 
 
 FUNCTIONS = {
-    "loss": Asked(check_loss, True),
-    "learning_rate": Asked(check_schedule, False),
-    "translate": Asked(check_search, True),
+    "loss": Asked(check_loss, ("pad", "bos", "eos")),
+    "learning_rate": Asked(check_schedule, ("one_text",)),
+    "translate": Asked(check_search, ("pad", "bos", "eos")),
 }
 
 
@@ -189,11 +189,6 @@ def entered(file: Opened, name: str, values: dict[str, Any], one_text: bool = Fa
     Raises what the first way to make it, or to call it, raised.
     """
     value, first = file.names[name], None
-    if not callable(value):
-        raise InputError(
-            f"{file.shown}: {name} is no model, but of the type {type(value).__name__}",
-            "Name a module, a class or function that makes one, or a function of source and target ids.",
-        )
     if is_whole := isinstance(value, nn.Module) or answers(value, one_text):
         made = iter([value])
     else:
@@ -226,10 +221,10 @@ def check_file(
 ) -> Reports:
     """Run a file and check what is in it: its model, and `loss`, `learning_rate` and `translate` if they fit.
 
-    With a name, only that: a model, a class or function that makes one, a function of source and target, or one of
-    those three. With `wrap` no model is looked for, and the lines to write are raised. `options` are those of `check`;
-    special ids that are None are read from the file. Raises InputError when the file fails, or holds nothing to check,
-    and `Closed` with the lines to write where a model could not be made or called.
+    With a name, only that: a model, a class or function that makes one, a function of source and target ids, or of the
+    ids of one text, or one of those three. With `wrap` no model is looked for, and the lines to write are raised.
+    `options` are those of `check`; special ids that are None are read from the file. Raises InputError when the file
+    fails, or holds nothing to check, and `Closed` with the lines to write where a model could not be made or called.
     """
     path = Path(path)
     with ExitStack() as stack:
@@ -244,6 +239,12 @@ def check_file(
             raise InputError(
                 f"{path}: no {name} in it",
                 f"What stands after the colon is a name that the file defines. {' '.join(file.notes)}".strip(),
+            )
+        if name and not callable(value := file.names[name]):
+            raise InputError(
+                f"{path}: {name} is no model, but of the type {type(value).__name__}",
+                "Name a module, a class or function that makes one, or a function of source and target ids, or of the "
+                "ids of one text.",
             )
         options |= special_ids(file.names, options)
         functions = [one for one in FUNCTIONS if inspect.isroutine(file.names.get(one)) and required(file.names[one])]
