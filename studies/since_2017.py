@@ -263,10 +263,10 @@ def ways(model: OneText, tokenizer: Tokenizer, pairs: Sequence[SentencePair]) ->
     """On which way the adjective reaches the pronoun, in twins of equal length that the model gets right.
 
     `turned` are pronouns that turn where a twin gets vectors of the other, after each layer, by where they stand.
-    `lent` are those that turn where the adjective's vectors come from
-    another sentence, in which one thing is different, and adjective, noun (the first or the second) and right pronoun
-    are the same otherwise: the pronoun is the other of the two, the other noun is meant, or the adjective is the
-    twin's. A control lends from sentences in which all three are the same, and should turn nothing.
+    `lent` are those that turn where the adjective's vectors come from another sentence, in which one thing is
+    different, and adjective, noun (the first or the second) and right pronoun are the same otherwise: the pronoun is
+    the other of the two, the other noun is meant, or the adjective is the twin's. A control lends from sentences in
+    which all three are the same, and should turn nothing.
     """
     layers = (model.decoder.stack if isinstance(model.decoder, OneStack) else model.decoder).layers
 
