@@ -50,6 +50,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_no_false_alarm_for_todays_decoder(name):
     torch.manual_seed(0)
@@ -133,6 +134,7 @@ FORMS = {  # how people write it, as edits of chapter 95's file, and what is sai
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 def test_forms_that_people_write(name):
     edits, where, what = FORMS[name]
@@ -142,12 +144,14 @@ def test_forms_that_people_write(name):
     assert what in says(report, where)
 
 
+@pytest.mark.slow
 def test_windows_longer_than_seven_tokens_are_measured():
     wide = next(one for one in TODAY if one.name == "window one too wide")
     report = examined(wide._replace(sizes={"windows": [9, 9]}))
     assert found(report, WRONG)["windows"] == "window one too wide"
 
 
+@pytest.mark.slow
 def test_what_a_function_calls_stays_as_it_was():
     class Bare(today.Decoder):
         forward = torch.no_grad()(today.Decoder.forward)
@@ -157,6 +161,7 @@ def test_what_a_function_calls_stays_as_it_was():
     assert "forward" not in vars(net)
 
 
+@pytest.mark.slow
 def test_special_tokens_are_handed_over_as_they_are_said():
     class Padded(today.Decoder):
         def forward(self, tokens, pad_id):
@@ -168,6 +173,7 @@ def test_special_tokens_are_handed_over_as_they_are_said():
     assert set(seen) == {1}
 
 
+@pytest.mark.slow
 def test_how_it_is_called_may_be_said_by_anything_that_is_called():
     class Called:
         def __call__(self, model, tokens):
@@ -195,6 +201,7 @@ def test_a_model_of_hidden_states_and_one_that_raises_are_told():
     assert "ZeroDivisionError" in says(check(raising), "call")
 
 
+@pytest.mark.slow
 def test_the_command_finds_out_that_it_is_one_text(tmp_path, capsys):
     path = tmp_path / "mine.py"
     path.write_text(TEXT)
@@ -210,6 +217,7 @@ def test_the_command_finds_out_that_it_is_one_text(tmp_path, capsys):
     assert "left padding         does not apply" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_where_it_stays_closed_the_lines_to_write_are_of_one_text(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     edits = ("tokens, real=None, cache=None):", "tokens, flavour: float):\n        real = cache = None + flavour")
