@@ -109,8 +109,9 @@ class OneText(nn.Module):
         return self.decoder.embedding
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        text = torch.cat([source, target], dim=1)
-        return self.decoder(text, text != self.config.pad_id)[:, source.shape[1] :]
+        text, first = torch.cat([source, target], dim=1), source.shape[1]
+        with self.decoder.output.register_forward_pre_hook(lambda _, given: given[0][:, first:]):  # no logits of it
+            return self.decoder(text, text != self.config.pad_id)
 
     def num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
