@@ -1,9 +1,10 @@
 """Nine edits that came after the paper, each alone and all together (chapter 95): models for `tools.experiments`.
 
-A row of `data/runs/since-2017/plan.yml` names its `edits`; their parts are those of `annotated.today`, set into the
-paper's model. `python -m studies.since_2017 costs` measures what an edit costs in seconds and bytes, all in turn; time
-nothing else beside it. `python -m studies.since_2017 parity` compares the file of today with transformers, and `layout`
-takes the weights of a trained model for those of the other layout. Their records lie in `data/runs/since-2017`.
+A row of a plan names its `edits` (`since-2017`, and `since-2017-multi30k` for real text). Their parts are those of
+`annotated.today`, set into the paper's model. `python -m studies.since_2017 costs` measures what an edit costs in
+seconds and bytes, all in turn; time nothing else beside it. `python -m studies.since_2017 parity` compares the file of
+today with transformers, and `layout` takes the weights of a trained model for those of the other layout. Their records
+lie in `data/runs/since-2017`.
 """
 
 from __future__ import annotations
@@ -110,7 +111,9 @@ class OneText(nn.Module):
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         text, first = torch.cat([source, target], dim=1), source.shape[1]
-        with self.decoder.output.register_forward_pre_hook(lambda _, given: given[0][:, first:]):  # no logits of it
+        with self.decoder.output.register_forward_pre_hook(
+            lambda _, given: given[0][:, first:]
+        ):  # no logits of a source
             return self.decoder(text, text != self.config.pad_id)
 
     def num_parameters(self) -> int:
