@@ -111,9 +111,7 @@ class OneText(nn.Module):
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         text, first = torch.cat([source, target], dim=1), source.shape[1]
-        with self.decoder.output.register_forward_pre_hook(
-            lambda _, given: given[0][:, first:]
-        ):  # no logits of a source
+        with self.decoder.output.register_forward_pre_hook(lambda _, given: given[0][:, first:]):  # not the source
             return self.decoder(text, text != self.config.pad_id)
 
     def num_parameters(self) -> int:
